@@ -1,0 +1,52 @@
+# Every target sets up .venv by itself; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+RUN := $(BIN)/python -m labeldp_bench
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint format data collect clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+install: $(VENV)/.installed  ## create .venv and install the package with the tested versions
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (about a minute)"
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.installed
+	$(PIP) --editable '.[lint]'
+	@touch $@
+
+run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes limit on the circle
+	$(RUN) experiment=quickstart
+
+test: $(VENV)/.test  ## the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint  ## format check, lint, type check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.lint  ## format and mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+data: $(VENV)/.installed  ## bring every data set that can be had into LABELDP_DATA, else data/
+	$(BIN)/python scripts/get_data.py
+
+collect: $(VENV)/.installed  ## merge the records of results/runs into results/records.csv
+	$(BIN)/python scripts/collect.py
+
+clean:  ## remove the environment and caches; runs and data stay
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache

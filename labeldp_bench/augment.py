@@ -1,0 +1,205 @@
+"""Augmentation of a batch of images on the device that holds it, by index arithmetic.
+
+Each class draws a few small numbers per image from a CPU generator and sends them to the images'
+device, so that the same seed gives the same augmentation on every device. Nothing waits for a GPU:
+no boolean mask selects, nothing is read back. The functions below the classes do the work, given
+those numbers, and may be compiled.
+
+Images are float (B, C, H, W) of any scale; "0" is black for pixels, and the mean for standardised
+images. Memory format and dtype stay as they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
+
+Augmentation = Callable[[Tensor, Generator], Tensor]
+SCOPES = ("per_sample", "per_batch")
+
+
+@dataclass(frozen=True)
+class PadCrop:
+    """Returns each image padded on four sides and cropped to its size at a random place.
+
+    Source: He et al. (2016), arXiv:1512.03385, section 4.2 (zeros); BlockRR's code reflects.
+
+    Args:
+        padding: pixels on each side.
+        mode: `zeros` or `reflect` (the border pixel is not repeated).
+        max_offset: crops start at 0..max_offset in the padded image; None is 2 * padding, all of
+            them. Ghazi et al. (2021), arXiv:2102.06062, in their code never draw the last one:
+            padding 4 with max_offset 7.
+    """
+
+    padding: int = 4
+    mode: str = "zeros"
+    max_offset: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("padding", self.padding, low=0)
+        check_choice("mode", self.mode, ("zeros", "reflect"))
+        if self.max_offset is not None:
+            check_integer("max_offset", self.max_offset, low=0, high=2 * self.padding)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one offset down and one across per image."""
+        last = 2 * self.padding if self.max_offset is None else self.max_offset
+        offsets = torch.randint(last + 1, (len(images), 2), generator=generator)
+        return crop(images, _send(offsets, images), self.padding, self.mode)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Returns each image mirrored left to right with probability 1/2."""
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one coin per image."""
+        coins = torch.randint(2, (len(images),), generator=generator)
+        return flip(images, _send(coins, images))
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """Returns each image with one square, wholly inside it, filled with a constant.
+
+    Source: DeVries & Taylor (2017), arXiv:1708.04552, whose squares may reach over the border; the
+    codes of Ghazi et al. (2021) and BlockRR keep them inside, as we do.
+
+    Args:
+        size: pixels of one side.
+        scope: `per_sample` (BlockRR), or `per_batch`: one place for all images (Ghazi et al.).
+        fill: the constant.
+        skip_last: whether the square never touches the last row and column, as in both codes
+            (top-left corner in 0..23 instead of 0..24 for size 8 and 32 pixels).
+    """
+
+    size: int = 8
+    scope: str = "per_sample"
+    fill: float = 0.0
+    skip_last: bool = False
+
+    def __post_init__(self) -> None:
+        check_integer("size", self.size, low=1)
+        check_choice("scope", self.scope, SCOPES)
+        check_number("fill", self.fill)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one corner per image or per batch."""
+        count = len(images) if self.scope == "per_sample" else 1
+        sides = images.shape[2:]
+        places = [side - self.size + (0 if self.skip_last else 1) for side in sides]
+        if min(places) < 1:
+            raise InputError(f"size must leave room in {sides[0]} x {sides[1]}, got {self.size}")
+        drawn = [torch.randint(place, (count,), generator=generator) for place in places]
+        corners = torch.stack(drawn, 1).expand(len(images), 2)
+        return erase(images, _send(corners, images), self.size, self.fill)
+
+
+class Mixed(NamedTuple):
+    """A mixed batch: images, for each the index of its partner, int64 (B,), and its own weight.
+
+    `weight` is float32 (B,) in [0, 1]. The loss of released labels r is mixed alike, so that it
+    works for every kind of release: weight * loss(f, r) + (1 - weight) * loss(f, r[partner]).
+    """
+
+    images: Tensor
+    partner: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class Mixup:
+    """Returns weight * image + (1 - weight) * partner, with weight ~ Beta(alpha, alpha).
+
+    Source: Zhang et al. (2018), arXiv:1710.09412. Ghazi et al. (2021), arXiv:2102.06062: one weight
+    per batch, partner reversed; BlockRR's code: one weight per batch, partner random.
+
+    Args:
+        alpha: > 0; a large one draws the weights to 1/2.
+        scope: `per_batch`: one weight for all images; `per_sample`: one each.
+        partner: `random`: a permutation of the batch; `reversed`: the batch backwards, where the
+            middle image of an odd batch meets itself.
+    """
+
+    alpha: float
+    scope: str = "per_batch"
+    partner: str = "random"
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, above=0)
+        check_choice("scope", self.scope, SCOPES)
+        check_choice("partner", self.partner, ("random", "reversed"))
+
+    def __call__(self, images: Tensor, generator: Generator) -> Mixed:
+        """Returns the mixed batch on the images' device."""
+        count = len(images) if self.scope == "per_sample" else 1
+        # torch.distributions.Beta draws the same way, but takes no generator.
+        shape = torch.full((count, 2), float(self.alpha), dtype=torch.float64)
+        drawn = torch._sample_dirichlet(shape, generator=generator)[:, 0].float()
+        weight = _send(drawn.expand(len(images)).contiguous(), images)
+        if self.partner == "random":
+            order = torch.randperm(len(images), generator=generator)
+        else:
+            order = torch.arange(len(images)).flip(0)
+        partner = _send(order, images)
+        return Mixed(mix(images, partner, weight), partner, weight)
+
+
+def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> Tensor:
+    """Returns images cropped to their own size at `offsets`, int64 (B, 2), in the padded ones."""
+    count, channels, height, width = images.shape
+    if mode == "reflect" and padding >= min(height, width):
+        raise InputError(f"padding must be < {min(height, width)} to be reflected, got {padding}")
+    how = "constant" if mode == "zeros" else mode
+    padded = F.pad(images, (padding, padding, padding, padding), how).permute(0, 2, 3, 1)
+    rows = torch.arange(height, device=images.device) + offsets[:, :1]
+    columns = torch.arange(width, device=images.device) + offsets[:, 1:]
+    # One flat index per pixel: index_select moves a pixel's channels together, which on a CPU is
+    # more than twice as fast as indexing by image, row and column.
+    wide = width + 2 * padding
+    first = torch.arange(count, device=images.device) * ((height + 2 * padding) * wide)
+    index = (first[:, None] + rows * wide)[:, :, None] + columns[:, None, :]
+    pixels = padded.reshape(-1, channels).index_select(0, index.flatten())
+    return _like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
+
+
+def flip(images: Tensor, coins: Tensor) -> Tensor:
+    """Returns images mirrored left to right where `coins`, integer (B,), are not 0."""
+    return _like(images, torch.where(_per_image(coins) != 0, images.flip(-1), images))
+
+
+def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tensor:
+    """Returns images with the square at top-left `corners`, int64 (B, 2), filled with `fill`."""
+    height, width = images.shape[2:]
+    rows = torch.arange(height, device=images.device) - corners[:, :1]
+    columns = torch.arange(width, device=images.device) - corners[:, 1:]
+    inside_rows = (rows >= 0) & (rows < size)
+    inside_columns = (columns >= 0) & (columns < size)
+    inside = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
+    return _like(images, images.masked_fill(inside, fill))
+
+
+def mix(images: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
+    """Returns weight * images + (1 - weight) * images[partner]; exactly `images` at weight 1."""
+    others = _like(images, images.index_select(0, partner))
+    return torch.lerp(others, images, _per_image(weight).to(images.dtype))
+
+
+def _per_image(values: Tensor) -> Tensor:
+    return values[:, None, None, None]
+
+
+def _send(drawn: Tensor, images: Tensor) -> Tensor:
+    # From ordinary memory CUDA takes its own copy first, so not to wait is safe.
+    return drawn.to(images.device, non_blocking=True)
+
+
+def _like(images: Tensor, result: Tensor) -> Tensor:
+    last = images.is_contiguous(memory_format=torch.channels_last)
+    return result.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

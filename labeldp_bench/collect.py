@@ -1,0 +1,98 @@
+"""Records as tables that can be committed: sorted, fixed columns, readable in a diff."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.config import CHECKOUT, Cell, canonical
+from labeldp_bench.records import is_done, read_record
+
+COMMITTED = CHECKOUT / "results" / "records.csv"
+PER_CLASS = CHECKOUT / "results" / "per_class.csv"
+
+COLUMNS = (
+    "dataset", "mechanism", "model", "learner", "loss", "eps", "seed", "budget", "accuracy",
+    "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta", "trust", "private",
+    "released_agreement", "selection", "pretrain", "precision", "epochs", "trials", "n_train",
+    "n_test", "wall_seconds", "images_per_second", "device", "torch_version", "git_commit",
+    "schema_version", "config_hash", "identity",
+)  # fmt: skip
+ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
+CLASS_COLUMNS = ("config_hash", "dataset", "mechanism", "eps", "seed", "class", "accuracy")
+
+
+def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} of a records table; empty if there is none."""
+    if not path.is_file():
+        return {}
+    rows = pd.read_csv(path, dtype={"config_hash": str}).to_dict("records")
+    records = {}
+    for row in rows:
+        record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        record["identity"] = json.loads(str(record["identity"]))
+        records[str(record["config_hash"])] = record
+    return records
+
+
+def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} of the cells that are done.
+
+    Args:
+        cells: what is asked for.
+        out_dir: where runs keep their records.
+        committed: whether `results/records.csv` counts too (it does for experiments).
+    """
+    table = read_committed() if committed else {}
+    done = {}
+    for cell in cells:
+        folder = out_dir / cell.folder
+        if is_done(folder):
+            done[cell.config_hash] = read_record(folder)
+        elif cell.config_hash in table:
+            done[cell.config_hash] = table[cell.config_hash]
+    return done
+
+
+def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> int:
+    """Merges every record under `out_dir` into the tables; returns how many there were.
+
+    A record replaces the row of the same identity. Circle runs have no per-class rows.
+    """
+    found = [read_record(path.parent) for path in sorted(out_dir.rglob("record.json"))]
+    kept = read_committed(records_csv) | {record["config_hash"]: record for record in found}
+    table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
+    _write(table.sort_values(ORDER), records_csv)
+    classes = [
+        (record["config_hash"], record["dataset"], record["mechanism"], _text(record["eps"]),
+         record["seed"], number, accuracy)
+        for record in found
+        if record["dataset"] != "circle"
+        for number, accuracy in enumerate(record["per_class_accuracy"])
+    ]  # fmt: skip
+    new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS))
+    if per_class_csv.is_file():
+        old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
+        new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
+    _write(new.sort_values(["dataset", "mechanism", "eps", "seed", "config_hash", "class"]), per_class_csv)
+    return len(found)
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    row = {column: record.get(column) for column in COLUMNS}
+    for key in ("eps", "eps_spent"):
+        row[key] = _text(row[key])
+    row["identity"] = canonical(record["identity"])
+    return row
+
+
+def _text(number: Any) -> str:
+    return f"{float(number):g}"
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    table.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    temporary.replace(path)

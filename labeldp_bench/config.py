@@ -1,0 +1,190 @@
+"""From Hydra's config to one cell: its identity, its folder, its objects."""
+
+import hashlib
+import inspect
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""The checkout's root; in an installed wheel a folder without configs or results."""
+
+GROUPS = ("dataset", "mechanism", "learner", "model")
+
+
+@dataclass
+class RunConfig:
+    """Types of the top-level keys; a group's schema is its class signature."""
+
+    dataset: Any = MISSING
+    mechanism: Any = MISSING
+    learner: Any = MISSING
+    model: Any = MISSING
+    trainer: Any = MISSING
+    eps: float = 1.0
+    seed: int = 0
+    device: str = "auto"
+    data_dir: str = "${oc.env:LABELDP_DATA,data}"
+    out_dir: str = "results/runs"
+    budget: str | None = None
+    # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
+    cells: Any = None
+    # What the Sweeper fills: the override lists of the cells that one job runs.
+    job: Any = None
+
+
+ConfigStore.instance().store(name="run_config", node=RunConfig)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run, before it runs.
+
+    Attributes:
+        config: the resolved config as plain containers, without machine-bound keys.
+        identity: what decides the result, flat and without defaults (contract: config_hash).
+    """
+
+    config: dict[str, Any]
+    identity: dict[str, Any]
+
+    @property
+    def config_hash(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical identity."""
+        return hashlib.sha256(canonical(self.identity).encode()).hexdigest()[:16]
+
+    @property
+    def seed(self) -> int:
+        """The run's seed, from which all streams are derived."""
+        return int(self.config["seed"])
+
+    @property
+    def title(self) -> str:
+        """What a person calls this cell: 'rappor on mnist, cnn, eps=1, seed 0'."""
+        parts = [f"{self.identity['mechanism']} on {self.dataset_name}", self.identity["model"]]
+        if "mechanism.eps" in self.identity:
+            parts.append(f"eps={self.identity['mechanism.eps']}")
+        if "dataset.num_classes" in self.identity:
+            parts.append(f"K={self.identity['dataset.num_classes']}")
+        return ", ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def dataset_name(self) -> str:
+        """The data set's name; for `npz` that of the user's file."""
+        return str(self.config["dataset"].get("name", self.identity["dataset"]))
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is kept, relative to out_dir."""
+        eps = self.identity.get("mechanism.eps", "inf")
+        names = (self.dataset_name, self.identity["mechanism"], self.identity["model"])
+        return Path(*names, f"eps={eps}", f"seed={self.seed}-{self.config_hash[:8]}")
+
+    @property
+    def shared_work(self) -> str | None:
+        """A key that is equal for cells which can share work in one job; None for a cell alone."""
+        model = hydra.utils.get_class(self.config["model"]["_target_"])
+        if not getattr(model, "shares_work", False):
+            return None
+        shared = ("dataset", "model", "seed")
+        return canonical({k: v for k, v in self.identity.items() if k.split(".")[0] in shared})
+
+    def build(self) -> dict[str, Any]:
+        """Returns the four objects of the run: dataset, mechanism, learner, model."""
+        return {
+            group: hydra.utils.instantiate(self.config[group], _convert_="all") for group in GROUPS
+        }
+
+
+def use_configs() -> None:
+    """Lets Hydra find configs/: the checkout's, else those inside the wheel."""
+    if GlobalHydra.instance().is_initialized():
+        return
+    if (CHECKOUT / "configs" / "config.yaml").is_file():
+        hydra.initialize_config_dir(str(CHECKOUT / "configs"), version_base="1.3")
+    else:
+        hydra.initialize_config_module("labeldp_bench.configs", version_base="1.3")
+
+
+def compose_cell(overrides: list[str]) -> Cell:
+    """Returns the cell that a list of Hydra overrides spells."""
+    use_configs()
+    config = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+    return cell_of(config, config.hydra.runtime.choices)
+
+
+def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
+    """Returns the cell of a composed config.
+
+    Args:
+        config: with or without Hydra's own node.
+        choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+    """
+    local = ("hydra", "cells", "job", "data_dir", "out_dir", "device", "trainer", "eps")
+    whole = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
+    assert isinstance(resolved, dict)
+    plain = {str(key): value for key, value in resolved.items() if key not in local}
+    identity: dict[str, Any] = {"seed": plain["seed"]}
+    if plain["budget"] is not None:
+        identity["budget"] = plain["budget"]
+    for group in GROUPS:
+        identity[group] = choices[group]
+        identity |= _flat(group, _without_defaults(plain[group]))
+    return Cell(plain, dict(sorted(identity.items())))
+
+
+def canonical(identity: dict[str, Any]) -> str:
+    """Returns the one JSON text of an identity: sorted keys, no spaces, "inf" for infinity."""
+    return json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _without_defaults(node: Any) -> Any:
+    """Returns a config node without keys that repeat their constructor's default.
+
+    So a new optional parameter leaves the identity of older runs as it was.
+    """
+    if isinstance(node, list):
+        return [_without_defaults(item) for item in node]
+    if isinstance(node, float):
+        if math.isinf(node):
+            return "inf" if node > 0 else "-inf"
+        return int(node) if node.is_integer() else node
+    if not isinstance(node, dict):
+        return node
+    defaults = {}
+    if "_target_" in node:
+        signature = inspect.signature(hydra.utils.get_object(node["_target_"]))
+        defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+    kept = {
+        key: _without_defaults(value)
+        for key, value in node.items()
+        if not key.startswith("_") and not (key in defaults and defaults[key] == value)
+    }
+    if "_target_" in node:
+        kept["_target_"] = node["_target_"].rsplit(".", 1)[-1]
+    return kept
+
+
+def _flat(prefix: str, node: dict[str, Any]) -> dict[str, Any]:
+    """Returns {"model.k": 200, ...}; classes of nested nodes stand under the node's own key."""
+    # The trainer is a group of its own on the command line; in the objects it is the model's.
+    prefix = "trainer" if prefix == "model.trainer" else prefix
+    flat: dict[str, Any] = {}
+    for key, value in node.items():
+        name = f"{prefix}.{key}"
+        if key == "_target_":
+            if "." in prefix:
+                flat[prefix] = value
+        elif isinstance(value, dict):
+            flat |= _flat(name, value)
+        else:
+            flat[name] = value
+    return flat

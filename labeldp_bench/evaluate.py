@@ -1,0 +1,102 @@
+"""Scores against true test labels: counts only, and nothing flows back to a learner."""
+
+import csv
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.learners.base import Classifier, Epoch
+
+HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
+EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10}
+
+
+def confusion_matrix(true_labels: Tensor, predicted: Tensor, num_classes: int) -> Tensor:
+    """Returns counts, int64 (K, K), row = true class, column = predicted class.
+
+    >>> confusion_matrix(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]), 2).tolist()
+    [[1, 0], [1, 1]]
+    """
+    pairs = true_labels * num_classes + predicted
+    return torch.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def predict(scores: Tensor, seed: int) -> Tensor:
+    """Returns the class with the largest score, int64 (m,); ties go by a random class order.
+
+    The lowest index must not win them: integer votes tie often where the signal is weak.
+    """
+    order = torch.randperm(scores.shape[1], generator=seeding.generator(seed, "ties"))
+    return order[scores[:, order].argmax(1)]
+
+
+def accuracy_of(confusion: Tensor) -> float:
+    """Returns the share of counts on the diagonal."""
+    return float(confusion.diagonal().sum() / confusion.sum())
+
+
+def per_class_accuracy(confusion: Tensor) -> list[float | None]:
+    """Returns the accuracy of each true class; None where no test example has it."""
+    hits, totals = confusion.diagonal().tolist(), confusion.sum(1).tolist()
+    return [hit / total if total else None for hit, total in zip(hits, totals, strict=True)]
+
+
+@dataclass
+class Evaluator:
+    """Scores a classifier on the test set, after every epoch and at the end.
+
+    Args:
+        bundle: holds the test images and labels.
+        selection: `last` or `mean_last_10`: which epochs' counts are averaged.
+        seed: the run's seed, for ties.
+        history: where each epoch adds a row; None writes nothing.
+        say: prints one line for the user.
+    """
+
+    bundle: DataBundle
+    selection: str
+    seed: int
+    history: Path | None
+    say: Callable[[str], None]
+    train_seconds: float = 0.0
+    trained_examples: int = 0
+    _kept: deque[Tensor] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._kept = deque(maxlen=EPOCHS_AVERAGED[self.selection])
+        if self.history is not None:
+            with self.history.open("w", newline="") as file:
+                csv.writer(file).writerow(HISTORY_COLUMNS)
+
+    def on_epoch(self, epoch: Epoch, classifier: Classifier) -> None:
+        """Scores the classifier so far and writes one row of the history."""
+        if epoch.number == 1:  # a new fit, such as the next stage, starts afresh
+            self._kept.clear()
+        self._kept.append(self._confusion(classifier))
+        self.train_seconds += epoch.seconds
+        self.trained_examples += epoch.num_examples
+        test_accuracy = accuracy_of(self._kept[-1])
+        if self.history is not None:
+            row = (epoch.number, epoch.loss, epoch.released_hits, test_accuracy, epoch.lr)
+            with self.history.open("a", newline="") as file:
+                csv.writer(file).writerow([*row, round(epoch.seconds, 3)])
+        self.say(
+            f"  epoch {epoch.number:>3}/{epoch.total}  loss {epoch.loss:.4f}  "
+            f"test {100 * test_accuracy:.2f} %  {epoch.seconds:.1f} s"
+        )
+
+    def finish(self, classifier: Classifier) -> Tensor:
+        """Returns the counts that are reported, float64 (K, K): the mean over selected epochs."""
+        if not self._kept:  # a model without epochs
+            self._kept.append(self._confusion(classifier))
+        return torch.stack(list(self._kept)).to(torch.float64).mean(0)
+
+    def _confusion(self, classifier: Classifier) -> Tensor:
+        predicted = predict(classifier.scores(self.bundle.test_features), self.seed)
+        return confusion_matrix(self.bundle.test_labels, predicted, self.bundle.num_classes)

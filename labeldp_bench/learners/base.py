@@ -1,0 +1,110 @@
+"""What learners and models exchange: features and releases, never true labels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.losses import Loss
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.vault import LabelVault, Release
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """What a model may know of the training labels.
+
+    Attributes:
+        indices: int64 (n,), which training examples.
+        targets: what the loss compares with, first axis n.
+        plausible: bool (n, K), the classes that explain each release best.
+        loss: how targets are used.
+    """
+
+    indices: Tensor
+    targets: Tensor
+    plausible: Tensor
+    loss: Loss
+
+    @classmethod
+    def of(cls, release: Release, loss: Loss) -> "Supervision":
+        """Returns the supervision that `loss` draws from one release."""
+        return cls(release.indices, loss.targets(release), release.plausible, loss)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.plausible.shape[1]
+
+    def votes(self) -> Tensor:
+        """Returns what each example adds to a vote, float32 (n, K)."""
+        return self.loss.votes(self.targets, self.num_classes)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one training epoch reports; all from releases."""
+
+    number: int
+    total: int
+    loss: float
+    released_hits: float
+    lr: float
+    seconds: float
+    num_examples: int
+
+
+class Classifier(Protocol):
+    """A fitted model."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where and how a fit runs.
+
+    Attributes:
+        seed: the run's seed; fits use its stream "train".
+        device: where networks live.
+        on_epoch: called after every epoch with the classifier so far; nothing comes back, so
+            that no test label can reach a learner.
+        say: prints one line for the user.
+    """
+
+    seed: int
+    device: torch.device
+    on_epoch: Callable[[Epoch, Classifier], None]
+    say: Callable[[str], None]
+
+
+class Model(Protocol):
+    """What configs/model builds: something that can be fitted to supervision."""
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns `bf16` or `float32`: what a fit on `device` computes in."""
+
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
+        """Returns the fitted classifier."""
+
+
+class Learner(Protocol):
+    """What configs/learner builds: asks the vault for releases and fits a model to them."""
+
+    loss: str
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: LabelVault,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the fitted classifier; `vault` is opened with the run's budget."""

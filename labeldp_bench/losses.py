@@ -1,0 +1,137 @@
+"""Losses: what a learner does with a release.
+
+Each says which numbers it needs from a release (`targets`), how a network is fitted to them
+(called on logits) and what a voting learner adds up (`votes`).
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp_bench.validate import InputError, check_choice
+from labeldp_bench.vault import Release
+
+
+class Loss(ABC):
+    """One way to learn from releases."""
+
+    name: str
+
+    @abstractmethod
+    def targets(self, release: Release) -> Tensor:
+        """Returns what the loss compares with, first axis n.
+
+        Raises:
+            InputError: this kind of release has no such target.
+        """
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns the loss of each example, (B,), from float32 logits (B, K)."""
+
+    @abstractmethod
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns what a neighbour adds to a vote, float32 (n, K)."""
+
+
+class PlainCrossEntropy(Loss):
+    """Softmax cross entropy on the released label, as if it were true."""
+
+    name = "plain"
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns the released labels, int64 (n,)."""
+        return _released_labels(self.name, release)
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns -log softmax(logits) at the released label."""
+        return functional.cross_entropy(logits, targets, reduction="none")
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns one vote for the released label."""
+        return functional.one_hot(targets, num_classes).to(torch.float32)
+
+
+class BinaryCrossEntropy(Loss):
+    """One sigmoid per class against the released bits (a released label counts as one-hot).
+
+    Source: Zhao et al. (2025), section 4; softmax does not fit, the bits do not sum to 1.
+    """
+
+    name = "bce"
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns the released bits, float32 (n, K)."""
+        if release.outputs.is_floating_point():
+            raise _refuse(self.name, release, "bits or labels")
+        if release.outputs.dim() == 1:
+            return functional.one_hot(release.outputs, release.num_classes).to(torch.float32)
+        return release.outputs.to(torch.float32)
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns the sum over classes of the binary cross entropies."""
+        pairs = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        return pairs.sum(-1)
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns the bits: one vote for every class whose bit is 1."""
+        return targets
+
+
+class MarginalLikelihood(Loss):
+    """-log of the probability of the release under the network: forward correction.
+
+    Source: peers of this project call it ALIBI's posterior cross entropy; both have the same
+    gradient (Malek Esmaeili et al. 2021, arXiv:2106.03408).
+    """
+
+    name = "marginal"
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns log P(release | class), float32 (n, K), up to a constant per row."""
+        evidence = release.log_likelihood
+        # Centred per row, so that float32 keeps the differences, which are all that counts.
+        return (evidence - evidence.amax(1, keepdim=True)).to(torch.float32)
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns -log sum_c softmax(logits)_c exp(evidence_c)."""
+        return -decode(logits, targets).logsumexp(-1)
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns the posterior of each release under the uniform prior."""
+        return targets.softmax(-1)
+
+
+def decode(logits: Tensor, evidence: Tensor) -> Tensor:
+    """Returns the unnormalised log posterior: log softmax(logits) + log-likelihood.
+
+    The one decoder of all mechanisms: `logits` are the prior, `evidence` what was released.
+    """
+    return functional.log_softmax(logits, -1) + evidence
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (PlainCrossEntropy(), BinaryCrossEntropy(), MarginalLikelihood())
+}
+
+
+def loss_named(name: str) -> Loss:
+    """Returns the loss that `learner.loss` names."""
+    return LOSSES[check_choice("learner.loss", name, LOSSES)]
+
+
+def _released_labels(loss: str, release: Release) -> Tensor:
+    if release.outputs.dim() != 1:
+        raise _refuse(loss, release, "one label per example")
+    return release.outputs
+
+
+def _refuse(loss: str, release: Release, needs: str) -> InputError:
+    kind = "reals" if release.outputs.is_floating_point() else "bits"
+    kind = "labels" if release.outputs.dim() == 1 else kind
+    return InputError(
+        f"learner.loss={loss} needs {needs}, but {type(release.mechanism).__name__} releases "
+        f"{kind} (use learner.loss=marginal, which fits every release)"
+    )

@@ -1,0 +1,34 @@
+"""Mechanisms: what leaves the vault. They work on their own, without Hydra or a trainer."""
+
+from labeldp_bench.mechanisms.additive_laplace import AdditiveLaplace
+from labeldp_bench.mechanisms.base import LabelMechanism, Mechanism
+from labeldp_bench.mechanisms.block_rr import BlockRR
+from labeldp_bench.mechanisms.hadamard import HadamardResponse
+from labeldp_bench.mechanisms.local_hashing import LocalHashing
+from labeldp_bench.mechanisms.no_privacy import NoPrivacy
+from labeldp_bench.mechanisms.optimal import OptimalMechanism
+from labeldp_bench.mechanisms.optimized_unary import OptimizedUnaryEncoding
+from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
+from labeldp_bench.mechanisms.rappor import Rappor
+from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
+from labeldp_bench.mechanisms.subset_selection import SubsetSelection
+from labeldp_bench.mechanisms.topk_subset import TopKSubset
+from labeldp_bench.mechanisms.unary import UnaryEncoding
+
+__all__ = [
+    "AdditiveLaplace",
+    "BlockRR",
+    "HadamardResponse",
+    "LabelMechanism",
+    "LocalHashing",
+    "Mechanism",
+    "NoPrivacy",
+    "OptimalMechanism",
+    "OptimizedUnaryEncoding",
+    "RandomizedResponse",
+    "RandomizedResponseWithPrior",
+    "Rappor",
+    "SubsetSelection",
+    "TopKSubset",
+    "UnaryEncoding",
+]

@@ -1,0 +1,86 @@
+"""Additive Laplace noise on the one-hot label: ALIBI's randomiser."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.validate import InputError, check_integer, check_labels
+
+
+@dataclass(frozen=True)
+class AdditiveLaplace(Mechanism):
+    """Adds independent Laplace noise of scale 2/eps to each entry of the one-hot label.
+
+    eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
+    L1, reached where the one entry is >= 1 and the other <= 0. Rounding to float32 happens after
+    the draw and does not see the label.
+
+    Source: Malek Esmaeili et al. (2021), "Antipodes of label differential privacy: PATE and
+    ALIBI", arXiv:2106.03408. Its `sigma` is the standard deviation 2 sqrt(2) / eps, not the scale.
+
+    >>> AdditiveLaplace(eps=1.0).scale
+    2.0
+    """
+
+    @property
+    def scale(self) -> float:
+        """Scale b of the noise; its standard deviation is sqrt(2) b."""
+        return 2 / self.eps
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns float32 reals (N, K); O(N K)."""
+        check_labels(labels, num_classes)
+        shape = (2, len(labels), num_classes)
+        # In float64 -log(1 - u) stays below 37; the inverse of the Laplace distribution itself
+        # meets log(0).
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+        exponential = -torch.log1p(-uniform)
+        noisy = self.scale * (exponential[0] - exponential[1])
+        noisy[torch.arange(len(labels)), labels] += 1
+        return noisy.to(torch.float32)
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
+
+        Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
+        the output is the one-hot vector itself, with log-probability 0 or -inf.
+        """
+        reals = _check_reals(released, num_classes)
+        magnitude = reals.abs()
+        if self.scale == 0:
+            # The distance to each label's one-hot vector.
+            distance = magnitude.sum(1, keepdim=True) - magnitude + (reals - 1).abs()
+            return torch.where(distance == 0, 0.0, -math.inf).to(torch.float64)
+        common = -magnitude.sum(1, keepdim=True) / self.scale
+        normaliser = num_classes * math.log(2 * self.scale)
+        return common + (2 * reals - 1).clamp(-1, 1) / self.scale - normaliser
+
+    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the K one-hot vectors, float32 (K, K).
+
+        The ratio of two labels grows with the one's own entry up to 1 and falls with the
+        other's down to 0.
+        """
+        return torch.eye(check_integer("num_classes", num_classes, low=2))
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the noise as scale and as standard deviation (the paper's sigma)."""
+        return {"scale": self.scale, "stddev": math.sqrt(2) * self.scale}
+
+
+def _check_reals(released: Tensor, num_classes: int) -> Tensor:
+    """Returns `released` as float64 if it has shape (N, K)."""
+    check_integer("num_classes", num_classes, low=2)
+    if released.dim() != 2 or released.shape[1] != num_classes:
+        raise InputError(
+            f"released reals must have shape (N, {num_classes}), got {tuple(released.shape)}"
+        )
+    return released.to(torch.float64)

@@ -1,0 +1,140 @@
+"""The contract of a mechanism: a sampler and its exact log-likelihood.
+
+From those two follow the loss of every learner, the decoder and the proof of eps.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.validate import (
+    InputError,
+    check_eps,
+    check_integer,
+    check_labels,
+    check_prior,
+)
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A randomiser of labels that is eps-label-DP under label replacement.
+
+    Frozen, built from keywords, holds no data. `eps` is what ONE release of one label costs, in
+    natural-log units; infinity is allowed. Subclasses with further parameters add fields.
+    """
+
+    eps: float
+
+    private: ClassVar[bool] = True
+    """False for mechanisms without a guarantee."""
+    trust: ClassVar[str] = "local"
+    """Who sees true labels: 'local' (nobody), 'central' (a curator), 'none' (no guarantee)."""
+    delta: ClassVar[float] = 0.0
+    tight: ClassVar[bool] = True
+    """Whether the worst log ratio equals eps (tested to 1e-9) or only stays below it."""
+    identity_at_inf: ClassVar[bool] = True
+    """Whether eps=inf reveals the label exactly; mechanisms for which that is false say so."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @abstractmethod
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns one noisy output per label, drawn from `generator`.
+
+        Args:
+            labels: int64 (N,), values in [0, K), CPU; left untouched.
+            num_classes: K >= 2.
+            generator: CPU generator of the privacy stream.
+            prior: float64 (K,) or (N, K), rows sum to 1, or None for uniform. It must not depend
+                on the labels that are being released.
+
+        Returns:
+            int64 labels (N,), uint8 bits (N, K) or float32 reals (N, K).
+
+        Raises:
+            InputError: labels out of range, fewer than two classes, a malformed prior.
+        """
+
+    @abstractmethod
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns log P(released | true label = c), float64 (N, K), exact.
+
+        `prior` is the one that was used for the release. At eps=inf entries are finite or -inf.
+        """
+
+    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns every possible output, one per row, so that eps can be enumerated.
+
+        `prior` here is global, of shape (K,).
+
+        Raises:
+            InputError: the space is not finite, or too large to enumerate.
+        """
+        raise InputError(f"{type(self).__name__} has no finite output space to enumerate")
+
+    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns outputs among which the worst log ratio of each pair of labels is attained.
+
+        All of them, unless a subclass knows a few that suffice and says why.
+        """
+        return self.output_space(num_classes, prior)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
+        return {}
+
+
+class LabelMechanism(Mechanism):
+    """A mechanism that releases one label, defined by its transition matrix."""
+
+    @abstractmethod
+    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns float64 (K, K), row = true label, column = released label, rows sum to 1.
+
+        `prior` here is global, of shape (K,).
+        """
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns int64 (N,), one draw from each label's row of the transition matrix; O(N K)."""
+        check_labels(labels, num_classes)
+        return draw_columns(self.transition_matrix(num_classes, prior), labels, generator)
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns log of the transition matrix's column of each released label."""
+        check_labels(released, num_classes)
+        return self.transition_matrix(num_classes, prior).log().T[released]
+
+    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the labels 0..K-1."""
+        return torch.arange(check_integer("num_classes", num_classes, low=2))
+
+
+def draw_columns(transition: Tensor, rows: Tensor, generator: Generator) -> Tensor:
+    """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
+    cumulative = transition.cumsum(1)
+    # The last sum may round to just below 1: divided, the draw never falls behind it.
+    cumulative = cumulative / cumulative[:, -1:]
+    uniform = torch.rand((len(rows), 1), generator=generator, dtype=torch.float64)
+    return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
+
+
+def check_global_prior(prior: Tensor | None, num_classes: int) -> Tensor:
+    """Returns the prior as float64 (K,); a prior per example is refused."""
+    check_integer("num_classes", num_classes, low=2)
+    if prior is not None and torch.as_tensor(prior).dim() != 1:
+        shape = tuple(torch.as_tensor(prior).shape)
+        raise InputError(f"prior must be global here, of shape ({num_classes},), got {shape}")
+    return check_prior(prior, 1, num_classes)

@@ -1,0 +1,99 @@
+"""What all unary encodings share: the one-hot label, each bit flipped on its own."""
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.validate import InputError, check_integer, check_labels
+
+ENUMERABLE_CLASSES = 16
+
+
+class BitFlips(Mechanism):
+    """A mechanism that releases K independent bits.
+
+    The label's own bit is 0 with probability `p_drop`, every other bit is 1 with probability
+    `p_flip`. A replaced label changes two bits, so the worst ratio is
+    (1 - p_drop) (1 - p_flip) / (p_drop p_flip), which must be e^eps.
+    """
+
+    @property
+    @abstractmethod
+    def p_drop(self) -> float:
+        """Probability that the label's own bit is 0."""
+
+    @property
+    @abstractmethod
+    def p_flip(self) -> float:
+        """Probability that the bit of one wrong label is 1."""
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns uint8 bits (N, K); O(N K)."""
+        check_labels(labels, num_classes)
+        shape = (len(labels), num_classes)
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+        own = labels[:, None]
+        bits = uniform < self.p_flip
+        bits.scatter_(1, own, uniform.gather(1, own) >= self.p_drop)
+        return bits.to(torch.uint8)
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns log P(bits | label = c), float64 (N, K), from the number of other ones."""
+        bits = check_bits(released, num_classes)
+        other_ones = bits.sum(1, keepdim=True) - bits
+        other_zeros = (num_classes - 1) - other_ones
+        own = torch.where(bits == 1, _log1m(self.p_drop), _log(self.p_drop)).to(torch.float64)
+        return (
+            own + _times(other_ones, _log(self.p_flip)) + _times(other_zeros, _log1m(self.p_flip))
+        )
+
+    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns all 2**K bit vectors, uint8 (2**K, K)."""
+        check_integer("num_classes", num_classes, low=2, high=ENUMERABLE_CLASSES)
+        codes = torch.arange(2**num_classes)
+        return (codes[:, None] >> torch.arange(num_classes) & 1).to(torch.uint8)
+
+    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the K one-hot vectors, uint8 (K, K).
+
+        The ratio of two labels depends on their own two bits alone and is 1 where those agree.
+        """
+        return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.uint8)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the two probabilities that define the mechanism."""
+        return {"p_keep": 1 - self.p_drop, "p_flip": self.p_flip}
+
+
+def check_bits(released: Tensor, num_classes: int) -> Tensor:
+    """Returns `released` as int64 (N, K) if it holds zeros and ones only."""
+    check_integer("num_classes", num_classes, low=2)
+    if released.dim() != 2 or released.shape[1] != num_classes:
+        raise InputError(
+            f"released bits must have shape (N, {num_classes}), got {tuple(released.shape)}"
+        )
+    if released.numel() and (released.min() < 0 or released.max() > 1):
+        raise InputError("released bits must be 0 or 1")
+    return released.to(torch.int64)
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0 else -math.inf
+
+
+def _log1m(probability: float) -> float:
+    return math.log1p(-probability) if probability < 1 else -math.inf
+
+
+def _times(count: Tensor, log_probability: float) -> Tensor:
+    """Returns count * log_probability with 0 * -inf = 0, where a NaN would come out."""
+    product = count.to(torch.float64) * log_probability
+    return torch.where(count == 0, 0.0, product)

@@ -1,0 +1,35 @@
+"""No privacy: the label itself. The baseline has no special path."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.validate import check_integer, check_labels
+
+
+@dataclass(frozen=True)
+class NoPrivacy(LabelMechanism):
+    """Releases the true label; eps is infinite and nothing is promised.
+
+    >>> NoPrivacy().eps
+    inf
+    """
+
+    eps: float = math.inf
+
+    private: ClassVar[bool] = False
+    trust: ClassVar[str] = "none"
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns a copy of `labels`, int64 (N,)."""
+        return check_labels(labels, num_classes).clone()
+
+    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the identity, float64 (K, K)."""
+        return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.float64)

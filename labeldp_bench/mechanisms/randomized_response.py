@@ -1,0 +1,47 @@
+"""K-ary randomised response."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.validate import check_integer, check_labels
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(LabelMechanism):
+    """Keeps the label with probability e^eps / (e^eps + K - 1), else a uniform other one.
+
+    eps-label-DP under label replacement, tight: the two entries of a column of the transition
+    matrix differ by the factor e^eps.
+
+    Source: Warner (1965); as the first stage of Ghazi et al. (2021), arXiv:2102.06062 (LP-1ST).
+
+    >>> RandomizedResponse(eps=math.log(3)).transition_matrix(2).round(decimals=6).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
+
+    def p_flip(self, num_classes: int) -> float:
+        """Returns the probability of each single wrong label (not of all of them together)."""
+        # e^-eps in numerator and denominator: the textbook form is NaN at eps=inf.
+        tail = math.exp(-self.eps)
+        return tail / (1 + (num_classes - 1) * tail)
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns int64 (N,): the label, or a uniform other one; O(N)."""
+        check_labels(labels, num_classes)
+        total_flip = (num_classes - 1) * self.p_flip(num_classes)
+        uniform = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
+        shift = torch.randint(1, num_classes, labels.shape, generator=generator)
+        return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
+
+    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns float64 (K, K), row = true label; the prior plays no role."""
+        check_integer("num_classes", num_classes, low=2)
+        p_flip = self.p_flip(num_classes)
+        matrix = torch.full((num_classes, num_classes), p_flip, dtype=torch.float64)
+        return matrix.fill_diagonal_(1 - (num_classes - 1) * p_flip)

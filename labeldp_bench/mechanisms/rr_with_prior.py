@@ -1,0 +1,106 @@
+"""Randomised response among the labels that a prior makes likely (RRWithPrior)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
+from labeldp_bench.validate import check_choice, check_labels, check_prior
+
+K_RULES = ("paper", "released_code")
+
+
+@dataclass(frozen=True)
+class RandomizedResponseWithPrior(LabelMechanism):
+    """Randomised response inside the k most likely labels; a label outside gives a uniform one.
+
+    eps-label-DP under label replacement if the prior does not depend on the label: a released
+    label has probability e^eps/Z, 1/Z or 1/k with Z = e^eps + k - 1 and 1/Z <= 1/k <= e^eps/Z.
+    Tight for k > 1; for k = 1 the output says nothing.
+
+    Source: Ghazi et al. (2021), "Deep learning with label differential privacy",
+    arXiv:2102.06062, Algorithms 1 and 2. k maximises the expected probability of the true label,
+    (sum of the k largest priors) / (1 + (k - 1) e^-eps), the smallest k on ties.
+
+    Args:
+        k_rule: 'paper', or 'released_code', which divides by 1 + (k - 2) e^-eps: a smaller k,
+            the same privacy.
+
+    >>> m = RandomizedResponseWithPrior(eps=1.0)
+    >>> m.top_k(torch.tensor([[0.40, 0.25, 0.15, 0.10, 0.05, 0.05]])).tolist()
+    [2]
+    """
+
+    k_rule: str = "paper"
+
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("k_rule", self.k_rule, K_RULES)
+
+    def top_k(self, prior: Tensor) -> Tensor:
+        """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""
+        return self.scores(prior).argmax(1) + 1
+
+    def scores(self, prior: Tensor) -> Tensor:
+        """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
+        prior = prior.to(torch.float64)
+        off_by = 0 if self.k_rule == "paper" else 1
+        others = torch.arange(prior.shape[1], dtype=torch.float64) - off_by
+        mass = prior.sort(1, descending=True).values.cumsum(1)
+        return mass / (1 + others * math.exp(-self.eps))
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns int64 labels (N,), each among the top k of its prior; O(N K log K)."""
+        check_labels(labels, num_classes)
+        rows = torch.atleast_2d(check_prior(prior, len(labels), num_classes))
+        order, rank = ranking(rows)
+        size = self.top_k(rows)[:, None]
+        own = rank.expand(len(labels), -1).gather(1, labels[:, None])
+        flips = (size - 1) * math.exp(-self.eps)
+        uniform = torch.rand((3, len(labels), 1), generator=generator, dtype=torch.float64)
+        flipped = uniform[0] < flips / (1 + flips)
+        other = (own + 1 + (uniform[1] * (size - 1)).long()) % size
+        anywhere = (uniform[2] * size).long()
+        drawn = torch.where(own < size, torch.where(flipped, other, own), anywhere)
+        return order.expand(len(labels), -1).gather(1, drawn).squeeze(1)
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns log P(released | label = c), float64 (N, K); -inf outside the top k."""
+        check_labels(released, num_classes)
+        rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
+        _, rank = ranking(rows)
+        size = self.top_k(rows)[:, None]
+        keep = -torch.log1p((size - 1) * math.exp(-self.eps))
+        is_released = torch.arange(num_classes) == released[:, None]
+        log_likelihood = torch.where(is_released, keep, keep - self.eps)
+        log_likelihood = torch.where(rank < size, log_likelihood, -size.to(torch.float64).log())
+        possible = (rank < size).expand(len(released), -1).gather(1, released[:, None])
+        return log_likelihood.masked_fill(~possible, -math.inf)
+
+    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns float64 (K, K), row = true label, for one global prior of shape (K,)."""
+        prior = check_global_prior(prior, num_classes)
+        return self.log_likelihood(torch.arange(num_classes), num_classes, prior).exp().T
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the rule that chooses k; k itself depends on the prior."""
+        return {"k_rule": self.k_rule}
+
+
+def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the labels by falling prior, and each label's place, both int64 (rows, K).
+
+    Ties go to the lower label.
+    """
+    order = prior.argsort(1, descending=True, stable=True)
+    places = torch.arange(prior.shape[1]).expand_as(order)
+    return order, torch.empty_like(order).scatter_(1, order, places)

@@ -1,0 +1,52 @@
+"""General unary encoding: the family from RAPPOR to OUE."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from labeldp_bench.mechanisms.bit_flips import BitFlips
+from labeldp_bench.validate import check_number
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(BitFlips):
+    """Keeps the label's own bit with probability `keep`, sets every other as eps allows.
+
+    eps-label-DP under label replacement, tight: the flip probability q solves
+    keep (1 - q) / ((1 - keep) q) = e^eps. With keep = e^(eps/2) / (1 + e^(eps/2)) it is RAPPOR,
+    with keep = 1/2 it is OUE.
+
+    Source: Wang, Blocki, Li, Jha (2017), "Locally differentially private protocols for frequency
+    estimation", section 4 (pure protocols).
+
+    Args:
+        keep: probability in (0, 1) that the own bit is 1; None is the midpoint between RAPPOR
+            and OUE (ours).
+
+    >>> round(UnaryEncoding(eps=math.log(3), keep=0.5).p_flip, 12)
+    0.25
+    """
+
+    keep: float | None = None
+
+    identity_at_inf: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep is not None:
+            keep = check_number("keep", self.keep, above=0.0, high=math.nextafter(1.0, 0.0))
+            object.__setattr__(self, "keep", keep)
+
+    @property
+    def p_drop(self) -> float:
+        """Probability that the label's own bit is 0."""
+        if self.keep is not None:
+            return 1 - self.keep
+        half = math.exp(-self.eps / 2)
+        return (0.5 + half / (1 + half)) / 2
+
+    @property
+    def p_flip(self) -> float:
+        """Probability that the bit of one wrong label is 1."""
+        odds = (1 - self.p_drop) / self.p_drop * math.exp(-self.eps)
+        return odds / (1 + odds)

@@ -1,0 +1,145 @@
+"""ResNet for small images, with the activation after or before the convolutions."""
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labeldp_bench.models.linear import check_image_shape
+from labeldp_bench.validate import InputError, check_integer
+
+
+class ResNet(nn.Module):
+    """Returns logits from a 3 x 3 stem without pooling, stages of residual blocks, global average.
+
+    The first stage keeps the size, every later one halves it and doubles the channels.
+
+    Source: He et al. (2016), arXiv:1512.03385 (`preactivation=False`) and arXiv:1603.05027
+    (`preactivation=True`); 18 layers and width 64 are ResNet-18. Zhao et al. (2025) say only
+    "ResNet-18" and quote the non-private accuracy of the CIFAR form. Ghazi et al. (2021),
+    arXiv:2102.06062, and Liu & Ding (BlockRR) take the second form, read from their code: nothing
+    between stem and first block, no BatchNorm on a shortcut, BatchNorm and ReLU before the average.
+    We deviate from the code of Ghazi et al. in two places: strided convolutions are padded on both
+    sides (Flax: on the far side only), and weights start from the normal law of `start_weights`
+    (Flax: variance 1 / fan-in, truncated).
+
+    Args:
+        num_classes: K >= 2.
+        image_shape: (H, W, C) of one image, H and W >= 8.
+        width: channels of the first stage.
+        blocks: residual blocks of each stage; two convolutions each.
+        preactivation: whether BatchNorm and ReLU come before each convolution.
+
+    >>> sum(p.numel() for p in ResNet(10, (32, 32, 3), width=4).parameters())
+    44622
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        image_shape: Sequence[int],
+        width: int = 64,
+        blocks: Sequence[int] = (2, 2, 2, 2),
+        preactivation: bool = False,
+    ) -> None:
+        super().__init__()
+        check_integer("num_classes", num_classes, low=2)
+        check_integer("width", width, low=1)
+        _, _, channels = check_image_shape(image_shape)
+        if not blocks:
+            raise InputError("blocks must name the number of blocks of at least one stage, got []")
+
+        block = PreactivationBlock if preactivation else Block
+        stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        ready = [] if preactivation else [nn.BatchNorm2d(width), nn.ReLU()]
+        self.stem = nn.Sequential(stem, *ready)
+        stages: list[nn.Module] = []
+        before = width
+        for stage, count in enumerate(blocks):
+            after = width * 2**stage
+            for index in range(check_integer("blocks", count, low=1)):
+                stages.append(block(before, after, stride=2 if stage > 0 and index == 0 else 1))
+                before = after
+        self.blocks = nn.Sequential(*stages)
+        last = [nn.BatchNorm2d(before), nn.ReLU()] if preactivation else []
+        self.last = nn.Sequential(*last)
+        self.head = nn.Linear(before, num_classes)
+        start_weights(self)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
+        return self.head(self.last(self.blocks(self.stem(images))).mean((2, 3)))
+
+
+class Block(nn.Module):
+    """Two convolutions, each with BatchNorm; ReLU between them and after the sum."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or before != after:
+            projection = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(projection, nn.BatchNorm2d(after))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns the block's feature maps."""
+        inner = F.relu(self.norm1(self.conv1(images)))
+        return F.relu(self.norm2(self.conv2(inner)) + self.shortcut(images))
+
+
+class PreactivationBlock(nn.Module):
+    """BatchNorm and ReLU before each of two convolutions; a projection sees the activated input.
+
+    Args:
+        before: channels that come in.
+        after: channels that go out.
+        stride: of the first convolution and the projection.
+        negative_slope: of the rectifier below zero; 0 is ReLU.
+        momentum: weight of the newest batch in BatchNorm's running statistics.
+        raw: whether the first convolution and the projection see the input as it is.
+    """
+
+    def __init__(
+        self,
+        before: int,
+        after: int,
+        stride: int,
+        negative_slope: float = 0.0,
+        momentum: float = 0.1,
+        raw: bool = False,
+    ) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.norm1 = None if raw else nn.BatchNorm2d(before, momentum=momentum)
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after, momentum=momentum)
+        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.projection = None
+        if stride != 1 or before != after:
+            self.projection = nn.Conv2d(before, after, 1, stride, bias=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns the block's feature maps."""
+        active = images if self.norm1 is None else self._rectify(self.norm1(images))
+        inner = self._rectify(self.norm2(self.conv1(active)))
+        shortcut = images if self.projection is None else self.projection(active)
+        return self.conv2(inner) + shortcut
+
+    def _rectify(self, values: Tensor) -> Tensor:
+        # Not one leaky_relu for both: torch's ReLU needs only its output for the gradient.
+        return F.leaky_relu(values, self.negative_slope) if self.negative_slope else F.relu(values)
+
+
+def start_weights(network: nn.Module) -> None:
+    """Draws every convolution from the normal law with variance 2 / fan-out.
+
+    Source: He et al. (2015), arXiv:1502.01852, equation 14. The papers of the benchmark do not
+    state theirs; the linear layer and BatchNorm keep PyTorch's default.
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

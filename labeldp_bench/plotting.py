@@ -1,0 +1,82 @@
+"""One visual language for every picture: colours, labels and sizes. Imports no torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, YELLOW, GREY, BLACK = "#CC79A7", "#56B4E9", "#B8A800", "#7F7F7F", "#000000"
+COLOURS = {
+    "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "rappor": RED, "alibi": ORANGE,
+    "lp_2st": GREEN, "subset_selection": PURPLE, "blockrr": SKY, "rrwithprior": YELLOW,
+}  # fmt: skip
+SPARE = (SKY, PURPLE, YELLOW, GREEN, ORANGE, BLUE, RED)
+NAMES = {
+    "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
+    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "subset_selection": "subset selection", "oue": "OUE",
+    "blockrr": "BlockRR", "rrwithprior": "RRWithPrior",
+}  # fmt: skip
+STYLE = {
+    "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11,
+    "axes.titlelocation": "left", "axes.grid": True, "axes.grid.axis": "y",
+    "grid.color": "#E3E3E3", "lines.linewidth": 2.0, "lines.markersize": 4.5,
+    "svg.hashsalt": "labeldp_bench", "pdf.fonttype": 42,
+}  # fmt: skip
+
+
+def colour_of(mechanism: str, position: int = 0) -> str:
+    """Returns the fixed colour of a mechanism; unknown ones take spare colours in order."""
+    return COLOURS.get(mechanism, SPARE[position % len(SPARE)])
+
+
+def name_of(mechanism: str) -> str:
+    """Returns how a mechanism is written for people."""
+    return NAMES.get(mechanism, mechanism.replace("_", " "))
+
+
+def new_figure(columns: int, height: float = 3.6) -> tuple[Figure, list[Axes]]:
+    """Returns a figure with `columns` panels side by side, in the project's style."""
+    plt.rcdefaults()
+    plt.rcParams.update(STYLE)
+    figure, axes = plt.subplots(
+        1, columns, figsize=(1.4 + 4.6 * columns, height), squeeze=False, layout="constrained"
+    )
+    return figure, list(axes[0])
+
+
+def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Writes labels at the right edge, each beside its line and none over another.
+
+    Args:
+        axes: where the lines are; its y limits must be final.
+        labels: (y of the line's end, text, colour).
+    """
+    low, high = axes.get_ylim()
+    gap = (high - low) / 14
+    placed: list[float] = []
+    ordered = sorted(labels)
+    for y, _, _ in ordered:
+        placed.append(max(y, placed[-1] + gap) if placed else y)
+    overflow = max(0.0, placed[-1] - high) if placed else 0.0
+    for position in range(len(placed) - 1, -1, -1):
+        ceiling = placed[position + 1] - gap if position + 1 < len(placed) else high
+        placed[position] = min(placed[position], ceiling) if overflow else placed[position]
+    for y, (_, text, colour) in zip(placed, ordered, strict=True):
+        axes.annotate(
+            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=9.5,
+        )  # fmt: skip
+
+
+def save(figure: Figure, path: Any) -> None:
+    """Writes the figure without a date, so that the same records give the same bytes."""
+    figure.savefig(path, metadata={"Software": None} if str(path).endswith("png") else None)
+    plt.close(figure)

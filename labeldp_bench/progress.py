@@ -1,0 +1,82 @@
+"""What a person sees while a run works: bars, lines and an estimate of how long it takes."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+WARM_UP_LAPS = 3
+TIMED_SECONDS = 2.0
+LONG_RUN_SECONDS = 3600.0
+
+
+def progress_bar(items: Iterable[Any], total: int, label: str) -> Any:
+    """Returns `items` behind a bar on stderr; no bar where stderr is no terminal."""
+    return tqdm(items, total=total, desc=label, leave=False, disable=None, mininterval=0.5)
+
+
+def say(text: str) -> None:
+    """Prints a line to stdout without breaking a bar."""
+    tqdm.write(text)
+
+
+def duration(seconds: float) -> str:
+    """Returns '48 s', '12 min' or '3.4 h'.
+
+    >>> duration(48), duration(720), duration(12240)
+    ('48 s', '12 min', '3.4 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Stopwatch:
+    """Times the first steps of a training and says once how long the whole will take."""
+
+    def __init__(
+        self, epochs: int, num_examples: int, where: str, announce: Callable[[str], None]
+    ) -> None:
+        self._epochs, self._num_examples = epochs, num_examples
+        self._where, self._announce = where, announce
+        self._laps = self._timed_examples = 0
+        self._started = 0.0
+        self._done = False
+
+    def lap(self, num_examples: int, device: torch.device) -> None:
+        """Counts one step of `num_examples` examples."""
+        if self._done:
+            return
+        self._laps += 1
+        if self._laps <= WARM_UP_LAPS:
+            if self._laps == WARM_UP_LAPS:
+                _wait_for(device)
+                self._started = time.perf_counter()
+            return
+        self._timed_examples += num_examples
+        if time.perf_counter() - self._started < TIMED_SECONDS:
+            return
+        _wait_for(device)
+        rate = self._timed_examples / (time.perf_counter() - self._started)
+        self._done = True
+        self._announce(self.estimate(rate))
+
+    def estimate(self, rate: float) -> str:
+        """Returns the sentence for `rate` examples per second."""
+        seconds = self._epochs * self._num_examples / rate
+        text = (
+            f"about {duration(seconds)}: {self._epochs} epochs of {self._num_examples:,} "
+            f"examples at {rate:,.0f} a second ({self._where})"
+        )
+        if seconds <= LONG_RUN_SECONDS:
+            return text
+        fewer = max(1, int(self._epochs * LONG_RUN_SECONDS / seconds))
+        smaller = max(1000, int(rate * LONG_RUN_SECONDS / self._epochs) // 1000 * 1000)
+        return f"{text}\n  under an hour: trainer.epochs={fewer} or dataset.limit_train={smaller}"
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

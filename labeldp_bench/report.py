@@ -1,0 +1,211 @@
+"""What a run or a sweep shows when it ends: a small table and a picture. Imports no torch."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from labeldp_bench import plotting
+from labeldp_bench.collect import find_done
+from labeldp_bench.config import Cell
+from labeldp_bench.progress import duration, say
+from labeldp_bench.records import read_record
+
+NO_GUARANTEE = "no guarantee"
+X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
+
+
+def show_run(folder: Path) -> None:
+    """Prints the outcome of one run."""
+    record = read_record(folder)
+    sem = record.get("accuracy_sem")
+    spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
+    budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
+    lines = [
+        f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
+        f"class average   {100 * record['per_class_mean']:.2f} %",
+        f"privacy         {budget}, delta {record['delta']:g}, trust: {record['trust']}",
+    ]
+    if record.get("bayes_accuracy"):
+        lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
+    if record["dataset"] != "circle":
+        classes = [
+            "–" if accuracy is None else f"{100 * accuracy:.1f}"
+            for accuracy in record["per_class_accuracy"]
+        ]
+        rows = [classes[start : start + 10] for start in range(0, len(classes), 10)]
+        lines += [
+            f"{'per class' if not i else '':15} {'  '.join(f'{text:>5}' for text in row)}"
+            for i, row in enumerate(rows)
+        ]
+    lines += [
+        f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
+        + (f", {record['epochs']} epochs" if record["epochs"] else "")
+        + f", {duration(record['wall_seconds'])} on {record['device']}, {record['precision']}",
+        f"record          {folder / 'record.json'}",
+    ]
+    say("\n".join(lines))
+
+
+def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool) -> None:
+    """Prints the table of a sweep and writes it with a picture under `out_dir`/sweeps."""
+    done = find_done(cells, out_dir, committed=committed)
+    if not done:
+        say("no cell has a record yet: no table, no picture")
+        return
+    frame = sweep_frame(list(done.values()))
+    table = sweep_table(frame)
+    folder = out_dir / "sweeps"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.md"
+    path.write_text(table + "\n")
+    frame.drop(columns="identity").to_csv(path.with_suffix(".csv"), index=False)
+    draw_sweep(frame, path.with_suffix(".png"))
+    say(f"\n{table}\n\ntable    {path}\npicture  {path.with_suffix('.png')}")
+
+
+def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """Returns one row per point of the sweep, averaged over seeds.
+
+    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes.
+    `error` is the standard error over seeds, or over trials where a point has one seed.
+    """
+    x_name = _x_axis(records)
+    rows = [
+        {
+            "panel": _panel(record, records),
+            "series": _series(record, records, x_name),
+            "mechanism": record["mechanism"],
+            "x": _x(record, x_name),
+            "accuracy": record["accuracy"],
+            "accuracy_sem": record.get("accuracy_sem"),
+            "bayes": record.get("bayes_accuracy"),
+            "private": bool(record["private"]),
+            "identity": record["identity"],
+        }
+        for record in records
+    ]
+    points = []
+    keys = ["panel", "series", "x"]
+    for _, same in pd.DataFrame(rows).groupby(keys, sort=False):
+        point = same.iloc[0].to_dict()
+        seeds = len(same)
+        sem = same.accuracy.std() / math.sqrt(seeds) if seeds > 1 else point["accuracy_sem"]
+        point |= {"accuracy": same.accuracy.mean(), "error": sem, "seeds": seeds, "x_name": x_name}
+        points.append(point)
+    return pd.DataFrame(points).drop(columns="accuracy_sem")
+
+
+def sweep_table(frame: pd.DataFrame) -> str:
+    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error."""
+    x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
+    blocks = []
+    for panel, points in frame.groupby("panel", sort=False):
+        finite = sorted({x for x in points.x if math.isfinite(x)}) or [math.inf]
+        rows = {}
+        for series, line in points.groupby("series", sort=False):
+            at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
+            rows[_series_name(line)] = [at.get(x, at.get(math.inf, "–")) for x in finite]
+        if points.bayes.notna().any():
+            limit = points.dropna(subset="bayes").groupby("x").bayes.first()
+            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "–" for x in finite]
+        columns = [f"{x:g}" for x in finite]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        table.index.name = x_name
+        caption = f"{panel}: accuracy in percent ± standard error"
+        blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
+    return "\n\n".join(blocks)
+
+
+def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
+    """Writes the picture: a panel per data set, a line per series, bands of two standard errors."""
+    panels = list(frame.groupby("panel", sort=False))
+    figure, all_axes = plotting.new_figure(len(panels))
+    x_name = frame.x_name.iloc[0]
+    for axes, (panel, points) in zip(all_axes, panels, strict=True):
+        axes.set_title(panel)
+        axes.set_xlabel(X_LABELS.get(x_name, x_name))
+        _draw_panel(axes, points, log=x_name == "eps")
+    all_axes[0].set_ylabel("test accuracy, %")
+    plotting.save(figure, path)
+
+
+def _draw_panel(axes: Axes, points: pd.DataFrame, *, log: bool) -> None:
+    finite = sorted({x for x in points.x if math.isfinite(x)}) or [1.0]
+    labels = []
+    if points.bayes.notna().any():
+        limit = points.dropna(subset="bayes").groupby("x").bayes.first() * 100
+        colour = plotting.colour_of("bayes")
+        axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
+        labels.append((limit.iloc[-1], plotting.name_of("bayes"), colour))
+    for position, (_, line) in enumerate(points.groupby("series", sort=False)):
+        line = line.sort_values("x")
+        colour = plotting.colour_of(line.mechanism.iloc[0], position)
+        y, spread = 100 * line.accuracy, 200 * line.error.astype(float).fillna(0)
+        if math.isinf(line.x.iloc[0]):  # no budget: the same at every eps
+            axes.axhline(y.iloc[0], color=colour, linestyle=":", linewidth=1.6)
+        else:
+            axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.18, lw=0)
+            axes.plot(line.x, y, "o-", color=colour)
+        labels.append((float(y.iloc[-1]), _series_name(line), colour))
+    if log:
+        axes.set_xscale("log")
+        axes.set_xticks(finite, [f"{x:g}" for x in finite])
+        axes.minorticks_off()
+    else:
+        axes.set_xticks(finite)
+    axes.set_xlim(finite[0] * 0.94, finite[-1] * 1.03)
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(0.0, low), min(101.0, high))
+    plotting.label_lines(axes, labels)
+
+
+def _cell(point: dict[str, Any]) -> str:
+    sem = point["error"]
+    spread = f" ± {100 * sem:.2f}" if sem is not None and math.isfinite(sem) else ""
+    return f"{100 * point['accuracy']:.2f}{spread}"
+
+
+def _series_name(line: pd.DataFrame) -> str:
+    mechanism, *rest = line.series.iloc[0].split(", ")
+    guarded = line.private.iloc[0] or mechanism == "none"
+    return ", ".join([plotting.name_of(mechanism), *rest, *([] if guarded else [NO_GUARANTEE])])
+
+
+def _x_axis(records: list[dict[str, Any]]) -> str:
+    """Returns what varies: the budget if it does, else the number of classes."""
+    budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
+    classes = {record["identity"].get("dataset.num_classes") for record in records}
+    return "dataset.num_classes" if len(budgets) <= 1 and len(classes) > 1 else "eps"
+
+
+def _x(record: dict[str, Any], x_name: str) -> float:
+    return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
+
+
+def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
+    keys = [key for key in _varying(records) if key.split(".")[0] == "dataset"]
+    keys = [key for key in keys if key not in ("dataset", "dataset.num_classes", "dataset.name")]
+    eps = {float(r["eps"]) for r in records if math.isfinite(float(r["eps"]))}
+    fixed = [f"eps={next(iter(eps)):g}"] if len(eps) == 1 else []
+    own = [f"{key.split('.')[1]}={record['identity'].get(key)}" for key in keys]
+    return ", ".join([record["dataset"], *own, *fixed])
+
+
+def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
+    skipped = {"seed", "mechanism", "mechanism.eps", "learner.loss", x_name}
+    keys = [k for k in _varying(records) if k not in skipped and k.split(".")[0] != "dataset"]
+    by_mechanism = {}
+    for other in records:
+        by_mechanism.setdefault(other["mechanism"], set()).add(other["loss"])
+    own = [f"{key.split('.')[-1]}={record['identity'].get(key)}" for key in keys]
+    if len(by_mechanism[record["mechanism"]]) > 1:
+        own.append(str(record["loss"]))
+    return ", ".join([record["mechanism"], *own])
+
+
+def _varying(records: list[dict[str, Any]]) -> list[str]:
+    keys = sorted({key for record in records for key in record["identity"]})
+    return [key for key in keys if len({str(r["identity"].get(key)) for r in records}) > 1]

@@ -1,0 +1,216 @@
+"""The run, as one straight line: data, vault, release, train, evaluate, record."""
+
+import math
+import platform
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.config import Cell
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
+from labeldp_bench.learners.base import Session
+from labeldp_bench.progress import duration, progress_bar, say
+from labeldp_bench.records import is_done, new_record, write_record
+from labeldp_bench.validate import InputError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens; nothing in here changes its result."""
+
+    out_dir: Path
+    data_dir: Path
+    device: torch.device
+
+
+@dataclass
+class Run:
+    """One cell while it runs: its objects and what its trials gave."""
+
+    cell: Cell
+    folder: Path
+    parts: dict[str, Any]
+    confusions: list[Tensor] = field(default_factory=list)
+    agreements: list[float] = field(default_factory=list)
+    eps_spent: float = 0.0
+    train_seconds: float = 0.0
+    trained_examples: int = 0
+
+
+def run_cells(cells: list[Cell], place: Place) -> list[Path]:
+    """Runs cells that share data, model and seed; returns the folders of those that failed.
+
+    A failure writes `error.txt` and one line, and leaves the other cells alone. A cell that is
+    done, or that another process runs, is left to its record.
+    """
+    failed: list[Path] = []
+    runs: list[Run] = []
+    locks: list[FileLock] = []
+    try:
+        for cell in cells:
+            folder = place.out_dir / cell.folder
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / ".lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                say(f"{cell.title}: another process is running it, left alone")
+                continue
+            locks.append(lock)
+            if is_done(folder):
+                continue
+            try:
+                runs.append(Run(cell, folder, cell.build()))
+            except Exception as error:
+                failed.append(_fail(cell, folder, error))
+        if runs:
+            failed += _run_together(runs, place)
+    finally:
+        for lock in locks:
+            lock.release()
+    return failed
+
+
+def _run_together(runs: list[Run], place: Place) -> list[Path]:
+    failed: list[Path] = []
+    started = time.perf_counter()
+    dataset, model = runs[0].parts["dataset"], runs[0].parts["model"]
+    active = list(runs)
+    trials = range(dataset.trials)
+    label = f"{dataset.trials} trials"
+    for trial in progress_bar(trials, dataset.trials, label) if dataset.trials > 1 else trials:
+        seed = seeding.derive(runs[0].cell.seed, "trial", trial)
+        try:
+            bundle = dataset.draw(place.data_dir, seed)
+        except Exception as error:
+            return failed + [_fail(run.cell, run.folder, error) for run in active]
+        for run in list(active):
+            try:
+                one_trial(run, bundle, model, seed, place.device)
+            except Exception as error:
+                active.remove(run)
+                failed.append(_fail(run.cell, run.folder, error))
+        if trial == 0 and dataset.trials > 1:
+            _announce(time.perf_counter() - started, dataset.trials)
+    seconds = (time.perf_counter() - started) / len(runs)
+    for run in active:
+        record = _record(run, bundle, dataset, model, seconds, place.device)
+        write_record(run.folder, record)
+    return failed
+
+
+def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch.device) -> None:
+    """Releases, trains and evaluates once; adds the outcome to `run`."""
+    mechanism, learner = run.parts["mechanism"], run.parts["learner"]
+    vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
+    has_epochs = hasattr(model, "trainer")
+    evaluator = Evaluator(
+        bundle,
+        selection=model.trainer.selection if has_epochs else "last",
+        seed=seed,
+        history=run.folder / "history.csv" if has_epochs else None,
+        say=say,
+    )
+    session = Session(seed=seed, device=device, on_epoch=evaluator.on_epoch, say=say)
+    classifier = learner.fit(bundle.train_features, vault, mechanism, model, session)
+    run.confusions.append(evaluator.finish(classifier))
+    run.eps_spent = max(run.eps_spent, vault.eps_spent)
+    run.agreements.append(vault.released_agreement or 0.0)
+    run.train_seconds += evaluator.train_seconds
+    run.trained_examples += evaluator.trained_examples
+
+
+def _record(
+    run: Run, bundle: DataBundle, dataset: Any, model: Any, seconds: float, device: torch.device
+) -> dict[str, Any]:
+    mechanism = run.parts["mechanism"]
+    trials = torch.tensor([accuracy_of(confusion) for confusion in run.confusions])
+    classes = per_class_accuracy(torch.stack(run.confusions).sum(0))
+    seen = [accuracy for accuracy in classes if accuracy is not None]
+    trainer = getattr(model, "trainer", None)
+    rate = run.trained_examples / run.train_seconds if run.train_seconds else None
+    extra: dict[str, Any] = {}
+    if hasattr(dataset, "bayes_accuracy"):
+        many = len(trials) > 1
+        extra = {
+            "accuracy_sem": float(trials.std() / math.sqrt(len(trials))) if many else None,
+            "bayes_accuracy": dataset.bayes_accuracy(),
+            "trials": len(trials),
+        }
+    return new_record(
+        run.cell,
+        dataset=bundle.name,
+        eps=mechanism.eps,
+        accuracy=float(trials.mean()),
+        per_class_accuracy=classes,
+        per_class_mean=sum(seen) / len(seen),
+        eps_spent=run.eps_spent,
+        delta=mechanism.delta,
+        trust=mechanism.trust,
+        private=mechanism.private,
+        released_agreement=sum(run.agreements) / len(run.agreements),
+        selection=trainer.selection if trainer else "last",
+        precision=model.resolved_precision(device),
+        epochs=trainer.epochs if trainer else None,
+        n_train=len(bundle.train_features),
+        n_test=len(bundle.test_labels),
+        data_sha256=bundle.sha256,
+        mechanism_summary=mechanism.summary(),
+        wall_seconds=round(seconds, 3),
+        images_per_second=round(rate, 1) if rate else None,
+        device=describe_device(device),
+        **extra,
+    )
+
+
+def resolve_device(name: str) -> torch.device:
+    """Returns the device that `auto`, `cpu`, `cuda` or `cuda:<n>` names.
+
+    Raises:
+        InputError: an unknown name, or a GPU that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu, cuda or cuda:<n>, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device={name}: torch sees {torch.cuda.device_count()} GPUs here (use device=cpu)"
+        )
+    return device
+
+
+def describe_device(device: torch.device) -> str:
+    """Returns the hardware's name for the record."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        name = models[0].split(":", 1)[1].strip() if models else name
+    return f"cpu ({name}, {torch.get_num_threads()} threads)"
+
+
+def _announce(first_trial: float, trials: int) -> None:
+    if first_trial * trials > 10:
+        say(f"  about {duration(first_trial * trials)} for {trials} trials")
+
+
+def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
+    (folder / "error.txt").write_text("".join(traceback.format_exception(error)))
+    kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+    say(f"error: {cell.title}: {kind}{error} ({folder / 'error.txt'})")
+    return folder

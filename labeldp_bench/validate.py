@@ -1,0 +1,115 @@
+"""Checks of what a user may get wrong; every message says what, which value, what is allowed."""
+
+import difflib
+import math
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+
+class InputError(ValueError):
+    """Something a user can mend: shown as one line, without a traceback."""
+
+
+def check_eps(eps: object) -> float:
+    """Returns `eps` as a float.
+
+    Raises:
+        InputError: `eps` is not a number, NaN, zero or negative. Infinity is allowed.
+    """
+    if isinstance(eps, bool) or not isinstance(eps, int | float) or math.isnan(eps) or eps <= 0:
+        raise InputError(
+            f"eps must be a number > 0, got {eps!r} (use eps=inf for the non-private baseline)"
+        )
+    return float(eps)
+
+
+def check_integer(name: str, value: object, *, low: int, high: int | None = None) -> int:
+    """Returns `value` if it is an integer in [low, high]."""
+    allowed = f">= {low}" if high is None else f"in [{low}, {high}]"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name} must be an integer {allowed}, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise InputError(f"{name} must be {allowed}, got {value}")
+    return value
+
+
+def check_number(
+    name: str, value: object, *, above: float = -math.inf, low: float = -math.inf,
+    high: float = math.inf,
+) -> float:  # fmt: skip
+    """Returns `value` as a float if it is finite, > `above` and in [low, high]."""
+    limits = [
+        f"> {above:g}" if above > -math.inf else "",
+        f">= {low:g}" if low > -math.inf else "",
+        f"<= {high:g}" if high < math.inf else "",
+    ]
+    allowed = " and ".join(filter(None, limits)) or "finite"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not (above < value and low <= value <= high):  # type: ignore[arg-type, operator]
+        raise InputError(f"{name} must be a number {allowed}, got {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
+    """Returns `value` if it is one of `allowed`; the message names the nearest one."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(
+            f"{name} must be one of {', '.join(allowed)}; got {value!r}{did_you_mean(value, allowed)}"
+        )
+    return value
+
+
+def did_you_mean(value: object, known: Collection[str]) -> str:
+    """Returns ' (did you mean ...?)' where a known name is near, else nothing."""
+    near = difflib.get_close_matches(str(value), list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def check_labels(labels: Tensor, num_classes: int) -> Tensor:
+    """Returns `labels` if they are int64 (N,) in [0, num_classes), on the CPU.
+
+    Raises:
+        InputError: wrong type, shape or range, or fewer than two classes.
+    """
+    check_integer("num_classes", num_classes, low=2)
+    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.dim() != 1:
+        got = (
+            f"{labels.dtype} of shape {tuple(labels.shape)}"
+            if isinstance(labels, Tensor)
+            else type(labels).__name__
+        )
+        raise InputError(f"labels must be an int64 tensor of shape (N,), got {got}")
+    if labels.device.type != "cpu":
+        raise InputError(
+            f"labels must be on the CPU, where noise is drawn, got device {labels.device}"
+        )
+    if labels.numel():
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= num_classes:
+            wrong = low if low < 0 else high
+            raise InputError(f"labels must be in [0, {num_classes - 1}], got {wrong}")
+    return labels
+
+
+def check_prior(prior: Tensor | None, num_examples: int, num_classes: int) -> Tensor:
+    """Returns the prior as float64 (K,) or (N, K); None is the uniform one.
+
+    Raises:
+        InputError: wrong shape, negative or non-finite entries, rows that do not sum to 1.
+    """
+    if prior is None:
+        return torch.full((num_classes,), 1.0 / num_classes, dtype=torch.float64)
+    prior = torch.as_tensor(prior).to(torch.float64)
+    if tuple(prior.shape) not in {(num_classes,), (num_examples, num_classes)}:
+        raise InputError(
+            f"prior must have shape ({num_classes},) or ({num_examples}, {num_classes}), "
+            f"got {tuple(prior.shape)}"
+        )
+    if not torch.isfinite(prior).all() or (prior < 0).any():
+        raise InputError("prior must be finite and >= 0, got a negative or non-finite entry")
+    worst = (prior.sum(-1) - 1).abs().max()
+    if worst > 1e-6:
+        raise InputError(f"prior rows must sum to 1, got one that is off by {float(worst):.2g}")
+    return prior

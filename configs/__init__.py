@@ -1,0 +1,1 @@
+"""Hydra configs; a package so that the wheel carries them."""

@@ -182,7 +182,7 @@ def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tens
     inside_rows = (rows >= 0) & (rows < size)
     inside_columns = (columns >= 0) & (columns < size)
     inside = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
-    return _like(images, images.masked_fill(inside, fill))
+    return _like(images, torch.where(inside, fill, images))
 
 
 def mix(images: Tensor, partner: Tensor, weight: Tensor) -> Tensor:

@@ -75,7 +75,10 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
-    _write(new.sort_values(["dataset", "mechanism", "eps", "seed", "config_hash", "class"]), per_class_csv)
+    _write(
+        new.sort_values(["dataset", "mechanism", "eps", "seed", "config_hash", "class"]),
+        per_class_csv,
+    )
     return len(found)
 
 

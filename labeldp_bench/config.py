@@ -11,7 +11,10 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import InstantiationException
 from omegaconf import MISSING, DictConfig, OmegaConf
+
+from labeldp_bench.validate import InputError
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 """The checkout's root; in an installed wheel a folder without configs or results."""
@@ -97,10 +100,21 @@ class Cell:
         return canonical({k: v for k, v in self.identity.items() if k.split(".")[0] in shared})
 
     def build(self) -> dict[str, Any]:
-        """Returns the four objects of the run: dataset, mechanism, learner, model."""
-        return {
-            group: hydra.utils.instantiate(self.config[group], _convert_="all") for group in GROUPS
-        }
+        """Returns the four objects of the run: dataset, mechanism, learner, model.
+
+        Raises:
+            InputError: a value that its class refuses, or a parameter it does not know.
+        """
+        parts = {}
+        for group in GROUPS:
+            try:
+                parts[group] = hydra.utils.instantiate(self.config[group], _convert_="all")
+            except InstantiationException as error:
+                cause = error.__cause__ or error
+                if isinstance(cause, InputError):
+                    raise cause from None
+                raise InputError(f"{group}: {' '.join(str(cause).split())}") from error
+        return parts
 
 
 def use_configs() -> None:
@@ -128,7 +142,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     local = ("hydra", "cells", "job", "data_dir", "out_dir", "device", "trainer", "eps")
-    whole = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    whole = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
     assert isinstance(resolved, dict)
     plain = {str(key): value for key, value in resolved.items() if key not in local}
@@ -154,15 +168,15 @@ def _without_defaults(node: Any) -> Any:
     if isinstance(node, list):
         return [_without_defaults(item) for item in node]
     if isinstance(node, float):
-        if math.isinf(node):
-            return "inf" if node > 0 else "-inf"
+        if not math.isfinite(node):
+            return str(node)  # "inf"; JSON has no such number
         return int(node) if node.is_integer() else node
     if not isinstance(node, dict):
         return node
     defaults = {}
     if "_target_" in node:
         signature = inspect.signature(hydra.utils.get_object(node["_target_"]))
-        defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+        defaults = {name: _plain(p.default) for name, p in signature.parameters.items()}
     kept = {
         key: _without_defaults(value)
         for key, value in node.items()
@@ -171,6 +185,11 @@ def _without_defaults(node: Any) -> Any:
     if "_target_" in node:
         kept["_target_"] = node["_target_"].rsplit(".", 1)[-1]
     return kept
+
+
+def _plain(default: Any) -> Any:
+    """Returns a constructor's default as YAML would hold it: tuples are lists there."""
+    return [_plain(item) for item in default] if isinstance(default, tuple) else default
 
 
 def _flat(prefix: str, node: dict[str, Any]) -> dict[str, Any]:

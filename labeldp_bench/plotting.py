@@ -23,7 +23,7 @@ NAMES = {
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "subset_selection": "subset selection", "oue": "OUE",
     "blockrr": "BlockRR", "rrwithprior": "RRWithPrior",
 }  # fmt: skip
-STYLE = {
+STYLE: Any = {
     "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11,
     "axes.titlelocation": "left", "axes.grid": True, "axes.grid.axis": "y",

@@ -1,11 +1,15 @@
 """What a person sees while a run works: bars, lines and an estimate of how long it takes."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from torch import device as Device
 
 WARM_UP_LAPS = 3
 TIMED_SECONDS = 2.0
@@ -45,7 +49,7 @@ class Stopwatch:
         self._started = 0.0
         self._done = False
 
-    def lap(self, num_examples: int, device: torch.device) -> None:
+    def lap(self, num_examples: int, device: Device) -> None:
         """Counts one step of `num_examples` examples."""
         if self._done:
             return
@@ -77,6 +81,8 @@ class Stopwatch:
         return f"{text}\n  under an hour: trainer.epochs={fewer} or dataset.limit_train={smaller}"
 
 
-def _wait_for(device: torch.device) -> None:
+def _wait_for(device: Device) -> None:
     if device.type == "cuda":
+        import torch
+
         torch.cuda.synchronize(device)

@@ -32,7 +32,7 @@ def show_run(folder: Path) -> None:
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
     if record["dataset"] != "circle":
         classes = [
-            "–" if accuracy is None else f"{100 * accuracy:.1f}"
+            "-" if accuracy is None else f"{100 * accuracy:.1f}"
             for accuracy in record["per_class_accuracy"]
         ]
         rows = [classes[start : start + 10] for start in range(0, len(classes), 10)]
@@ -105,12 +105,12 @@ def sweep_table(frame: pd.DataFrame) -> str:
     for panel, points in frame.groupby("panel", sort=False):
         finite = sorted({x for x in points.x if math.isfinite(x)}) or [math.inf]
         rows = {}
-        for series, line in points.groupby("series", sort=False):
+        for _, line in points.groupby("series", sort=False):
             at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
-            rows[_series_name(line)] = [at.get(x, at.get(math.inf, "–")) for x in finite]
+            rows[_series_name(line)] = [at.get(x, at.get(math.inf, "-")) for x in finite]
         if points.bayes.notna().any():
             limit = points.dropna(subset="bayes").groupby("x").bayes.first()
-            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "–" for x in finite]
+            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in finite]
         columns = [f"{x:g}" for x in finite]
         table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         table.index.name = x_name
@@ -197,7 +197,7 @@ def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
 def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
     skipped = {"seed", "mechanism", "mechanism.eps", "learner.loss", x_name}
     keys = [k for k in _varying(records) if k not in skipped and k.split(".")[0] != "dataset"]
-    by_mechanism = {}
+    by_mechanism: dict[str, set[str | None]] = {}
     for other in records:
         by_mechanism.setdefault(other["mechanism"], set()).add(other["loss"])
     own = [f"{key.split('.')[-1]}={record['identity'].get(key)}" for key in keys]

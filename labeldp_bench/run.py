@@ -211,6 +211,8 @@ def _announce(first_trial: float, trials: int) -> None:
 
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
     (folder / "error.txt").write_text("".join(traceback.format_exception(error)))
-    kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-    say(f"error: {cell.title}: {kind}{error} ({folder / 'error.txt'})")
+    if isinstance(error, InputError):
+        say(f"error: {cell.title}: {error}")
+    else:
+        say(f"error: {cell.title}: {type(error).__name__}: {error} (see {folder / 'error.txt'})")
     return folder

@@ -11,7 +11,6 @@ import types
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
@@ -30,6 +29,10 @@ PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 class CellSweeper(Sweeper):
     """Runs the cells that a command line and an experiment spell, and reports on them."""
 
+    hydra_context: HydraContext
+    config: DictConfig
+    launcher: Launcher
+
     def __init__(self) -> None:
         self.failed = 0
 
@@ -39,7 +42,7 @@ class CellSweeper(Sweeper):
         """Takes what Hydra gives to every sweeper."""
         self.hydra_context = hydra_context
         self.config = config
-        self.launcher: Launcher = Plugins.instance().instantiate_launcher(
+        self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
@@ -57,7 +60,7 @@ class CellSweeper(Sweeper):
         experiment = choices.get("experiment")
         blocks = OmegaConf.to_container(self.config.cells) if self.config.cells else [{}]
         spelled = expand(blocks, parse_axes(arguments, self.hydra_context))
-        cells = {}
+        cells: dict[str, tuple[Cell, list[str]]] = {}
         for overrides in spelled:
             cell = compose_cell(overrides)
             cells.setdefault(cell.config_hash, (cell, overrides))
@@ -85,12 +88,14 @@ class CellSweeper(Sweeper):
 
     def _job_overrides(self, job: list[tuple[Cell, list[str]]]) -> list[str]:
         spelled = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
-        local = [text for text in job[0][1] if text.split("=")[0] in ("out_dir", "data_dir", "device")]
+        local = [
+            text for text in job[0][1] if text.split("=")[0] in ("out_dir", "data_dir", "device")
+        ]
         return [*local, f"job=[{spelled}]"]
 
 
 def register() -> None:
-    """Makes the Sweeper known to Hydra under `hydra/sweeper=cells`.
+    """Makes the Sweeper known to Hydra under the name in configs/hydra/sweeper/cells.yaml.
 
     Hydra takes plugins only from the namespace `hydra_plugins`. An alias there, made at start-up,
     saves a second top-level package and works from a bare checkout too; the class itself stays
@@ -102,10 +107,8 @@ def register() -> None:
     vars(module)[CellSweeper.__name__] = CellSweeper
     sys.modules.setdefault("hydra_plugins", types.ModuleType("hydra_plugins"))
     sys.modules[alias] = module
-    target = f"{alias}.{CellSweeper.__name__}"
     plugins.register(CellSweeper)
-    plugins.class_name_to_class[target] = CellSweeper
-    ConfigStore.instance().store(group="hydra/sweeper", name="cells", node={"_target_": target})
+    plugins.class_name_to_class[f"{alias}.{CellSweeper.__name__}"] = CellSweeper
 
 
 def parse_axes(arguments: list[str], context: HydraContext) -> Axes:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -113,8 +113,8 @@ class Trainer:
 
 
 def objective(
-    parameters: dict[str, Tensor],
-    buffers: dict[str, Tensor],
+    parameters: Mapping[str, Tensor],
+    buffers: Mapping[str, Tensor],
     network: nn.Module,
     images: Tensor,
     targets: Tensor,
@@ -125,7 +125,7 @@ def objective(
     A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
     differentiated, compiled and mapped over stacked parameters.
     """
-    logits = functional_call(network, (parameters, buffers), (images,)).float()
+    logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
     return loss(logits, targets), logits
 
 

@@ -1,11 +1,15 @@
 """Checks of what a user may get wrong; every message says what, which value, what is allowed."""
 
+from __future__ import annotations
+
 import difflib
 import math
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+# Torch takes a second to import; a wrong override on the command line need not wait for it.
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class InputError(ValueError):
@@ -56,7 +60,8 @@ def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
     """Returns `value` if it is one of `allowed`; the message names the nearest one."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(
-            f"{name} must be one of {', '.join(allowed)}; got {value!r}{did_you_mean(value, allowed)}"
+            f"{name} must be one of {', '.join(allowed)}; got {value!r}"
+            f"{did_you_mean(value, allowed)}"
         )
     return value
 
@@ -73,6 +78,9 @@ def check_labels(labels: Tensor, num_classes: int) -> Tensor:
     Raises:
         InputError: wrong type, shape or range, or fewer than two classes.
     """
+    import torch
+    from torch import Tensor
+
     check_integer("num_classes", num_classes, low=2)
     if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.dim() != 1:
         got = (
@@ -99,6 +107,8 @@ def check_prior(prior: Tensor | None, num_examples: int, num_classes: int) -> Te
     Raises:
         InputError: wrong shape, negative or non-finite entries, rows that do not sum to 1.
     """
+    import torch
+
     if prior is None:
         return torch.full((num_classes,), 1.0 / num_classes, dtype=torch.float64)
     prior = torch.as_tensor(prior).to(torch.float64)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, two_levels
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 
@@ -58,7 +58,7 @@ class AdditiveLaplace(Mechanism):
         if self.scale == 0:
             # The distance to each label's one-hot vector.
             distance = magnitude.sum(1, keepdim=True) - magnitude + (reals - 1).abs()
-            return torch.where(distance == 0, 0.0, -math.inf).to(torch.float64)
+            return two_levels(distance == 0, 0.0, -math.inf)
         common = -magnitude.sum(1, keepdim=True) / self.scale
         normaliser = num_classes * math.log(2 * self.scale)
         return common + (2 * reals - 1).clamp(-1, 1) / self.scale - normaliser

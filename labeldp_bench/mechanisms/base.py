@@ -131,6 +131,14 @@ def draw_columns(transition: Tensor, rows: Tensor, generator: Generator) -> Tens
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
 
 
+def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:
+    """Returns `inside` where the mask is true, else `outside`, float64.
+
+    torch.where would round two Python numbers to float32.
+    """
+    return torch.full(mask.shape, outside, dtype=torch.float64).masked_fill_(mask, inside)
+
+
 def check_global_prior(prior: Tensor | None, num_classes: int) -> Tensor:
     """Returns the prior as float64 (K,); a prior per example is refused."""
     check_integer("num_classes", num_classes, low=2)

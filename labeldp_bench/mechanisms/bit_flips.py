@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, two_levels
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
@@ -50,10 +50,9 @@ class BitFlips(Mechanism):
         bits = check_bits(released, num_classes)
         other_ones = bits.sum(1, keepdim=True) - bits
         other_zeros = (num_classes - 1) - other_ones
-        own = torch.where(bits == 1, _log1m(self.p_drop), _log(self.p_drop)).to(torch.float64)
-        return (
-            own + _times(other_ones, _log(self.p_flip)) + _times(other_zeros, _log1m(self.p_flip))
-        )
+        log_flip, log_stay = _log(self.p_flip), _log1m(self.p_flip)
+        own = two_levels(bits == 1, _log1m(self.p_drop), _log(self.p_drop))
+        return own + _times(other_ones, log_flip) + _times(other_zeros, log_stay)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
+from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior, two_levels
 from labeldp_bench.validate import InputError, check_integer, check_number
 
 
@@ -39,9 +39,6 @@ class BlockRR(LabelMechanism):
     sigma: float = 1.0
     favoured: int = 0
 
-    # One block leaves randomised response; so do l = 0 and a flat prior.
-    tight: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "sigma", check_number("sigma", self.sigma, above=0.0))
@@ -54,7 +51,7 @@ class BlockRR(LabelMechanism):
         rival = top.values[0].repeat(len(prior))
         rival[top.indices[0]] = top.values[1]
         frequent = prior >= math.exp(-1 / self.sigma) * rival
-        order = prior.argsort(descending=True, stable=True)
+        order = prior.sort(descending=True, stable=True).indices
         favoured = torch.zeros_like(frequent)
         favoured[order[frequent[order]][: self.favoured]] = True
         return frequent, favoured
@@ -110,7 +107,7 @@ def block_matrix(eps: float, near: Tensor, frequent: Tensor, favoured: Tensor) -
     tail = math.exp(-eps)
     own = _rates(tail, outputs, int(favoured.sum()), int(sizes[0]), scale=1.0)
     # Frequent outputs take beta, rare ones gamma; e^eps times that for a label's own.
-    base = torch.where(first, own[0], own[1]).to(torch.float64)
+    base = two_levels(first, own[0], own[1])
     matrix = torch.where(near, base, tail * base)
     is_uniform = ~frequent[:, None] & favoured
     return matrix.masked_fill(is_uniform, 1 / num_outputs)

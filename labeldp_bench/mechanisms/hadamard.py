@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.validate import check_integer, check_labels
 
@@ -64,7 +64,7 @@ class HadamardResponse(Mechanism):
         message = ((1 - bits[:, 2**digits - 1]) << digits).sum(1)
         is_message = (table[message] == bits).all(1, keepdim=True)
         inside = math.log(self.p_keep * 2 / len(table))
-        log_likelihood = torch.where(bits == 1, inside, inside - self.eps).to(torch.float64)
+        log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(~is_message, -math.inf)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:

@@ -94,7 +94,7 @@ def _solve(eps: float, prior: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
     utility = set_utilities(eps, sets, np.array(prior))
     result = linprog(-utility / utility.max(), A_eq=columns, b_eq=np.ones(num_classes))
     assert result.status == 0, result.message
-    used = result.x > 1e-9
+    used = np.asarray(result.x) > 1e-9
     # The solver meets the equations to 1e-7 only; on the sets it picked they are solved exactly.
     weight = np.linalg.lstsq(columns[:, used], np.ones(num_classes), rcond=None)[0]
     assert (weight > 0).all() and np.abs(columns[:, used] @ weight - 1).max() < 1e-12

@@ -63,7 +63,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
         order, rank = ranking(rows)
         size = self.top_k(rows)[:, None]
         own = rank.expand(len(labels), -1).gather(1, labels[:, None])
-        flips = (size - 1) * math.exp(-self.eps)
+        flips = (size - 1).to(torch.float64) * math.exp(-self.eps)
         uniform = torch.rand((3, len(labels), 1), generator=generator, dtype=torch.float64)
         flipped = uniform[0] < flips / (1 + flips)
         other = (own + 1 + (uniform[1] * (size - 1)).long()) % size
@@ -78,11 +78,11 @@ class RandomizedResponseWithPrior(LabelMechanism):
         check_labels(released, num_classes)
         rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
         _, rank = ranking(rows)
-        size = self.top_k(rows)[:, None]
+        size = self.top_k(rows)[:, None].to(torch.float64)
         keep = -torch.log1p((size - 1) * math.exp(-self.eps))
         is_released = torch.arange(num_classes) == released[:, None]
         log_likelihood = torch.where(is_released, keep, keep - self.eps)
-        log_likelihood = torch.where(rank < size, log_likelihood, -size.to(torch.float64).log())
+        log_likelihood = torch.where(rank < size, log_likelihood, -size.log())
         possible = (rank < size).expand(len(released), -1).gather(1, released[:, None])
         return log_likelihood.masked_fill(~possible, -math.inf)
 
@@ -101,6 +101,6 @@ def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
 
     Ties go to the lower label.
     """
-    order = prior.argsort(1, descending=True, stable=True)
+    order = prior.sort(dim=1, descending=True, stable=True).indices
     places = torch.arange(prior.shape[1]).expand_as(order)
     return order, torch.empty_like(order).scatter_(1, order, places)

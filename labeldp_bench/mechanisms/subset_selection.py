@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_labels
 
@@ -68,7 +68,7 @@ class SubsetSelection(Mechanism):
         uniform = torch.rand((len(labels), 1), generator=generator, dtype=torch.float64)
         inside = uniform >= p_outside(self.eps, num_classes, size)
         # Keys lie in [0, 1), so -1 is always among the d smallest, and 2 never.
-        keys.scatter_(1, labels[:, None], torch.where(inside, -1.0, 2.0).to(torch.float64))
+        keys.scatter_(1, labels[:, None], two_levels(inside, -1.0, 2.0))
         chosen = keys.topk(size, dim=1, largest=False, sorted=False).indices
         return torch.zeros(keys.shape, dtype=torch.uint8).scatter_(1, chosen, 1)
 
@@ -79,7 +79,7 @@ class SubsetSelection(Mechanism):
         bits = check_bits(released, num_classes)
         size = self.chosen_size(num_classes)
         inside = log_inside(self.eps, num_classes, size)
-        log_likelihood = torch.where(bits == 1, inside, inside - self.eps).to(torch.float64)
+        log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(bits.sum(1, keepdim=True) != size, -math.inf)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, check_global_prior
+from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.mechanisms.rr_with_prior import ranking
 from labeldp_bench.mechanisms.subset_selection import subsets
@@ -43,8 +42,6 @@ class TopKSubset(Mechanism):
 
     size: int | None = None
     top: int | None = None
-
-    identity_at_inf: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,8 +85,8 @@ class TopKSubset(Mechanism):
         keys = torch.rand((len(labels), num_classes), generator=generator, dtype=torch.float64)
         uniform = torch.rand((len(labels), 1), generator=generator, dtype=torch.float64)
         keys = keys.masked_fill(rank >= top, 3.0)
-        misses = (top - size) * math.exp(-self.eps)
-        forced = torch.where(uniform < misses / (size + misses), 2.0, -1.0).to(torch.float64)
+        misses = (top - size).to(torch.float64) * math.exp(-self.eps)
+        forced = two_levels(uniform < misses / (size + misses), 2.0, -1.0)
         own = labels[:, None]
         is_inside = rank.expand(len(labels), -1).gather(1, own) < top
         # Keys lie in [0, 1): -1 is always among the d smallest; 2 and 3 never.

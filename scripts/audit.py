@@ -1,0 +1,118 @@
+"""Privacy audit of one mechanism: what it claims, what is found, whether the claim holds.
+
+    python scripts/audit.py mechanism=rappor eps=1 num_classes=10
+    python scripts/audit.py mechanism=subset_selection eps=2 num_classes=100 mechanism.size=5
+
+Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. Further keys:
+`prior=[0.5,0.3,0.2]` (global), `draws`, `seed`, and every parameter as `mechanism.<name>`.
+"""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import hydra
+import torch
+from hydra.errors import InstantiationException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from labeldp_bench.audit import exact_epsilon, sampled_epsilon
+from labeldp_bench.mechanisms import Mechanism
+from labeldp_bench.mechanisms.base import check_global_prior
+from labeldp_bench.validate import InputError, check_choice, check_eps
+
+CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"
+DEFAULTS: dict[str, Any] = {
+    "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 200_000, "seed": 0,
+}  # fmt: skip
+CONFIDENCE = 0.99
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the audit and returns the exit status."""
+    try:
+        options, parameters = parse(arguments)
+        mechanism = build(options["mechanism"], options["eps"], parameters)
+        return audit(mechanism, options)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the audit's own options and the parameters `mechanism.<name>`."""
+    options, parameters = dict(DEFAULTS), {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals:
+            raise InputError(f"arguments must look like key=value, got {argument!r}")
+        try:
+            value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={text}"]))["value"]  # type: ignore[index, call-overload]
+        except (OmegaConfBaseException, ValueError) as error:
+            raise InputError(f"{key} cannot be read: {str(error).splitlines()[0]}") from error
+        # YAML spells infinity `.inf`; here and in Hydra it is `inf`.
+        value = math.inf if value == "inf" else value
+        if key.startswith("mechanism."):
+            parameters[key.removeprefix("mechanism.")] = value
+        else:
+            options[check_choice("key", key, [*DEFAULTS, "mechanism.<name>"])] = value
+    options["eps"] = check_eps(options["eps"])
+    return options, parameters
+
+
+def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
+    """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
+    check_choice("mechanism", name, sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+    config = OmegaConf.merge({"eps": eps}, OmegaConf.load(CONFIGS / f"{name}.yaml"))
+    try:
+        config.mechanism = OmegaConf.merge(config.mechanism, parameters)
+        mechanism = hydra.utils.instantiate(config.mechanism, _convert_="all")
+    except (InstantiationException, OmegaConfBaseException) as error:
+        cause = str(error.__cause__ or error).splitlines()[0]
+        raise InputError(f"mechanism={name}: {cause}") from error
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
+    return mechanism
+
+
+def read_prior(options: dict[str, Any]) -> Tensor | None:
+    """Returns the prior as float64 (K,), or None if none is given."""
+    prior = options["prior"]
+    if prior is None:
+        return None
+    try:
+        return check_global_prior(torch.tensor(prior, dtype=torch.float64), options["num_classes"])
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"prior must be a list of numbers, got {prior!r}") from error
+
+
+def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
+    """Prints claimed, found and verdict; returns the exit status."""
+    num_classes, prior = options["num_classes"], read_prior(options)
+    makes_claim = mechanism.private and math.isfinite(mechanism.eps)
+    exact = exact_epsilon(mechanism, num_classes, prior)
+    print(f"mechanism  {options['mechanism']} ({mechanism}), {num_classes} classes")
+    print(f"claimed    {f'eps = {mechanism.eps:g}' if makes_claim else 'nothing'}")
+    print(f"found      eps = {exact:.9g} exactly, from the likelihood")
+    if not makes_claim:
+        print("verdict    no claim")
+        return 0
+    sampled = sampled_epsilon(
+        mechanism, num_classes, options["draws"], options["seed"], CONFIDENCE, prior
+    )
+    print(f"           eps >= {sampled:.4g} with {CONFIDENCE:.0%} confidence, from draws alone")
+    if exact > mechanism.eps + 1e-9 or sampled > mechanism.eps:
+        print("verdict    the claim DOES NOT HOLD")
+        return 1
+    is_tight = exact > mechanism.eps - 1e-9
+    print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

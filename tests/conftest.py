@@ -1,0 +1,59 @@
+"""Shared tools: composing cells and running the real command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+TINY_CIRCLE = [
+    "dataset.n_train=300", "dataset.n_test=100", "dataset.trials=2", "dataset.num_classes=4",
+    "model.k=20",
+]  # fmt: skip
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Runs `python -m labeldp_bench` in an empty folder, as a user would."""
+
+    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
+        environment = {key: value for key, value in os.environ.items() if key != "LABELDP_DATA"}
+        return subprocess.run(
+            [sys.executable, "-m", "labeldp_bench", *arguments],
+            cwd=tmp_path, env=environment | {"OMP_NUM_THREADS": "1"},
+            capture_output=True, text=True, timeout=timeout,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def tiny_images(tmp_path):
+    """A folder with `tiny.npz`: 3 classes told apart by brightness, 8 x 8 grey images."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+
+    def split(size: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = generator.integers(0, 3, size)
+        noise = generator.integers(0, 60, (size, 8, 8))
+        return (noise + 60 * labels[:, None, None]).astype(np.uint8), labels.astype(np.int64)
+
+    x_train, y_train = split(240)
+    x_test, y_test = split(60)
+    np.savez(folder / "tiny.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return folder
+
+
+@pytest.fixture
+def tiny_network(tiny_images):
+    """Overrides for a network run of two short epochs on `tiny.npz`."""
+    return [
+        "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", f"data_dir={tiny_images}",
+        "model=cnn", "trainer.epochs=2", "trainer.batch_size=64", "device=cpu",
+    ]  # fmt: skip

@@ -65,7 +65,7 @@ def sampled_epsilon(
     """
     check_integer("num_classes", num_classes, low=2)
     check_integer("draws", draws, low=4 * num_classes)
-    check_number("confidence", confidence, above=0.0, high=math.nextafter(1.0, 0.0))
+    check_number("confidence", confidence, above=0.0, high=1 - 1e-12)
     generator = seeding.generator(seed, "audit")
 
     def counts(label: int, size: int) -> Tensor:

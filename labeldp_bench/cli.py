@@ -60,6 +60,8 @@ def main() -> None:
     run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
     try:
         run()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit("interrupted; nothing was recorded")
     except (InputError, HydraException, OmegaConfBaseException) as error:

@@ -74,7 +74,7 @@ class Cell:
         parts = [f"{self.identity['mechanism']} on {self.dataset_name}", self.identity["model"]]
         if "mechanism.eps" in self.identity:
             parts.append(f"eps={self.identity['mechanism.eps']}")
-        if "dataset.num_classes" in self.identity:
+        if "dataset.name" not in self.identity:  # synthetic data
             parts.append(f"K={self.identity['dataset.num_classes']}")
         return ", ".join([*parts, f"seed {self.seed}"])
 

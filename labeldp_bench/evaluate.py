@@ -97,6 +97,14 @@ class Evaluator:
             self._kept.append(self._confusion(classifier))
         return torch.stack(list(self._kept)).to(torch.float64).mean(0)
 
+    def extra_tests(self, classifier: Classifier) -> dict[str, float]:
+        """Returns the final classifier's accuracy on each further test set of the bundle."""
+        tests = self.bundle.extra_tests.items()
+        return {
+            name: float((predict(classifier.scores(images), self.seed) == labels).double().mean())
+            for name, (images, labels) in tests
+        }
+
     def _confusion(self, classifier: Classifier) -> Tensor:
         predicted = predict(classifier.scores(self.bundle.test_features), self.seed)
         return confusion_matrix(self.bundle.test_labels, predicted, self.bundle.num_classes)

@@ -4,7 +4,7 @@ import math
 import platform
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ class Run:
     parts: dict[str, Any]
     confusions: list[Tensor] = field(default_factory=list)
     agreements: list[float] = field(default_factory=list)
+    extra_tests: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+    ledger: list[dict[str, Any]] = field(default_factory=list)
+    trust: str = "local"
     eps_spent: float = 0.0
     train_seconds: float = 0.0
     trained_examples: int = 0
@@ -119,9 +123,11 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch
         history=run.folder / "history.csv" if has_epochs else None,
         say=say,
     )
-    session = Session(seed=seed, device=device, on_epoch=evaluator.on_epoch, say=say)
+    session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
     classifier = learner.fit(bundle.train_features, vault, mechanism, model, session)
     run.confusions.append(evaluator.finish(classifier))
+    run.extra_tests = evaluator.extra_tests(classifier)
+    run.ledger, run.trust = [asdict(entry) for entry in vault.ledger], vault.trust
     run.eps_spent = max(run.eps_spent, vault.eps_spent)
     run.agreements.append(vault.released_agreement or 0.0)
     run.train_seconds += evaluator.train_seconds
@@ -154,7 +160,7 @@ def _record(
         per_class_mean=sum(seen) / len(seen),
         eps_spent=run.eps_spent,
         delta=mechanism.delta,
-        trust=mechanism.trust,
+        trust=run.trust,
         private=mechanism.private,
         released_agreement=sum(run.agreements) / len(run.agreements),
         selection=trainer.selection if trainer else "last",
@@ -163,7 +169,11 @@ def _record(
         n_train=len(bundle.train_features),
         n_test=len(bundle.test_labels),
         data_sha256=bundle.sha256,
+        selection_sha256=bundle.selection_sha256,
+        extra_accuracy=run.extra_tests,
         mechanism_summary=mechanism.summary(),
+        ledger=run.ledger,
+        notes=run.notes,
         wall_seconds=round(seconds, 3),
         images_per_second=round(rate, 1) if rate else None,
         device=describe_device(device),

@@ -2,24 +2,30 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from labeldp_bench import seeding
-from labeldp_bench.learners.base import Epoch, Session, Supervision
+from labeldp_bench.augment import Augmentation, Mixup
+from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.progress import Stopwatch, progress_bar
+from labeldp_bench.schedules import Schedule
 from labeldp_bench.validate import InputError, check_choice, check_integer
 
 SELECTIONS = ("last", "mean_last_10")
 PRECISIONS = ("auto", "bf16", "float32")
+PIXELS = ("standardised", "unit")
 INFERENCE_BATCH = 2000
+
+Mixing = tuple[Tensor, Tensor]
+"""Of each example: its partner's position in the batch, int64 (B,), and its own weight, (B,)."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +35,15 @@ class Trainer:
     Args:
         epochs: >= 1.
         batch_size: examples per step; the last, shorter batch of an epoch is kept.
-        optimizer: called with the parameters.
+        optimizer: called with the parameters and `fused=True`: torch.optim.SGD, Adam, AdamW.
         selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`. Both
             are fixed before training, so that no test label chooses anything.
         precision: `bf16` (autocast), `float32`, or `auto`: bf16 where the hardware has it.
+        schedule: factor of the optimizer's learning rate at each step; None for a constant one.
+        augment: applied to every training batch, in order.
+        mixup: mixes images and losses, after the augmentation; None for neither.
+        pixels: `standardised` per channel over the training images, or `unit`: divided by 255.
+        reshuffle: whether every epoch has an order of its own.
     """
 
     epochs: int
@@ -40,12 +51,18 @@ class Trainer:
     optimizer: Callable[..., torch.optim.Optimizer]
     selection: str
     precision: str
+    schedule: Schedule | None = None
+    augment: Sequence[Augmentation] = ()
+    mixup: Mixup | None = None
+    pixels: str = "standardised"
+    reshuffle: bool = True
 
     def __post_init__(self) -> None:
         check_integer("trainer.epochs", self.epochs, low=1)
         check_integer("trainer.batch_size", self.batch_size, low=1)
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
+        check_choice("trainer.pixels", self.pixels, PIXELS)
 
     def fit(
         self,
@@ -69,23 +86,30 @@ class Trainer:
         plausible = supervision.plausible.to(session.device)
         network, loss = classifier.network, supervision.loss
         parameters, buffers = dict(network.named_parameters()), dict(network.named_buffers())
-        optimizer = self.optimizer(parameters.values())
+        optimizer = self.optimizer(parameters.values(), fused=True)  # one kernel, same update
+        peak_rates = [group["lr"] for group in optimizer.param_groups]
         order = seeding.generator(session.seed, "train", "order")
+        draws = seeding.generator(session.seed, "train", "augment")
         steps = math.ceil(len(indices) / self.batch_size)
         stopwatch = Stopwatch(self.epochs, len(indices), classifier.describe(), session.say)
         for number in range(1, self.epochs + 1):
             started = time.perf_counter()
             network.train()
-            permutation = torch.randperm(len(indices), generator=order).to(session.device)
+            if self.reshuffle or number == 1:
+                permutation = torch.randperm(len(indices), generator=order).to(session.device)
             # Sums stay on the device and are read once, after the epoch.
             loss_sum = torch.zeros((), device=session.device)
             hits = torch.zeros((), device=session.device)
             bar = progress_bar(permutation.split(self.batch_size), steps, f"epoch {number}")
-            for rows in bar:
-                batch = classifier.standardise(images[indices[rows]])
+            for step, rows in enumerate(bar, start=(number - 1) * steps):
+                if self.schedule is not None:
+                    factor = self.schedule(step, self.epochs * steps)
+                    for group, rate in zip(optimizer.param_groups, peak_rates, strict=True):
+                        group["lr"] = rate * factor
+                batch, mixed = self._augmented(classifier.normalise(images[indices[rows]]), draws)
                 with classifier.autocast():
                     losses, logits = objective(
-                        parameters, buffers, network, batch, targets[rows], loss
+                        parameters, buffers, network, batch, targets[rows], loss, mixed
                     )
                 optimizer.zero_grad(set_to_none=True)
                 losses.mean().backward()
@@ -111,6 +135,14 @@ class Trainer:
             )
             session.on_epoch(epoch, classifier)
 
+    def _augmented(self, batch: Tensor, draws: Generator) -> tuple[Tensor, Mixing | None]:
+        for augmentation in self.augment:
+            batch = augmentation(batch, draws)
+        if self.mixup is None:
+            return batch, None
+        mixed = self.mixup(batch, draws)
+        return mixed.images, (mixed.partner, mixed.weight)
+
 
 def objective(
     parameters: Mapping[str, Tensor],
@@ -119,14 +151,21 @@ def objective(
     images: Tensor,
     targets: Tensor,
     loss: Loss,
+    mixed: Mixing | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Returns the loss of each example, (B,), and the logits, (B, K), both float32.
+
+    Mixup mixes losses, not labels, so that it works for every kind of release.
 
     A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
     differentiated, compiled and mapped over stacked parameters.
     """
     logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
-    return loss(logits, targets), logits
+    losses = loss(logits, targets)
+    if mixed is not None:
+        partner, weight = mixed
+        losses = weight * losses + (1 - weight) * loss(logits, targets[partner])
+    return losses, logits
 
 
 @dataclass(frozen=True)
@@ -148,7 +187,11 @@ class NetworkModel:
         return resolve_precision(self.trainer.precision, device)
 
     def fit(
-        self, features: Tensor, supervision: Supervision, session: Session
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
     ) -> "NetworkClassifier":
         """Returns a freshly initialised network, trained on the supervised images."""
         if features.dim() != 4:
@@ -165,9 +208,11 @@ class NetworkModel:
             )
             classifier = NetworkClassifier(
                 network.to(session.device, memory_format=torch.channels_last),  # type: ignore[call-overload]
-                *channel_statistics(features),
+                *pixel_scale(self.trainer.pixels, features),
                 precision=self.resolved_precision(session.device),
             )
+            if isinstance(start, NetworkClassifier):
+                network.load_state_dict(start.network.state_dict())
             self.trainer.fit(classifier, features, supervision, session)
         return classifier
 
@@ -178,7 +223,7 @@ class NetworkClassifier:
 
     Attributes:
         network: float (B, C, H, W) to logits (B, K).
-        mean, stddev: float32 (C,), of the training pixels in [0, 255].
+        mean, stddev: float32 (C,), of pixels in [0, 255].
         precision: `bf16` or `float32`.
     """
 
@@ -201,8 +246,8 @@ class NetworkClassifier:
         enabled = self.precision == "bf16"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
 
-    def standardise(self, images: Tensor) -> Tensor:
-        """Returns uint8 (B, H, W, C) as float32 (B, C, H, W), zero mean and unit variance."""
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns uint8 (B, H, W, C) as float32 (B, C, H, W): (pixels - mean) / stddev."""
         mean, stddev = self.mean.to(images.device), self.stddev.to(images.device)
         # NHWC in memory is channels_last already: the permutation copies nothing.
         return ((images.to(torch.float32) - mean) / stddev).permute(0, 3, 1, 2)
@@ -213,14 +258,22 @@ class NetworkClassifier:
         self.network.eval()
         with self.autocast():
             logits = [
-                self.network(self.standardise(batch.to(self.device))).float().cpu()
+                self.network(self.normalise(batch.to(self.device))).float().cpu()
                 for batch in features.split(INFERENCE_BATCH)
             ]
         return torch.cat(logits)
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Returns softmax of the logits, float64 (m, K), CPU."""
-        return self.scores(features).to(torch.float64).softmax(1)
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
+        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
+
+
+def pixel_scale(pixels: str, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the shift and the divisor of each channel, float32 (C,), that `pixels` names."""
+    if pixels == "unit":
+        channels = images.shape[-1]
+        return torch.zeros(channels), torch.full((channels,), 255.0)
+    return channel_statistics(images)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

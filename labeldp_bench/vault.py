@@ -33,6 +33,14 @@ class Release:
     num_classes: int
     prior: Tensor | None = None
 
+    def take(self, kept: Tensor) -> "Release":
+        """Returns the release of the examples where `kept`, bool (n,), holds."""
+        per_example = self.prior is not None and self.prior.dim() == 2
+        prior = self.prior[kept] if self.prior is not None and per_example else self.prior
+        return Release(
+            self.indices[kept], self.outputs[kept], self.mechanism, self.num_classes, prior
+        )
+
     @cached_property
     def log_likelihood(self) -> Tensor:
         """Exact log P(output | true label = c), float64 (n, K)."""
@@ -105,23 +113,41 @@ class LabelVault:
             InputError: indices out of range or repeated.
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
-        after = self._spent[indices] + mechanism.eps
-        # The tolerance absorbs the rounding of a budget that was split into parts.
-        if len(after) and after.max() > self.budget * (1 + 1e-12):
-            raise BudgetError(
-                f"label budget exceeded: a label has spent {float(self._spent[indices].max()):g}, "
-                f"this release costs {mechanism.eps:g}, the budget is {self.budget:g} "
-                "(release each label once, or split eps over the releases)"
-            )
+        after = self._spend(indices, mechanism.eps)
         outputs = mechanism.release(
             self.__labels[indices], self.num_classes, self._generator, prior
         )
-        self._spent[indices] = after
-        self.ledger.append(
-            LedgerEntry(type(mechanism).__name__, mechanism.trust, mechanism.eps, len(indices))
-        )
+        self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
         self._releases.append(Release(indices, outputs, mechanism, self.num_classes, prior))
         return self._releases[-1]
+
+    def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
+        """Returns the label counts of `indices` with Laplace noise, float64 (K,); central.
+
+        eps-label-DP under label replacement: one label moves two counts by 1, so the scale is
+        2 / eps. A curator sees the labels that are counted.
+
+        Args:
+            indices: int64 (n,), distinct positions in [0, N).
+            eps: > 0, charged to each of them; `inf` gives exact counts.
+
+        Raises:
+            BudgetError, InputError: as `release`.
+        """
+        indices = self._check_indices(indices)
+        after = self._spend(indices, check_eps(eps))
+        counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
+        uniform = torch.rand(2, self.num_classes, generator=self._generator, dtype=torch.float64)
+        # A difference of two exponentials is Laplace, and never infinite.
+        exponentials = -torch.log1p(-uniform)
+        self._book("LaplaceHistogram", "central", eps, indices, after)
+        return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+
+    @property
+    def trust(self) -> str:
+        """Who saw true labels: the weakest of all ledger lines."""
+        order = ("local", "central", "none")
+        return max((entry.trust for entry in self.ledger), key=order.index, default="local")
 
     @property
     def eps_spent(self) -> float:
@@ -144,6 +170,22 @@ class LabelVault:
         true_labels = self.__labels[release.indices]
         hit = release.plausible.gather(1, true_labels[:, None]).squeeze(1)
         return hit.to(torch.float64) / release.plausible.sum(1)
+
+    def _spend(self, indices: Tensor, eps: float) -> Tensor:
+        """Returns what the labels will have spent; raises before anything leaves."""
+        after = self._spent[indices] + eps
+        # The tolerance absorbs the rounding of a budget that was split into parts.
+        if len(after) and after.max() > self.budget * (1 + 1e-12):
+            raise BudgetError(
+                f"label budget exceeded: a label has spent {float(self._spent[indices].max()):g}, "
+                f"this release costs {eps:g}, the budget is {self.budget:g} "
+                "(release each label once, or split eps over the releases)"
+            )
+        return after
+
+    def _book(self, name: str, trust: str, eps: float, indices: Tensor, after: Tensor) -> None:
+        self._spent[indices] = after
+        self.ledger.append(LedgerEntry(name, trust, eps, len(indices)))
 
     def _check_indices(self, indices: Tensor) -> Tensor:
         if indices.numel() and (indices.min() < 0 or indices.max() >= len(self)):

@@ -14,6 +14,7 @@ from typing import Any
 
 import hydra
 import torch
+import yaml
 from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -51,7 +52,7 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
             raise InputError(f"arguments must look like key=value, got {argument!r}")
         try:
             value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={text}"]))["value"]  # type: ignore[index, call-overload]
-        except (OmegaConfBaseException, ValueError) as error:
+        except (OmegaConfBaseException, yaml.YAMLError) as error:
             raise InputError(f"{key} cannot be read: {str(error).splitlines()[0]}") from error
         # YAML spells infinity `.inf`; here and in Hydra it is `inf`.
         value = math.inf if value == "inf" else value

@@ -1,5 +1,7 @@
 """Learners: from releases to a classifier. They see features and releases, nothing else."""
 
+from labeldp_bench.learners.held_out_prior import HeldOutPrior
+from labeldp_bench.learners.multi_stage import MultiStage
 from labeldp_bench.learners.single_stage import SingleStage
 
-__all__ = ["SingleStage"]
+__all__ = ["HeldOutPrior", "MultiStage", "SingleStage"]

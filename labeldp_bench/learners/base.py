@@ -1,8 +1,8 @@
 """What learners and models exchange: features and releases, never true labels."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -29,9 +29,18 @@ class Supervision:
     loss: Loss
 
     @classmethod
-    def of(cls, release: Release, loss: Loss) -> "Supervision":
-        """Returns the supervision that `loss` draws from one release."""
-        return cls(release.indices, loss.targets(release), release.plausible, loss)
+    def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
+        """Returns the supervision that `loss` draws from releases of different examples."""
+        return cls(
+            torch.cat([release.indices for release in releases]),
+            torch.cat([loss.targets(release) for release in releases]),
+            torch.cat([release.plausible for release in releases]),
+            loss,
+        )
+
+    def take(self, kept: Tensor) -> "Supervision":
+        """Returns the supervision of the examples where `kept`, bool (n,), holds."""
+        return Supervision(self.indices[kept], self.targets[kept], self.plausible[kept], self.loss)
 
     @property
     def num_classes(self) -> int:
@@ -62,8 +71,8 @@ class Classifier(Protocol):
     def scores(self, features: Tensor) -> Tensor:
         """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1."""
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1; T < 1 sharpens."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +85,14 @@ class Session:
         on_epoch: called after every epoch with the classifier so far; nothing comes back, so
             that no test label can reach a learner.
         say: prints one line for the user.
+        notes: what a fit wants in the record; releases and features only.
     """
 
     seed: int
     device: torch.device
     on_epoch: Callable[[Epoch, Classifier], None]
     say: Callable[[str], None]
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 class Model(Protocol):
@@ -90,14 +101,21 @@ class Model(Protocol):
     def resolved_precision(self, device: torch.device) -> str:
         """Returns `bf16` or `float32`: what a fit on `device` computes in."""
 
-    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
-        """Returns the fitted classifier."""
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None,
+    ) -> Classifier:
+        """Returns the fitted classifier; `start` gives initial weights to a model that has any."""
 
 
 class Learner(Protocol):
     """What configs/learner builds: asks the vault for releases and fits a model to them."""
 
     loss: str
+    retrain: str
 
     def fit(
         self,

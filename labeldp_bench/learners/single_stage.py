@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.vault import LabelVault
@@ -16,12 +17,15 @@ class SingleStage:
 
     Args:
         loss: one of `labeldp_bench.losses.LOSSES`.
+        retrain: `none` or `consensus`.
     """
 
     loss: str
+    retrain: str = "none"
 
     def __post_init__(self) -> None:
         loss_named(self.loss)
+        check_retrain(self.retrain)
 
     def fit(
         self,
@@ -32,5 +36,6 @@ class SingleStage:
         session: Session,
     ) -> Classifier:
         """Returns `model` fitted to one release of every label."""
-        release = vault.release(mechanism)
-        return model.fit(features, Supervision.of(release, loss_named(self.loss)), session)
+        supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
+        classifier = model.fit(features, supervision, session, None)
+        return retrained(self.retrain, classifier, model, features, supervision, session)

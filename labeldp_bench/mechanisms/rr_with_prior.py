@@ -48,11 +48,13 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def scores(self, prior: Tensor) -> Tensor:
         """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
-        prior = prior.to(torch.float64)
+        return self._scores(prior.to(torch.float64).sort(1, descending=True).values)
+
+    def _scores(self, ordered: Tensor) -> Tensor:
+        """The same for priors whose rows already fall."""
         off_by = 0 if self.k_rule == "paper" else 1
-        others = torch.arange(prior.shape[1], dtype=torch.float64) - off_by
-        mass = prior.sort(1, descending=True).values.cumsum(1)
-        return mass / (1 + others * math.exp(-self.eps))
+        others = torch.arange(ordered.shape[1], dtype=torch.float64) - off_by
+        return ordered.cumsum(1) / (1 + others * math.exp(-self.eps))
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
@@ -61,7 +63,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
         check_labels(labels, num_classes)
         rows = torch.atleast_2d(check_prior(prior, len(labels), num_classes))
         order, rank = ranking(rows)
-        size = self.top_k(rows)[:, None]
+        size = self._scores(rows.gather(1, order)).argmax(1, keepdim=True) + 1
         own = rank.expand(len(labels), -1).gather(1, labels[:, None])
         flips = (size - 1).to(torch.float64) * math.exp(-self.eps)
         uniform = torch.rand((3, len(labels), 1), generator=generator, dtype=torch.float64)
@@ -77,8 +79,8 @@ class RandomizedResponseWithPrior(LabelMechanism):
         """Returns log P(released | label = c), float64 (N, K); -inf outside the top k."""
         check_labels(released, num_classes)
         rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
-        _, rank = ranking(rows)
-        size = self.top_k(rows)[:, None].to(torch.float64)
+        order, rank = ranking(rows)
+        size = self._scores(rows.gather(1, order)).argmax(1, keepdim=True).to(torch.float64) + 1
         keep = -torch.log1p((size - 1) * math.exp(-self.eps))
         is_released = torch.arange(num_classes) == released[:, None]
         log_likelihood = torch.where(is_released, keep, keep - self.eps)

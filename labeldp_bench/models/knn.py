@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench.learners.base import Session, Supervision
+from labeldp_bench.learners.base import Classifier, Session, Supervision
 from labeldp_bench.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
@@ -66,7 +66,11 @@ class NearestNeighbours:
         return "float32"
 
     def fit(
-        self, features: Tensor, supervision: Supervision, session: Session
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
     ) -> "NeighbourClassifier":
         """Returns a classifier that remembers the supervised examples."""
         if self.k > len(supervision.indices):
@@ -74,7 +78,8 @@ class NearestNeighbours:
                 f"model.k must be <= the number of training examples, "
                 f"got {self.k} for {len(supervision.indices)}"
             )
-        whole = len(supervision.indices) == len(features)
+        # The same tensor for all cells on the same points, so that they share one search.
+        whole = torch.equal(supervision.indices, torch.arange(len(features)))
         points = features if whole else features[supervision.indices]
         return NeighbourClassifier(points, supervision.votes(), self.k, self.search)
 
@@ -93,9 +98,9 @@ class NeighbourClassifier:
         neighbours = self.search(self.points, features, self.k)
         return functional.embedding_bag(neighbours, self.votes, mode="sum")
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Returns vote shares, float64 (m, K), rows sum to 1."""
-        votes = self.scores(features).to(torch.float64)
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        votes = self.scores(features).to(torch.float64) ** (1 / temperature)
         total = votes.sum(1, keepdim=True)
         return torch.where(total > 0, votes / total, 1 / votes.shape[1])
 

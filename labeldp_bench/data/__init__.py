@@ -1,0 +1,8 @@
+"""Data sets: features and test labels in the open, training labels in the vault."""
+
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.data.images import ImageData
+from labeldp_bench.data.imbalanced import ImbalancedImages
+
+__all__ = ["CircleGaussians", "DataBundle", "ImageData", "ImbalancedImages"]

@@ -1,0 +1,40 @@
+"""What a data set hands to a run."""
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from labeldp_bench.vault import LabelVault
+
+
+@dataclass(frozen=True)
+class DataBundle:
+    """One drawn data set: features and test labels in the open, training labels in the vault.
+
+    The wall runs through here: true training labels exist only inside `vault`, which is closed
+    (budget 0) until a run opens it. Test labels are for the evaluator, which learners do not see.
+
+    Attributes:
+        name: of the data set.
+        train_features: uint8 (N, H, W, C) for images, float32 (N, d) for points.
+        vault: holds the N training labels, in the order of `train_features`.
+        test_features: like `train_features`, (M, ...).
+        test_labels: int64 (M,), values in [0, K).
+        num_classes: K.
+        sha256: hash of the arrays that were used, for the record. The training labels are left
+            out: who knows all of them but one could read that one off a published hash. None
+            where the arrays follow from the seed alone.
+        selection_sha256: hash that names the chosen subset whatever the order of the file; None
+            where no fixed subset was chosen.
+        extra_tests: further test sets, name -> (features, labels), reported besides the main one.
+    """
+
+    name: str
+    train_features: Tensor
+    vault: LabelVault
+    test_features: Tensor
+    test_labels: Tensor
+    num_classes: int
+    sha256: str | None = None
+    selection_sha256: str | None = None
+    extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)

@@ -1,0 +1,96 @@
+"""K Gaussians on the unit circle, whose Bayes accuracy is known."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from scipy.integrate import quad
+from scipy.special import log_ndtr
+from torch import Generator, Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.vault import LabelVault
+
+
+@dataclass(frozen=True)
+class CircleGaussians:
+    """Draws points around `num_classes` means that are equally spaced on the unit circle.
+
+    Source: Zhao et al. (2025), section 5.1. Labels are uniform; the paper leaves the number of
+    test points open.
+
+    Args:
+        num_classes: K >= 2.
+        sigma: standard deviation per coordinate, > 0, or the text "2/K".
+        n_train, n_test: points per trial.
+        trials: independent repetitions (data, noise and ties) inside one run.
+    """
+
+    num_classes: int
+    sigma: float | str
+    n_train: int
+    n_test: int
+    trials: int
+
+    name = "circle"
+
+    def __post_init__(self) -> None:
+        for key in ("n_train", "n_test", "trials"):
+            check_integer(f"dataset.{key}", getattr(self, key), low=1)
+        check_integer("dataset.num_classes", self.num_classes, low=2)
+        if isinstance(self.sigma, str):
+            if self.sigma.replace(" ", "").upper() != "2/K":
+                raise InputError(
+                    f"dataset.sigma must be a number > 0 or the text 2/K, got {self.sigma!r}"
+                )
+        else:
+            check_number("dataset.sigma", self.sigma, above=0.0)
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation per coordinate, as a number."""
+        return 2 / self.num_classes if isinstance(self.sigma, str) else float(self.sigma)
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns fresh points: float32 (N, 2); reads no file."""
+        generator = seeding.generator(seed, "data")
+        train_points, train_labels = self._sample(self.n_train, generator)
+        test_points, test_labels = self._sample(self.n_test, generator)
+        return DataBundle(
+            name=self.name,
+            train_features=train_points,
+            vault=LabelVault(train_labels, self.num_classes),
+            test_features=test_points,
+            test_labels=test_labels,
+            num_classes=self.num_classes,
+        )
+
+    def bayes_accuracy(self) -> float:
+        """Returns the accuracy of the best classifier, by quadrature to 1e-10.
+
+        The best class is the nearest mean, so this is the mass of one Gaussian inside its sector
+        |angle| <= pi / K; the radial part of the integral has a closed form.
+        """
+        sigma = self.stddev
+
+        def angular_density(angle: float) -> float:
+            along = math.cos(angle) / sigma
+            across = math.sin(angle) ** 2 / (2 * sigma**2)
+            # sqrt(2 pi) a exp(-across) Phi(a), with Phi in logs: a is negative beyond 90 degrees.
+            radial = math.sqrt(2 * math.pi) * along * math.exp(float(log_ndtr(along)) - across)
+            return (math.exp(-1 / (2 * sigma**2)) + radial) / (2 * math.pi)
+
+        # The peak at 0 has width sigma, which quad would miss in a wide sector.
+        edge = math.pi / self.num_classes
+        near = [width for width in (sigma, 4 * sigma) if width < edge]
+        half, _ = quad(angular_density, 0, edge, points=near or None, epsabs=1e-12, limit=200)
+        return 2 * half
+
+    def _sample(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
+        labels = torch.randint(self.num_classes, (size,), generator=generator)
+        angles = labels * (2 * math.pi / self.num_classes)
+        means = torch.stack([angles.cos(), angles.sin()], dim=1)
+        return means + self.stddev * torch.randn(size, 2, generator=generator), labels

@@ -1,0 +1,163 @@
+"""Official data sets: torchvision fetches and checks them, one .npz is written once."""
+
+import contextlib
+import functools
+import io
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+
+from labeldp_bench.validate import InputError
+
+OFFICIAL = {
+    "mnist": "MNIST",
+    "fashion_mnist": "FashionMNIST",
+    "kmnist": "KMNIST",
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+}
+"""Our name -> torchvision's class."""
+
+NETWORK_TIMEOUT = 15.0
+"""Seconds of silence after which a server counts as not there."""
+
+
+class NotAvailable(InputError):
+    """A data set is not there and cannot be fetched; the message names the ways out.
+
+    Attributes:
+        reason: why, without the ways out.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.reason = reason
+        ways_out = [
+            f"set data_dir= or LABELDP_DATA to a folder that holds {path.name}",
+            f"write {path.name} yourself, with arrays x_train, x_test (uint8, NHWC or NHW) and "
+            "y_train, y_test (int64)",
+        ]
+        if path.stem in OFFICIAL:
+            ways_out.insert(0, "run `make data` where there is a network")
+        super().__init__(
+            f"no file {path}, and {reason} "
+            f"({'three' if len(ways_out) == 3 else 'two'} ways out: {'; '.join(ways_out)})"
+        )
+
+
+def fetch(name: str, path: Path) -> None:
+    """Writes the official data set `name` to `path`, unless another process has just done so.
+
+    Files in torchvision's own layout beside `path` are read without a network.
+
+    Raises:
+        NotAvailable: not an official data set, no torchvision, no network, damaged files, or
+            nothing can be written there.
+    """
+    if name not in OFFICIAL:
+        raise NotAvailable(
+            path, f"{name} is none of those that can be fetched: {', '.join(OFFICIAL)}"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _only_one(path):
+            if not path.exists():
+                _write(path, _read_official(name, path))
+    except OSError as error:
+        raise NotAvailable(path, f"it cannot be written: {brief(error)}") from error
+
+
+def brief(error: BaseException) -> str:
+    """Returns an error's kind and the last line of its text, which names the cause."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"waiting for the process that fetches {path.stem}", file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Writes the file under another name first: a reader never sees half of it."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read_official(name: str, path: Path) -> dict[str, np.ndarray]:
+    try:
+        make = getattr(_import_torchvision().datasets, OFFICIAL[name])
+    except Exception as error:
+        raise NotAvailable(path, f"torchvision cannot be imported: {brief(error)}") from error
+    root = str(path.parent)
+    try:
+        parts = _both_parts(make, root, download=False)
+    except Exception as without_download:
+        print(f"fetching {name} with torchvision into {root}", file=sys.stderr)
+        try:
+            parts = _both_parts(make, root, download=True)
+        except Exception as error:
+            # torchvision checks downloads, but not unpacked files: it keeps them as they are.
+            same = repr(error) == repr(without_download)
+            what = f"its files in {root} are damaged (delete them)" if same else "fetching failed"
+            raise NotAvailable(path, f"{what}: {brief(error)}") from error
+    arrays = {}
+    for key, part in zip(("train", "test"), parts, strict=True):
+        arrays[f"x_{key}"] = np.asarray(part.data, dtype=np.uint8)
+        arrays[f"y_{key}"] = np.asarray(part.targets, dtype=np.int64)
+    return arrays
+
+
+def _both_parts(make: Any, root: str, download: bool) -> list[Any]:
+    before = socket.getdefaulttimeout()
+    # Without it a network that swallows packets holds a run up for minutes.
+    socket.setdefaulttimeout(NETWORK_TIMEOUT)
+    try:
+        # torchvision prints to stdout, where results go; its progress bar is on stderr.
+        with contextlib.redirect_stdout(io.StringIO()):
+            return [make(root, train=train, download=download) for train in (True, False)]
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+_schemas: list[torch.library.Library] = []
+
+
+@functools.cache
+def _import_torchvision() -> Any:
+    """Returns torchvision, also where its compiled part does not fit torch.
+
+    The published wheel is linked against CUDA; beside a CPU build of torch its operators are
+    missing, and the import stops at the first one that Python code refers to (pytorch/vision
+    issues 8985, 9077). Declaring them is enough for reading data; where the import works they
+    exist, and a second declaration would be an error.
+    """
+    try:
+        import torchvision
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _schemas.append(library)  # dropped, it would take the declarations with it
+        import torchvision
+    return torchvision

@@ -1,0 +1,124 @@
+"""Several stages on disjoint parts: each stage's model is the next stage's prior."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.learners.consensus import check_retrain, retrained
+from labeldp_bench.losses import loss_named
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.vault import LabelVault, Release
+
+
+@dataclass(frozen=True)
+class MultiStage:
+    """Releases and trains stage by stage, over random disjoint parts of the training set.
+
+    Each label is released once, at the full eps: parallel composition. A stage's prior comes from
+    a model that saw only releases of other examples, so it costs nothing.
+
+    Source: Ghazi et al. (2021), arXiv:2102.06062, Algorithm 3 (LP-MST) and its released code.
+
+    Args:
+        loss: one of `labeldp_bench.losses.LOSSES`.
+        fractions: share of the examples in each stage; positive, sum 1.
+        first: mechanism of the first stage, which has no prior.
+        temperature: of the prior; below 1 sharpens.
+        filter_earlier: drop an earlier example whose release is outside the stage model's top k,
+            k being the whole part of the mean k of the new stage (post-processing).
+        warm_start: start each stage's network from the one before; the paper's pseudocode does
+            not, its released code does.
+        domain_weight: share in [0, 1] of the stage's mean prediction in each prior; the released
+            code's profiles have 0.
+        retrain: `none` or `consensus`, after the last stage.
+    """
+
+    loss: str
+    fractions: Sequence[float]
+    first: Mechanism
+    temperature: float = 1.0
+    filter_earlier: bool = False
+    warm_start: bool = False
+    domain_weight: float = 0.0
+    retrain: str = "none"
+
+    def __post_init__(self) -> None:
+        loss_named(self.loss)
+        check_retrain(self.retrain)
+        check_number("learner.temperature", self.temperature, above=0)
+        check_number("learner.domain_weight", self.domain_weight, low=0, high=1)
+        shares = [check_number("learner.fractions", share, above=0) for share in self.fractions]
+        if len(shares) < 2 or abs(sum(shares) - 1) > 1e-6:
+            raise InputError(
+                f"learner.fractions must be two or more shares that sum to 1, got {shares}"
+            )
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: LabelVault,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the last stage's model, trained on the releases of all stages."""
+        loss = loss_named(self.loss)
+        releases: list[Release] = []
+        classifier: Classifier | None = None
+        for stage, part in enumerate(split(len(features), self.fractions, session.seed)):
+            if classifier is None:
+                release = vault.release(self.first, part)
+            else:
+                prior = self.prior(classifier, features[part])
+                release = vault.release(mechanism, part, prior)
+                top = mean_top_k(release)
+                session.notes[f"stage_{stage + 1}_mean_top_k"] = top
+                if self.filter_earlier:
+                    releases = [filtered(r, classifier, features, int(top)) for r in releases]
+            releases.append(release)
+            supervision = Supervision.of(releases, loss)
+            at_stage = replace(session, seed=seeding.derive(session.seed, "stage", stage))
+            start = classifier if self.warm_start else None
+            classifier = model.fit(features, supervision, at_stage, start)
+        assert classifier is not None
+        return retrained(self.retrain, classifier, model, features, supervision, session)
+
+    def prior(self, classifier: Classifier, features: Tensor) -> Tensor:
+        """Returns the prior of each example, float64 (n, K): evaluation mode, no augmentation."""
+        prior = classifier.probabilities(features, self.temperature)
+        domain = prior.mean(0, keepdim=True)
+        return (1 - self.domain_weight) * prior + self.domain_weight * domain
+
+
+def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tensor]:
+    """Returns disjoint random parts that cover all examples; the last takes the remainder."""
+    order = torch.randperm(num_examples, generator=seeding.generator(seed, "stages"))
+    ends = [round(sum(fractions[: i + 1]) * num_examples) for i in range(len(fractions) - 1)]
+    parts = [part.sort().values for part in order.tensor_split(ends)]
+    if not all(len(part) for part in parts):
+        raise InputError(
+            f"learner.fractions leave a stage of {num_examples} examples empty, "
+            f"got {list(fractions)}"
+        )
+    return parts
+
+
+def mean_top_k(release: Release) -> float:
+    """Returns the mean number of labels that could have been released."""
+    impossible = release.log_likelihood.isinf().to(torch.float64).mean()
+    top_k = getattr(release.mechanism, "top_k", None)
+    if top_k is None or release.prior is None:
+        return release.num_classes * float(1 - impossible)
+    return float(top_k(release.prior).to(torch.float64).mean())
+
+
+def filtered(release: Release, classifier: Classifier, features: Tensor, top: int) -> Release:
+    """Returns the release without examples whose plausible labels the model ranks below `top`."""
+    ranked = classifier.scores(features[release.indices]).argsort(1, descending=True)
+    best = torch.zeros_like(release.plausible).scatter_(1, ranked[:, : max(1, top)], True)
+    return release.take((best & release.plausible).any(1))

@@ -88,6 +88,16 @@ class Mechanism(ABC):
         """
         return self.output_space(num_classes, prior)
 
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns an estimate of the one-hot label whose mean, given the label, is exact.
+
+        Float64 (N, K); entries may be negative or above 1.
+
+        Raises:
+            InputError: the mechanism has none, or its channel is singular.
+        """
+        raise InputError(f"{type(self).__name__} has no unbiased estimate of the label")
+
     def summary(self) -> dict[str, Any]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
         return {}
@@ -116,6 +126,17 @@ class LabelMechanism(Mechanism):
         """Returns log of the transition matrix's column of each released label."""
         check_labels(released, num_classes)
         return self.transition_matrix(num_classes, prior).log().T[released]
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the rows of the inverse transition matrix, for one global prior."""
+        check_labels(released, num_classes)
+        matrix = self.transition_matrix(num_classes, prior)
+        if torch.linalg.matrix_rank(matrix) < num_classes:
+            raise InputError(
+                f"the channel of {type(self).__name__} is singular here: some labels cannot be "
+                "told apart, so no unbiased estimate exists (use learner.loss=marginal)"
+            )
+        return torch.linalg.inv(matrix)[released]
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels 0..K-1."""
@@ -146,3 +167,16 @@ def check_global_prior(prior: Tensor | None, num_classes: int) -> Tensor:
         shape = tuple(torch.as_tensor(prior).shape)
         raise InputError(f"prior must be global here, of shape ({num_classes},), got {shape}")
     return check_prior(prior, 1, num_classes)
+
+
+def debias_bits(bits: Tensor, own: float, other: float) -> Tensor:
+    """Returns (bits - other) / (own - other), float64 (N, K).
+
+    Args:
+        bits: released bits, (N, K).
+        own: probability that the true label's bit is 1.
+        other: probability that one wrong label's bit is 1.
+    """
+    if own == other:
+        raise InputError("bits that do not depend on the label have no unbiased estimate")
+    return (bits.to(torch.float64) - other) / (own - other)

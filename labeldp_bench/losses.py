@@ -104,6 +104,58 @@ class MarginalLikelihood(Loss):
         return targets.softmax(-1)
 
 
+class SoftmaxOnBits(Loss):
+    """Softmax cross entropy against the released bits, scaled to sum 1.
+
+    Zhao et al. (2025), section 4, say that softmax does not fit bits; this loss is here to
+    measure it.
+    """
+
+    name = "softmax_bits"
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns the bits divided by their number, float32 (n, K); uniform where none is set."""
+        if release.outputs.dim() == 1 or release.outputs.is_floating_point():
+            raise _refuse(self.name, release, "bits")
+        bits = release.outputs.to(torch.float32)
+        count = bits.sum(1, keepdim=True)
+        return torch.where(count > 0, bits / count.clamp_min(1), 1 / release.num_classes)
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns -sum_c target_c log softmax(logits)_c."""
+        return -(targets * functional.log_softmax(logits, -1)).sum(-1)
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns one vote, shared by the classes whose bit is 1."""
+        return targets
+
+
+class UnbiasedSquares(Loss):
+    """Squared distance of the predicted probabilities to an unbiased estimate of the one-hot label.
+
+    Backward correction: up to a constant its mean is the squared loss on true labels. Cross
+    entropy with such targets is unbounded below, as their entries may be negative.
+
+    Source: Patrini et al. (2017), arXiv:1609.03683 (backward correction).
+    """
+
+    name = "unbiased"
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns the estimates, float32 (n, K); refused for singular channels."""
+        return release.mechanism.unbiased(release.outputs, release.num_classes, release.prior).to(
+            torch.float32
+        )
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns sum_c (softmax(logits)_c - target_c)^2."""
+        return (logits.softmax(-1) - targets).square().sum(-1)
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns the estimates."""
+        return targets
+
+
 def decode(logits: Tensor, evidence: Tensor) -> Tensor:
     """Returns the unnormalised log posterior: log softmax(logits) + log-likelihood.
 
@@ -113,7 +165,14 @@ def decode(logits: Tensor, evidence: Tensor) -> Tensor:
 
 
 LOSSES: dict[str, Loss] = {
-    loss.name: loss for loss in (PlainCrossEntropy(), BinaryCrossEntropy(), MarginalLikelihood())
+    loss.name: loss
+    for loss in (
+        PlainCrossEntropy(),
+        BinaryCrossEntropy(),
+        SoftmaxOnBits(),
+        MarginalLikelihood(),
+        UnbiasedSquares(),
+    )
 }
 
 

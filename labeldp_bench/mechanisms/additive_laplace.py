@@ -71,6 +71,10 @@ class AdditiveLaplace(Mechanism):
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2))
 
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
+        return _check_reals(released, num_classes)
+
     def summary(self) -> dict[str, Any]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""
         return {"scale": self.scale, "stddev": math.sqrt(2) * self.scale}

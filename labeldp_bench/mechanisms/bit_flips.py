@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
@@ -66,6 +66,11 @@ class BitFlips(Mechanism):
         The ratio of two labels depends on their own two bits alone and is 1 where those agree.
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.uint8)
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the debiased bits, float64 (N, K)."""
+        bits = check_bits(released, num_classes)
+        return debias_bits(bits, 1 - self.p_drop, self.p_flip)
 
     def summary(self) -> dict[str, Any]:
         """Returns the two probabilities that define the mechanism."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.validate import check_integer, check_labels
 
@@ -66,6 +66,11 @@ class HadamardResponse(Mechanism):
         inside = math.log(self.p_keep * 2 / len(table))
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(~is_message, -math.inf)
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the debiased bits, float64 (N, K)."""
+        bits = check_bits(released, num_classes)
+        return debias_bits(bits, self.p_keep, 0.5)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the bits of all L messages, uint8 (L, K)."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_labels
 
@@ -97,6 +97,14 @@ class SubsetSelection(Mechanism):
         return ((start - start[:, None]) % num_classes < self.chosen_size(num_classes)).to(
             torch.uint8
         )
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the debiased bits, float64 (N, K)."""
+        bits = check_bits(released, num_classes)
+        size = self.chosen_size(num_classes)
+        own = 1 - p_outside(self.eps, num_classes, size)
+        other = (size - own) / (num_classes - 1)  # a set has `size` ones in all
+        return debias_bits(bits, own, other)
 
     def summary(self) -> dict[str, Any]:
         """Returns the rule that chose the size; the size itself depends on K."""

@@ -100,7 +100,8 @@ class NeighbourClassifier:
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        votes = self.scores(features).to(torch.float64) ** (1 / temperature)
+        # Votes of unbiased estimates may be negative.
+        votes = self.scores(features).to(torch.float64).clamp_min(0) ** (1 / temperature)
         total = votes.sum(1, keepdim=True)
         return torch.where(total > 0, votes / total, 1 / votes.shape[1])
 

@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 RUN := $(BIN)/python -m labeldp_bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format data collect clean
+.PHONY: help install run test lint format data collect reproduce-tables clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -15,7 +15,7 @@ install: $(VENV)/.installed  ## create .venv and install the package with the te
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (about a minute)"
+	@echo "installing into $(VENV): a minute or more, most of it torch"
 	$(PIP) --editable .
 	@touch $@
 
@@ -31,7 +31,7 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 	$(RUN) experiment=quickstart
 
 test: $(VENV)/.test  ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto
 
 lint: $(VENV)/.lint  ## format check, lint, type check
 	$(BIN)/ruff format --check .
@@ -44,6 +44,9 @@ format: $(VENV)/.lint  ## format and mend what can be mended by itself
 
 data: $(VENV)/.installed  ## bring every data set that can be had into LABELDP_DATA, else data/
 	$(BIN)/python scripts/get_data.py
+
+reproduce-tables: $(VENV)/.installed  ## every table of the papers from the committed records; no training
+	$(BIN)/python scripts/reproduce_tables.py
 
 collect: $(VENV)/.installed  ## merge the records of results/runs into results/records.csv
 	$(BIN)/python scripts/collect.py

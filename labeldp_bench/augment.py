@@ -9,8 +9,8 @@ Images are float (B, C, H, W) of any scale; "0" is black for pixels, and the mea
 images. Memory format and dtype stay as they are.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -121,23 +121,41 @@ class Mixup:
     per batch, partner reversed; BlockRR's code: one weight per batch, partner random.
 
     Args:
-        alpha: > 0; a large one draws the weights to 1/2.
+        alpha: > 0; a large one draws the weights to 1/2. A list holds one for each stage of a
+            learner with several: LP-2ST takes less mixup in its second stage.
         scope: `per_batch`: one weight for all images; `per_sample`: one each.
         partner: `random`: a permutation of the batch; `reversed`: the batch backwards, where the
             middle image of an odd batch meets itself.
     """
 
-    alpha: float
+    alpha: float | Sequence[float]
     scope: str = "per_batch"
     partner: str = "random"
 
     def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, above=0)
+        for alpha in self.alpha if isinstance(self.alpha, Sequence) else [self.alpha]:
+            check_number("alpha", alpha, above=0)
         check_choice("scope", self.scope, SCOPES)
         check_choice("partner", self.partner, ("random", "reversed"))
 
+    def at(self, stage: int, stages: int) -> "Mixup":
+        """Returns the mixup of one of `stages` stages, counted from 0.
+
+        Raises:
+            InputError: `alpha` is a list of another length.
+        """
+        if not isinstance(self.alpha, Sequence):
+            return self
+        if len(self.alpha) != stages:
+            raise InputError(
+                f"alpha must be a number, or a list with one for each stage of the learner, "
+                f"which has {stages}; got {list(self.alpha)}"
+            )
+        return replace(self, alpha=self.alpha[stage])
+
     def __call__(self, images: Tensor, generator: Generator) -> Mixed:
         """Returns the mixed batch on the images' device."""
+        assert not isinstance(self.alpha, Sequence), "take the mixup of one stage with `at`"
         count = len(images) if self.scope == "per_sample" else 1
         # torch.distributions.Beta draws the same way, but takes no generator.
         shape = torch.full((count, 2), float(self.alpha), dtype=torch.float64)

@@ -1,11 +1,12 @@
 """The command line: Hydra composes, this file hands over and shows errors as one line."""
 
+import logging
 import os
 import re
 import sys
-from pathlib import Path
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
@@ -13,11 +14,16 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
 from labeldp_bench.config import CHECKOUT, GROUPS, cell_of, compose_cell
+from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError, did_you_mean
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """The environment variable that asks for a traceback in place of one line."""
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
+
+CHOICES = (*GROUPS, "trainer", "pretrain", "sweep", "experiment")
+NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 if (CHECKOUT / "configs" / "config.yaml").is_file():
     CONFIG_PATH = str(CHECKOUT / "configs")
@@ -28,22 +34,30 @@ else:
 def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     # Torch takes a second to import, which a wrong override need not wait for.
+    from labeldp_bench.records import is_done
     from labeldp_bench.report import show_run
-    from labeldp_bench.run import Place, resolve_device, run_cells
+    from labeldp_bench.run import place_of, run_cells
 
+    keep_memory()
     try:
-        place = Place(Path(config.out_dir), Path(config.data_dir), resolve_device(config.device))
         if config.job is not None:
-            cells = [compose_cell(list(overrides)) for overrides in config.job]
+            cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
+            say(f"[{config.job.number}/{config.job.of}] {sweeper.title(cells)}")
+            place = place_of(config.out_dir, config.data_dir, config.device)
             return len(run_cells(cells, place))
+        if config.cells is not None:
+            raise InputError("cells are a sweep (add -m)")
         cell = cell_of(config, HydraConfig.get().runtime.choices)
         cell.build()  # a wrong value is refused before anything is written
-    except (InputError, OmegaConfBaseException) as error:
+        place = place_of(config.out_dir, config.data_dir, config.device)
+        if is_done(place.out_dir / cell.folder):
+            say(f"{cell.title}: done before (delete its folder to run it again)")
+    except (InputError, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
         # Hydra would print a line of its own about an exception; it lets an exit pass.
         raise SystemExit(refuse(error)) from None
-    if run_cells([cell], place):
+    if run_cells([cell], place) or not is_done(place.out_dir / cell.folder):
         raise SystemExit(1)
     show_run(place.out_dir / cell.folder)
     return 0
@@ -51,23 +65,45 @@ def task(config: DictConfig) -> int:
 
 def main() -> None:
     """Entry of `python -m labeldp_bench` and of the console script."""
-    # Threads that spin while they wait steal the core from any other process: on two shared cores
-    # an epoch took up to four times as long. Read when torch is imported, so set before.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    prepare_threads()
+    logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
     sweeper.register()
     # With this set Hydra lets exceptions pass, so that one border prints them all.
     os.environ[FULL_ERROR] = "1"
     run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
     try:
+        _check_arguments(sys.argv[1:])
         run()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        sys.exit("interrupted; nothing was recorded")
-    except (InputError, HydraException, OmegaConfBaseException) as error:
+        print("interrupted; nothing was recorded", file=sys.stderr)
+        sys.exit(130)
+    except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
         sys.exit(refuse(error))
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    """Refuses what Hydra answers with a page of usage or a traceback."""
+    _, unknown = get_args_parser().parse_known_args(arguments)
+    for text in unknown:
+        if text.startswith("-"):
+            raise InputError(f"unknown option {text!r} (overrides are key=value; see --help)")
+        raise InputError(f"options such as -m come before all overrides, got {text!r} after one")
+    for text in arguments:
+        key, equals, values = text.lstrip("+").partition("=")
+        if not equals:
+            continue
+        if not key:
+            raise InputError(f"cannot read {text!r} (write key=value)")
+        if key == "job":
+            raise InputError("job is filled by the sweep, it cannot be given")
+        if key.partition("@")[0] in CHOICES and values:
+            for value in values.split(","):
+                if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
+                    raise InputError(f"{key} must be the name of a choice, got {value}")
 
 
 def refuse(error: Exception) -> int:
@@ -106,7 +142,11 @@ def one_line(error: Exception) -> str:
         key = getattr(innermost, "full_key", "") or "a value"
         kind = {"Float": "a number", "Integer": "an integer"}.get(wrong_type[2], wrong_type[2])
         return f"{key} must be {kind}, got {wrong_type[1]!r}"
-    return text
+    empty = re.search(r"field '(\w+)' is not Optional", text)
+    if empty:
+        return f"{empty[1]} must have a value, got null"
+    text, _, where = text.partition(" full_key: ")
+    return f"{where.split()[0]}: {text}" if where else text
 
 
 def _unknown_choice(error: MissingConfigException) -> str:
@@ -120,7 +160,9 @@ def _unknown_key(key: str, error: BaseException) -> str:
     known = {str(k) for k in parent} if isinstance(parent, DictConfig) else set()
     prefix, _, last = key.rpartition(".")
     if not prefix:
-        known |= {*GROUPS, "trainer", "experiment", "sweep"}
+        known |= {*CHOICES}
     shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells"})
     where = f" of {prefix}" if prefix else ""
-    return f"unknown key {key}; keys{where}: {', '.join(shown)}{did_you_mean(last, shown)}"
+    return (
+        f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{did_you_mean(last, shown)}"
+    )

@@ -63,7 +63,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     found = [read_record(path.parent) for path in sorted(out_dir.rglob("record.json"))]
     kept = read_committed(records_csv) | {record["config_hash"]: record for record in found}
     table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
-    _write(table.sort_values(ORDER), records_csv)
+    _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     classes = [
         (record["config_hash"], record["dataset"], record["mechanism"], _text(record["eps"]),
          record["seed"], number, accuracy)
@@ -75,10 +75,8 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
-    _write(
-        new.sort_values(["dataset", "mechanism", "eps", "seed", "config_hash", "class"]),
-        per_class_csv,
-    )
+    order = ["dataset", "mechanism", "eps", "seed", "config_hash", "class"]
+    _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
 
 
@@ -90,8 +88,12 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def _sort_key(column: pd.Series) -> pd.Series:
+    return column.astype(float) if column.name == "eps" else column
+
+
 def _text(number: Any) -> str:
-    return f"{float(number):g}"
+    return f"{float(number):.15g}"
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:

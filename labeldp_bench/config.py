@@ -4,7 +4,9 @@ import hashlib
 import inspect
 import json
 import math
+import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 """The checkout's root; in an installed wheel a folder without configs or results."""
 
 GROUPS = ("dataset", "mechanism", "learner", "model")
+LARGEST_SEED = 2**63 - 1
+BUDGETS = ("paper", "quick", "smoke")
 
 
 @dataclass
@@ -31,6 +35,7 @@ class RunConfig:
     learner: Any = MISSING
     model: Any = MISSING
     trainer: Any = MISSING
+    pretrain: Any = None
     eps: float = 1.0
     seed: int = 0
     device: str = "auto"
@@ -99,22 +104,50 @@ class Cell:
         shared = ("dataset", "model", "seed")
         return canonical({k: v for k, v in self.identity.items() if k.split(".")[0] in shared})
 
+    @property
+    def pretrain_recipe(self) -> dict[str, Any]:
+        """What decides the weights that training starts from; empty without pre-training."""
+        if "pretrain" not in self.identity:
+            return {}
+        return {
+            key: value
+            for key, value in self.identity.items()
+            if key.split(".")[0] == "pretrain" or key.startswith("model.network")
+        }
+
     def build(self) -> dict[str, Any]:
-        """Returns the four objects of the run: dataset, mechanism, learner, model.
+        """Returns the objects of the run: dataset, mechanism, learner, model, pretrain if any.
 
         Raises:
-            InputError: a value that its class refuses, or a parameter it does not know.
+            InputError: a value that its class refuses, a parameter it does not know, or a
+                pre-training that makes no sense here.
         """
         parts = {}
-        for group in GROUPS:
+        if "pretrain" in self.identity:
+            self._check_pretrain()
+        for group in (*GROUPS, *(["pretrain"] if "pretrain" in self.identity else [])):
             try:
                 parts[group] = hydra.utils.instantiate(self.config[group], _convert_="all")
             except InstantiationException as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, InputError):
                     raise cause from None
-                raise InputError(f"{group}: {' '.join(str(cause).split())}") from error
+                raise InputError(_constructor_error(group, str(cause))) from error
         return parts
+
+    def _check_pretrain(self) -> None:
+        name = self.identity["pretrain"]
+        if "network" not in self.config["model"]:
+            raise InputError(
+                f"pretrain={name} needs a network, and model={self.identity['model']} has no "
+                "weights (use pretrain=none, or model=resnet18)"
+            )
+        public = self.config["pretrain"]["dataset"]["name"]
+        if public in (self.dataset_name, self.config["dataset"].get("source")):
+            raise InputError(
+                f"pretrain={name} takes the labels of {public} as public, and this run is to "
+                "protect them (use pretrain=none)"
+            )
 
 
 def use_configs() -> None:
@@ -129,8 +162,19 @@ def use_configs() -> None:
 
 def compose_cell(overrides: list[str]) -> Cell:
     """Returns the cell that a list of Hydra overrides spells."""
+    # Hydra takes a tenth of a second, and a table has many cells that differ in the seed alone.
+    seeds = [text for text in overrides if re.fullmatch(r"seed=\d+", text)]
+    cell = _compose(tuple(text for text in overrides if text not in seeds))
+    if not seeds:
+        return cell
+    seed = check_integer("seed", int(seeds[-1].partition("=")[2]), low=0, high=LARGEST_SEED)
+    return Cell(cell.config | {"seed": seed}, cell.identity | {"seed": seed})
+
+
+@cache
+def _compose(overrides: tuple[str, ...]) -> Cell:
     use_configs()
-    config = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+    config = hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
     return cell_of(config, config.hydra.runtime.choices)
 
 
@@ -146,12 +190,22 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
     assert isinstance(resolved, dict)
     plain = {str(key): value for key, value in resolved.items() if key not in local}
-    identity: dict[str, Any] = {"seed": plain["seed"]}
+    check_eps(resolved.get("eps", 1.0))
+    known = RunConfig.__dataclass_fields__
+    for key in plain:  # `+key=value` gets past Hydra, and would be ignored
+        if key not in known:
+            raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
+    identity: dict[str, Any] = {
+        "seed": check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
+    }
     if plain["budget"] is not None:
-        identity["budget"] = plain["budget"]
+        identity["budget"] = check_choice("budget", plain["budget"], BUDGETS)
     for group in GROUPS:
         identity[group] = choices[group]
         identity |= _flat(group, _without_defaults(plain[group]))
+    if plain["pretrain"]:  # left out otherwise, as in runs from before there was any
+        identity["pretrain"] = choices["pretrain"]
+        identity |= _flat("pretrain", _without_defaults(plain["pretrain"]))
     return Cell(plain, dict(sorted(identity.items())))
 
 
@@ -170,12 +224,12 @@ def _without_defaults(node: Any) -> Any:
     if isinstance(node, float):
         if not math.isfinite(node):
             return str(node)  # "inf"; JSON has no such number
-        return int(node) if node.is_integer() else node
+        return int(node) if node.is_integer() and abs(node) < 2**53 else node
     if not isinstance(node, dict):
         return node
     defaults = {}
     if "_target_" in node:
-        signature = inspect.signature(hydra.utils.get_object(node["_target_"]))
+        signature = _signature(node["_target_"])
         defaults = {name: _plain(p.default) for name, p in signature.parameters.items()}
     kept = {
         key: _without_defaults(value)
@@ -185,6 +239,21 @@ def _without_defaults(node: Any) -> Any:
     if "_target_" in node:
         kept["_target_"] = node["_target_"].rsplit(".", 1)[-1]
     return kept
+
+
+def _signature(path: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(hydra.utils.get_object(path))
+    except Exception as error:  # whatever an import may raise
+        raise InputError(f"_target_ must name something to call, got {path!r}") from error
+
+
+def _constructor_error(group: str, text: str) -> str:
+    missing = re.search(r"missing \d+ required .*argument.*: (.*)", text)
+    if missing:
+        return f"{group}: {missing[1]} must be given"
+    unknown = re.search(r"unexpected keyword argument ('\w+')", text)
+    return f"{group} has no key {unknown[1]}" if unknown else f"{group}: {' '.join(text.split())}"
 
 
 def _plain(default: Any) -> Any:

@@ -38,7 +38,7 @@ def predict(scores: Tensor, seed: int) -> Tensor:
 
 def accuracy_of(confusion: Tensor) -> float:
     """Returns the share of counts on the diagonal."""
-    return float(confusion.diagonal().sum() / confusion.sum())
+    return float(confusion.diagonal().sum()) / float(confusion.sum())
 
 
 def per_class_accuracy(confusion: Tensor) -> list[float | None]:
@@ -66,13 +66,13 @@ class Evaluator:
     say: Callable[[str], None]
     train_seconds: float = 0.0
     trained_examples: int = 0
+    best_epoch_accuracy: float | None = None
     _kept: deque[Tensor] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self._kept = deque(maxlen=EPOCHS_AVERAGED[self.selection])
         if self.history is not None:
-            with self.history.open("w", newline="") as file:
-                csv.writer(file).writerow(HISTORY_COLUMNS)
+            self.history.unlink(missing_ok=True)  # an earlier try's
 
     def on_epoch(self, epoch: Epoch, classifier: Classifier) -> None:
         """Scores the classifier so far and writes one row of the history."""
@@ -82,9 +82,13 @@ class Evaluator:
         self.train_seconds += epoch.seconds
         self.trained_examples += epoch.num_examples
         test_accuracy = accuracy_of(self._kept[-1])
+        # Recorded to show how much choosing by it would flatter; nothing is chosen by it.
+        self.best_epoch_accuracy = max(self.best_epoch_accuracy or 0.0, test_accuracy)
         if self.history is not None:
             row = (epoch.number, epoch.loss, epoch.released_hits, test_accuracy, epoch.lr)
+            fresh = not self.history.exists()
             with self.history.open("a", newline="") as file:
+                csv.writer(file).writerows([HISTORY_COLUMNS] if fresh else [])
                 csv.writer(file).writerow([*row, round(epoch.seconds, 3)])
         self.say(
             f"  epoch {epoch.number:>3}/{epoch.total}  loss {epoch.loss:.4f}  "

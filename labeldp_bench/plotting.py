@@ -12,16 +12,20 @@ from matplotlib.figure import Figure
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PURPLE, SKY, YELLOW, GREY, BLACK = "#CC79A7", "#56B4E9", "#B8A800", "#7F7F7F", "#000000"
+SKY, OLIVE, WINE, INDIGO, TEAL = "#56B4E9", "#999933", "#AA3377", "#332288", "#44AA99"
+PINK, BROWN, ROSE, GREY, BLACK = "#CC79A7", "#8C564B", "#E78AC3", "#7F7F7F", "#000000"
 COLOURS = {
-    "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "rappor": RED, "alibi": ORANGE,
-    "lp_2st": GREEN, "subset_selection": PURPLE, "blockrr": SKY, "rrwithprior": YELLOW,
+    "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "lp_1st_star": SKY, "rappor": RED,
+    "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": OLIVE,
+    "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": SKY, "rrwithprior": TEAL,
+    "unary": PINK, "oue": ROSE, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
 }  # fmt: skip
-SPARE = (SKY, PURPLE, YELLOW, GREEN, ORANGE, BLUE, RED)
+SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
 NAMES = {
     "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
-    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "subset_selection": "subset selection", "oue": "OUE",
-    "blockrr": "BlockRR", "rrwithprior": "RRWithPrior",
+    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
+    "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
+    "topk_subset": "top-k subset", "hadamard": "Hadamard",
 }  # fmt: skip
 STYLE: Any = {
     "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
@@ -42,14 +46,15 @@ def name_of(mechanism: str) -> str:
     return NAMES.get(mechanism, mechanism.replace("_", " "))
 
 
-def new_figure(columns: int, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with `columns` panels side by side, in the project's style."""
+def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:
+    """Returns a figure and its panels, an array (rows, columns), in the project's style."""
     plt.rcdefaults()
     plt.rcParams.update(STYLE)
     figure, axes = plt.subplots(
-        1, columns, figsize=(1.4 + 4.6 * columns, height), squeeze=False, layout="constrained"
-    )
-    return figure, list(axes[0])
+        rows, columns, figsize=(1.4 + 4.6 * columns, height * rows), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    return figure, axes
 
 
 def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:

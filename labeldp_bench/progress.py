@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,9 @@ def progress_bar(items: Iterable[Any], total: int, label: str) -> Any:
 
 
 def say(text: str) -> None:
-    """Prints a line to stdout without breaking a bar."""
+    """Prints a line to stdout without breaking a bar, at once even into a file."""
     tqdm.write(text)
+    sys.stdout.flush()
 
 
 def duration(seconds: float) -> str:

@@ -8,9 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
+from scipy.stats import binomtest
+from torch import Tensor
 
 from labeldp_bench.config import CHECKOUT, Cell
+from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1
 
@@ -30,7 +34,7 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
         "seed": cell.seed,
         "budget": cell.config.get("budget"),
         **measured,
-        "pretrain": "none",
+        "pretrain": identity.get("pretrain", "none"),
         "torch_version": torch.__version__,
         "git_commit": git_commit(),
         "config": cell.config,
@@ -42,10 +46,35 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)
-    temporary = folder / f".record-{os.getpid()}.json"
-    temporary.write_text(text + "\n")
+    temporary = folder / ".record.json"  # the folder's lock keeps other writers away
+    with temporary.open("w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())  # else a power cut may keep the name and lose the text
     os.replace(temporary, folder / "record.json")
     (folder / "error.txt").unlink(missing_ok=True)
+
+
+def write_confusion(folder: Path, confusion: Tensor) -> None:
+    """Writes `confusion.csv` (counts, row = true class) and `per_class.csv` of a run.
+
+    The interval of a class is Clopper and Pearson's at 95 %: it covers the sampling of the test
+    set only, not the spread over seeds.
+
+    Args:
+        folder: of the run.
+        confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
+    """
+    pd.DataFrame(confusion.numpy()).to_csv(folder / "confusion.csv", index_label="true_class")
+    rows = []
+    for number, counts in enumerate(confusion):
+        correct, total = float(counts[number]), float(counts.sum())
+        if not total:
+            continue
+        interval = binomtest(round(correct), round(total)).proportion_ci(0.95, method="exact")
+        rows.append((number, correct, total, correct / total, interval.low, interval.high))
+    columns = ["class", "correct", "total", "accuracy", "low", "high"]
+    pd.DataFrame(rows, columns=columns).to_csv(folder / "per_class.csv", index=False)
 
 
 def is_done(folder: Path) -> bool:
@@ -55,7 +84,11 @@ def is_done(folder: Path) -> bool:
 
 def read_record(folder: Path) -> dict[str, Any]:
     """Returns the record of a finished run; infinities are floats again."""
-    record = json.loads((folder / "record.json").read_text())
+    path = folder / "record.json"
+    try:
+        record = json.loads(path.read_text())
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error} (delete it and run again)") from None
     for key in ("eps", "eps_spent"):
         record[key] = float(record[key])
     return record

@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
-from labeldp_bench import plotting
 from labeldp_bench.collect import find_done
 from labeldp_bench.config import Cell
 from labeldp_bench.progress import duration, say
 from labeldp_bench.records import read_record
-
-NO_GUARANTEE = "no guarantee"
-X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
+from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
 
 
 def show_run(folder: Path) -> None:
@@ -55,6 +51,8 @@ def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool)
     if not done:
         say("no cell has a record yet: no table, no picture")
         return
+    if len(done) < len(cells):
+        say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
     frame = sweep_frame(list(done.values()))
     table = sweep_table(frame)
     folder = out_dir / "sweeps"
@@ -82,7 +80,7 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "accuracy": record["accuracy"],
             "accuracy_sem": record.get("accuracy_sem"),
             "bayes": record.get("bayes_accuracy"),
-            "private": bool(record["private"]),
+            "private": bool(record["private"]) or math.isinf(float(record["eps"])),
             "identity": record["identity"],
         }
         for record in records
@@ -103,75 +101,27 @@ def sweep_table(frame: pd.DataFrame) -> str:
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     blocks = []
     for panel, points in frame.groupby("panel", sort=False):
-        finite = sorted({x for x in points.x if math.isfinite(x)}) or [math.inf]
+        columns = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
         rows = {}
         for _, line in points.groupby("series", sort=False):
             at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
-            rows[_series_name(line)] = [at.get(x, at.get(math.inf, "-")) for x in finite]
+            everywhere = at.get(math.inf, "-") if line.mechanism.iloc[0] == "none" else "-"
+            rows[series_name(line)] = [at.get(x, everywhere) for x in columns]
         if points.bayes.notna().any():
             limit = points.dropna(subset="bayes").groupby("x").bayes.first()
-            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in finite]
-        columns = [f"{x:g}" for x in finite]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
+        headings = [f"{x:g}" for x in columns]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
         table.index.name = x_name
         caption = f"{panel}: accuracy in percent ± standard error"
         blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
     return "\n\n".join(blocks)
 
 
-def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
-    """Writes the picture: a panel per data set, a line per series, bands of two standard errors."""
-    panels = list(frame.groupby("panel", sort=False))
-    figure, all_axes = plotting.new_figure(len(panels))
-    x_name = frame.x_name.iloc[0]
-    for axes, (panel, points) in zip(all_axes, panels, strict=True):
-        axes.set_title(panel)
-        axes.set_xlabel(X_LABELS.get(x_name, x_name))
-        _draw_panel(axes, points, log=x_name == "eps")
-    all_axes[0].set_ylabel("test accuracy, %")
-    plotting.save(figure, path)
-
-
-def _draw_panel(axes: Axes, points: pd.DataFrame, *, log: bool) -> None:
-    finite = sorted({x for x in points.x if math.isfinite(x)}) or [1.0]
-    labels = []
-    if points.bayes.notna().any():
-        limit = points.dropna(subset="bayes").groupby("x").bayes.first() * 100
-        colour = plotting.colour_of("bayes")
-        axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
-        labels.append((limit.iloc[-1], plotting.name_of("bayes"), colour))
-    for position, (_, line) in enumerate(points.groupby("series", sort=False)):
-        line = line.sort_values("x")
-        colour = plotting.colour_of(line.mechanism.iloc[0], position)
-        y, spread = 100 * line.accuracy, 200 * line.error.astype(float).fillna(0)
-        if math.isinf(line.x.iloc[0]):  # no budget: the same at every eps
-            axes.axhline(y.iloc[0], color=colour, linestyle=":", linewidth=1.6)
-        else:
-            axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.18, lw=0)
-            axes.plot(line.x, y, "o-", color=colour)
-        labels.append((float(y.iloc[-1]), _series_name(line), colour))
-    if log:
-        axes.set_xscale("log")
-        axes.set_xticks(finite, [f"{x:g}" for x in finite])
-        axes.minorticks_off()
-    else:
-        axes.set_xticks(finite)
-    axes.set_xlim(finite[0] * 0.94, finite[-1] * 1.03)
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(0.0, low), min(101.0, high))
-    plotting.label_lines(axes, labels)
-
-
 def _cell(point: dict[str, Any]) -> str:
     sem = point["error"]
     spread = f" ± {100 * sem:.2f}" if sem is not None and math.isfinite(sem) else ""
     return f"{100 * point['accuracy']:.2f}{spread}"
-
-
-def _series_name(line: pd.DataFrame) -> str:
-    mechanism, *rest = line.series.iloc[0].split(", ")
-    guarded = line.private.iloc[0] or mechanism == "none"
-    return ", ".join([plotting.name_of(mechanism), *rest, *([] if guarded else [NO_GUARANTEE])])
 
 
 def _x_axis(records: list[dict[str, Any]]) -> str:
@@ -195,15 +145,17 @@ def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
 
 
 def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
-    skipped = {"seed", "mechanism", "mechanism.eps", "learner.loss", x_name}
-    keys = [k for k in _varying(records) if k not in skipped and k.split(".")[0] != "dataset"]
-    by_mechanism: dict[str, set[str | None]] = {}
-    for other in records:
-        by_mechanism.setdefault(other["mechanism"], set()).add(other["loss"])
-    own = [f"{key.split('.')[-1]}={record['identity'].get(key)}" for key in keys]
-    if len(by_mechanism[record["mechanism"]]) > 1:
-        own.append(str(record["loss"]))
+    """Returns the mechanism and what else tells its lines apart."""
+    same = [other for other in records if other["mechanism"] == record["mechanism"]]
+    skipped = {"seed", "mechanism.eps", "learner.first.eps", x_name}
+    keys = [k for k in _varying(same) if k not in skipped and k.split(".")[0] != "dataset"]
+    own = [_spelled(key, record["identity"].get(key)) for key in keys]
     return ", ".join([record["mechanism"], *own])
+
+
+def _spelled(key: str, value: Any) -> str:
+    name = key.split(".")[-1]
+    return str(value) if name in ("loss", "model") else f"{name}={value}"
 
 
 def _varying(records: list[dict[str, Any]]) -> list[str]:

@@ -1,10 +1,12 @@
 """The run, as one straight line: data, vault, release, train, evaluate, record."""
 
+import errno
 import math
 import platform
+import tempfile
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
 from labeldp_bench.learners.base import Session
 from labeldp_bench.progress import duration, progress_bar, say
-from labeldp_bench.records import is_done, new_record, write_record
+from labeldp_bench.records import is_done, new_record, write_confusion, write_record
 from labeldp_bench.validate import InputError
+from labeldp_bench.vault import LabelVault
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Run:
     parts: dict[str, Any]
     confusions: list[Tensor] = field(default_factory=list)
     agreements: list[float] = field(default_factory=list)
+    best_epoch_accuracy: float | None = None
     extra_tests: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
@@ -94,6 +98,10 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
         seed = seeding.derive(runs[0].cell.seed, "trial", trial)
         try:
             bundle = dataset.draw(place.data_dir, seed)
+            if trial == 0 and "pretrain" in runs[0].parts:  # a network, so alone in its job
+                before = time.perf_counter()
+                model = pretrained_model(runs[0], bundle, place)
+                started += time.perf_counter() - before  # work that many runs share
         except Exception as error:
             return failed + [_fail(run.cell, run.folder, error) for run in active]
         for run in list(active):
@@ -106,9 +114,25 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
             _announce(time.perf_counter() - started, dataset.trials)
     seconds = (time.perf_counter() - started) / len(runs)
     for run in active:
-        record = _record(run, bundle, dataset, model, seconds, place.device)
-        write_record(run.folder, record)
+        try:
+            record = _record(run, bundle, dataset, model, seconds, place.device)
+            if not hasattr(dataset, "bayes_accuracy"):
+                write_confusion(run.folder, torch.stack(run.confusions).sum(0))
+            write_record(run.folder, record)
+        except Exception as error:
+            failed.append(_fail(run.cell, run.folder, error))
     return failed
+
+
+def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
+    """Returns the model of `run`, starting from pre-trained weights; trains them if need be."""
+    model = run.parts["model"]
+    image_shape = tuple(bundle.train_features.shape[1:])
+    weights = run.parts["pretrain"].weights(
+        model.network, image_shape, run.cell.pretrain_recipe, place.data_dir, place.device
+    )
+    run.notes["pretrained_sha256"] = weights.sha256
+    return replace(model, initial=weights.tensors)
 
 
 def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch.device) -> None:
@@ -116,16 +140,19 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
     has_epochs = hasattr(model, "trainer")
+    # Learners hold one of its methods, so that it gets no way to training labels.
+    nothing = LabelVault(torch.empty(0, dtype=torch.int64), bundle.num_classes)
     evaluator = Evaluator(
-        bundle,
+        replace(bundle, vault=nothing),
         selection=model.trainer.selection if has_epochs else "last",
         seed=seed,
         history=run.folder / "history.csv" if has_epochs else None,
         say=say,
     )
     session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
-    classifier = learner.fit(bundle.train_features, vault, mechanism, model, session)
+    classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
     run.confusions.append(evaluator.finish(classifier))
+    run.best_epoch_accuracy = evaluator.best_epoch_accuracy
     run.extra_tests = evaluator.extra_tests(classifier)
     run.ledger, run.trust = [asdict(entry) for entry in vault.ledger], vault.trust
     run.eps_spent = max(run.eps_spent, vault.eps_spent)
@@ -138,7 +165,7 @@ def _record(
     run: Run, bundle: DataBundle, dataset: Any, model: Any, seconds: float, device: torch.device
 ) -> dict[str, Any]:
     mechanism = run.parts["mechanism"]
-    trials = torch.tensor([accuracy_of(confusion) for confusion in run.confusions])
+    trials = torch.tensor([accuracy_of(each) for each in run.confusions], dtype=torch.float64)
     classes = per_class_accuracy(torch.stack(run.confusions).sum(0))
     seen = [accuracy for accuracy in classes if accuracy is not None]
     trainer = getattr(model, "trainer", None)
@@ -161,7 +188,7 @@ def _record(
         eps_spent=run.eps_spent,
         delta=mechanism.delta,
         trust=run.trust,
-        private=mechanism.private,
+        private=mechanism.private and math.isfinite(mechanism.eps),
         released_agreement=sum(run.agreements) / len(run.agreements),
         selection=trainer.selection if trainer else "last",
         precision=model.resolved_precision(device),
@@ -171,6 +198,7 @@ def _record(
         data_sha256=bundle.sha256,
         selection_sha256=bundle.selection_sha256,
         extra_accuracy=run.extra_tests,
+        best_epoch_accuracy=run.best_epoch_accuracy,
         mechanism_summary=mechanism.summary(),
         ledger=run.ledger,
         notes=run.notes,
@@ -179,6 +207,28 @@ def _record(
         device=describe_device(device),
         **extra,
     )
+
+
+def place_of(out_dir: str, data_dir: str, device: str) -> Place:
+    """Returns the place that these keys name; makes the folder `out_dir`.
+
+    Raises:
+        InputError: a device that is not there, or an `out_dir` that one cannot write to.
+    """
+    hardware = resolve_device(device)
+    folder = Path(out_dir).expanduser()
+    try:
+        if not out_dir:
+            raise NotADirectoryError(errno.ENOTDIR, "empty")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"out_dir must be a folder one can write to, got {out_dir!r} ({reason})"
+        ) from error
+    return Place(folder, Path(data_dir).expanduser(), hardware)
 
 
 def resolve_device(name: str) -> torch.device:
@@ -193,7 +243,7 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
         raise InputError(f"device must be auto, cpu, cuda or cuda:<n>, got {name!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
@@ -220,9 +270,11 @@ def _announce(first_trial: float, trials: int) -> None:
 
 
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
-    (folder / "error.txt").write_text("".join(traceback.format_exception(error)))
+    path = folder / "error.txt"
+    path.write_text("".join(traceback.format_exception(error)))
+    text = " ".join(str(error).split())
     if isinstance(error, InputError):
-        say(f"error: {cell.title}: {error}")
+        say(f"error: {cell.title}: {text}")
     else:
-        say(f"error: {cell.title}: {type(error).__name__}: {error} (see {folder / 'error.txt'})")
+        say(f"error: {cell.title}: {type(error).__name__}: {text} (see {path})")
     return folder

@@ -8,22 +8,27 @@ import itertools
 import re
 import sys
 import types
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from labeldp_bench.config import Cell, compose_cell
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError
 
 Axes = dict[str, list[str]]
-PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+# Text that means itself in an override; `null` and numbers in quotes stay text.
+PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
+LOCAL = ("out_dir", "data_dir", "device")
+"""Where cells run: one value for a whole sweep, and no part of a cell."""
+OF_THE_SWEEP = ("experiment", "sweep", "cells")
 
 
 class CellSweeper(Sweeper):
@@ -32,9 +37,6 @@ class CellSweeper(Sweeper):
     hydra_context: HydraContext
     config: DictConfig
     launcher: Launcher
-
-    def __init__(self) -> None:
-        self.failed = 0
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -52,46 +54,54 @@ class CellSweeper(Sweeper):
         Raises:
             SystemExit: with code 1, after everything else, if a cell failed.
         """
-        # Both pull in pandas or torch, which a mere `--help` must not wait for.
+        # All pull in pandas or torch, which a mere `--help` must not wait for.
         from labeldp_bench.collect import find_done
         from labeldp_bench.report import close_sweep
+        from labeldp_bench.run import place_of
 
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
-        blocks = OmegaConf.to_container(self.config.cells) if self.config.cells else [{}]
-        spelled = expand(blocks, parse_axes(arguments, self.hydra_context))
+        blocks = self.config.cells if self.config.cells is not None else [{}]
+        blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
-        for overrides in spelled:
+        for overrides in expand(blocks, parse_axes(arguments, self.hydra_context)):
             cell = compose_cell(overrides)
             cells.setdefault(cell.config_hash, (cell, overrides))
-        out_dir = Path(self.config.out_dir)
+        if not cells:
+            raise InputError("the sweep has no cell (cells: is an empty list)")
         every = [cell for cell, _ in cells.values()]
-        done = find_done(every, out_dir, committed=experiment is not None)
-        todo = {key: pair for key, pair in cells.items() if key not in done}
-        jobs = group(list(todo.values()))
-        say(f"{len(cells)} cells: {len(done)} done, {len(todo)} to run in {len(jobs)} jobs")
+        place = place_of(*(self.config[key] for key in LOCAL))
+        with open_dict(self.config):
+            self.config.out_dir = str(place.out_dir)  # `~` is a name to Hydra
+
+        def find() -> dict[str, Any]:
+            return find_done(every, place.out_dir, committed=experiment is not None)
+
+        done = find()
+        jobs = group([pair for key, pair in cells.items() if key not in done])
+        todo = len(cells) - len(done)
+        say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
         name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
+        failed = 0
         try:
-            for number, job in enumerate(jobs, 1):
-                say(f"[{number}/{len(jobs)}] " + _title(job))
-                overrides = self._job_overrides(job)
-                for result in self.launcher.launch([overrides], initial_job_idx=number - 1):
-                    self.failed += result.return_value
+            if jobs:  # all in one call, so that a launcher may run several at a time
+                spelled = [self._job(job, number, len(jobs)) for number, job in enumerate(jobs, 1)]
+                for result in self.launcher.launch(spelled, initial_job_idx=0):
+                    failed += result.return_value
         except KeyboardInterrupt:
-            left = len(every) - len(find_done(every, out_dir, committed=experiment is not None))
+            left = len(every) - len(find())
             say(f"interrupted: {left} of {len(every)} cells left; the same command goes on")
             raise SystemExit(130) from None
-        close_sweep(every, out_dir, name, committed=experiment is not None)
-        if self.failed:
-            say(f"{self.failed} of {len(cells)} cells failed; each has an error.txt")
+        close_sweep(every, place.out_dir, name, committed=experiment is not None)
+        if failed:
+            say(f"{failed} of {len(cells)} cells failed; each has an error.txt")
             raise SystemExit(1)
 
-    def _job_overrides(self, job: list[tuple[Cell, list[str]]]) -> list[str]:
-        spelled = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
-        local = [
-            text for text in job[0][1] if text.split("=")[0] in ("out_dir", "data_dir", "device")
-        ]
-        return [*local, f"job=[{spelled}]"]
+    def _job(self, job: list[tuple[Cell, list[str]]], number: int, jobs: int) -> list[str]:
+        """Returns the overrides of one job; the title is left to whoever runs it."""
+        lists = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
+        local = [f"{key}={_quote(str(self.config[key]))}" for key in LOCAL]
+        return [*local, f"job={{number:{number},of:{jobs},cells:[{lists}]}}"]
 
 
 def register() -> None:
@@ -117,12 +127,21 @@ def parse_axes(arguments: list[str], context: HydraContext) -> Axes:
     parser = OverridesParser.create(config_loader=context.config_loader)
     for override in parser.parse_overrides(arguments):
         key = override.get_key_element()
-        if key in ("experiment", "sweep"):
-            continue
-        if override.is_sweep_override():
-            axes[key] = list(override.sweep_string_iterator())
+        if not override.is_sweep_override():
+            values = [override.get_value_element_as_str()]
+        elif override.is_discrete_sweep():
+            values = list(override.sweep_string_iterator())
         else:
-            axes[key] = [override.get_value_element_as_str()]
+            raise InputError(f"{key} needs values to sweep over, got {override.input_line}")
+        if key in LOCAL or key in OF_THE_SWEEP:
+            if override.is_sweep_override():
+                raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}")
+        elif not values:
+            raise InputError(f"{key}: nothing matches {override.input_line}")
+        elif override.is_delete():
+            raise InputError(f"{override.input_line}: a sweep cannot take a key away")
+        else:
+            axes[key] = values
     return axes
 
 
@@ -131,26 +150,37 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
 
     Args:
         blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
-        axes: what the command line says; it wins over a block's key, or adds one.
+        axes: what the command line says. Values that the blocks have pick the cells with them, so
+            that `eps=2` takes the cells of a table whose other keys go with that eps; any other
+            value replaces theirs, or adds a key.
 
     >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
     [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
     """
-    cells = []
+    cells: list[list[str]] = []
     if not isinstance(blocks, list):
         raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
+    spelled: list[Axes] = []
     for block in blocks:
-        unknown = set(block) - {"set", "grid"}
-        if unknown:
-            raise InputError(f"a block of cells has set and grid, got {', '.join(sorted(unknown))}")
+        if not isinstance(block, dict) or set(block) - {"set", "grid"}:
+            raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
         own = {key: [_value(value)] for key, value in (block.get("set") or {}).items()}
-        own |= {
-            key: [_value(value) for value in values]
-            for key, values in (block.get("grid") or {}).items()
-        }
-        own |= axes
-        for values in itertools.product(*own.values()):
-            cells.append([f"{key}={value}" for key, value in zip(own, values, strict=True)])
+        for key, values in (block.get("grid") or {}).items():
+            if not isinstance(values, list):
+                raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
+            own[key] = [_value(value) for value in values]
+        spelled.append(own)
+    for key, values in axes.items():
+        wanted = {_comparable(value) for value in values}
+        has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own in spelled]
+        if {_comparable(value) for found in has for value in found} == wanted:
+            pairs = zip(spelled, has, strict=True)
+            spelled = [own | {key: kept or values} for own, kept in pairs if kept or key not in own]
+        else:
+            spelled = [own | {key: values} for own in spelled]
+    for own in spelled:
+        for combination in itertools.product(*own.values()):
+            cells.append([f"{key}={value}" for key, value in zip(own, combination, strict=True)])
     return cells
 
 
@@ -162,9 +192,18 @@ def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str
     return list(jobs.values())
 
 
-def _title(job: list[tuple[Cell, list[str]]]) -> str:
-    first = job[0][0].title
-    return first if len(job) == 1 else f"{first} and {len(job) - 1} more on the same data"
+def title(cells: Sequence[Cell]) -> str:
+    """Returns what a person calls the cells of one job."""
+    more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
+    return cells[0].title + more
+
+
+def _comparable(value: str) -> float | str:
+    """Returns a number for what spells one, so that 1 and 1.0 are the same value."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 def _value(value: Any) -> str:
@@ -174,10 +213,12 @@ def _value(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{','.join(_value(item) for item in value)}]"
-    text = str(value)
-    return text if PLAIN.fullmatch(text) else _quote(text)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_value(key)}:{_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else _quote(value)
+    return str(value)
 
 
 def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return str(QuotedString(text, Quote.single).with_quotes())

@@ -17,7 +17,7 @@ from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.progress import Stopwatch, progress_bar
 from labeldp_bench.schedules import Schedule
-from labeldp_bench.validate import InputError, check_choice, check_integer
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
 
 SELECTIONS = ("last", "mean_last_10")
 PRECISIONS = ("auto", "bf16", "float32")
@@ -42,7 +42,8 @@ class Trainer:
         schedule: factor of the optimizer's learning rate at each step; None for a constant one.
         augment: applied to every training batch, in order.
         mixup: mixes images and losses, after the augmentation; None for neither.
-        pixels: `standardised` per channel over the training images, or `unit`: divided by 255.
+        pixels: `standardised` per channel over the training images, `unit`: divided by 255, or a
+            mean for each channel and a standard deviation for each, of pixels in [0, 1].
         reshuffle: whether every epoch has an order of its own.
     """
 
@@ -54,7 +55,7 @@ class Trainer:
     schedule: Schedule | None = None
     augment: Sequence[Augmentation] = ()
     mixup: Mixup | None = None
-    pixels: str = "standardised"
+    pixels: str | Sequence[Sequence[float]] = "standardised"
     reshuffle: bool = True
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class Trainer:
         check_integer("trainer.batch_size", self.batch_size, low=1)
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
-        check_choice("trainer.pixels", self.pixels, PIXELS)
+        _check_pixels(self.pixels)
 
     def fit(
         self,
@@ -85,6 +86,7 @@ class Trainer:
         targets = supervision.targets.to(session.device)
         plausible = supervision.plausible.to(session.device)
         network, loss = classifier.network, supervision.loss
+        mixup = None if self.mixup is None else self.mixup.at(session.stage, session.stages)
         parameters, buffers = dict(network.named_parameters()), dict(network.named_buffers())
         optimizer = self.optimizer(parameters.values(), fused=True)  # one kernel, same update
         peak_rates = [group["lr"] for group in optimizer.param_groups]
@@ -106,7 +108,8 @@ class Trainer:
                     factor = self.schedule(step, self.epochs * steps)
                     for group, rate in zip(optimizer.param_groups, peak_rates, strict=True):
                         group["lr"] = rate * factor
-                batch, mixed = self._augmented(classifier.normalise(images[indices[rows]]), draws)
+                batch = classifier.normalise(images[indices[rows]])
+                batch, mixed = self._augmented(batch, mixup, draws)
                 with classifier.autocast():
                     losses, logits = objective(
                         parameters, buffers, network, batch, targets[rows], loss, mixed
@@ -135,12 +138,14 @@ class Trainer:
             )
             session.on_epoch(epoch, classifier)
 
-    def _augmented(self, batch: Tensor, draws: Generator) -> tuple[Tensor, Mixing | None]:
+    def _augmented(
+        self, batch: Tensor, mixup: Mixup | None, draws: Generator
+    ) -> tuple[Tensor, Mixing | None]:
         for augmentation in self.augment:
             batch = augmentation(batch, draws)
-        if self.mixup is None:
+        if mixup is None:
             return batch, None
-        mixed = self.mixup(batch, draws)
+        mixed = mixup(batch, draws)
         return mixed.images, (mixed.partner, mixed.weight)
 
 
@@ -175,10 +180,13 @@ class NetworkModel:
     Args:
         network: called with `num_classes` and `image_shape` (H, W, C).
         trainer: the recipe.
+        initial: weights and statistics that a fresh network starts from, by name; what is not
+            named, such as the classifier, starts at random. None: everything does.
     """
 
     network: Callable[..., nn.Module]
     trainer: Trainer
+    initial: Mapping[str, Tensor] | None = None
 
     shares_work: ClassVar[bool] = False
 
@@ -193,7 +201,7 @@ class NetworkModel:
         session: Session,
         start: Classifier | None = None,
     ) -> "NetworkClassifier":
-        """Returns a freshly initialised network, trained on the supervised images."""
+        """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
         if features.dim() != 4:
             raise InputError(
                 f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
@@ -206,6 +214,8 @@ class NetworkModel:
             network = self.network(
                 num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
             )
+            if self.initial is not None:
+                adopt(network, self.initial)
             classifier = NetworkClassifier(
                 network.to(session.device, memory_format=torch.channels_last),  # type: ignore[call-overload]
                 *pixel_scale(self.trainer.pixels, features),
@@ -268,12 +278,52 @@ class NetworkClassifier:
         return (self.scores(features).to(torch.float64) / temperature).softmax(1)
 
 
-def pixel_scale(pixels: str, images: Tensor) -> tuple[Tensor, Tensor]:
+def adopt(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copies `weights` into the parameters and buffers of `network` that have their names.
+
+    Raises:
+        InputError: a name or a shape that the network does not have.
+    """
+    own = network.state_dict()
+    for name, values in weights.items():
+        if name not in own or own[name].shape != values.shape:
+            there = f"the network has {tuple(own[name].shape)}" if name in own else "it has none"
+            raise InputError(
+                f"pre-trained weights do not fit the network: {name} has shape "
+                f"{tuple(values.shape)}, {there} (use pretrain=none, or images of the same shape)"
+            )
+        own[name].copy_(values)  # shares memory with the network
+
+
+def pixel_scale(pixels: str | Sequence[Sequence[float]], images: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the shift and the divisor of each channel, float32 (C,), that `pixels` names."""
+    channels = images.shape[-1]
     if pixels == "unit":
-        channels = images.shape[-1]
         return torch.zeros(channels), torch.full((channels,), 255.0)
-    return channel_statistics(images)
+    if isinstance(pixels, str):
+        return channel_statistics(images)
+    mean, stddev = (torch.tensor(values, dtype=torch.float32) * 255 for values in pixels)
+    if len(mean) != channels:
+        raise InputError(
+            f"trainer.pixels must name one mean and one standard deviation for each of "
+            f"{channels} channels, got {len(mean)}"
+        )
+    return mean, stddev
+
+
+def _check_pixels(pixels: object) -> None:
+    if isinstance(pixels, str) or not isinstance(pixels, Sequence):
+        check_choice("trainer.pixels", pixels, PIXELS)
+        return
+    rows = [row for row in pixels if isinstance(row, Sequence) and not isinstance(row, str)]
+    if len(rows) != len(pixels) or len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        raise InputError(
+            "trainer.pixels must be one of standardised, unit, or two lists, means and standard "
+            f"deviations, got {pixels!r}"
+        )
+    for mean, stddev in zip(*rows, strict=True):
+        check_number("trainer.pixels", mean)
+        check_number("trainer.pixels", stddev, above=0)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

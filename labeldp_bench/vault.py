@@ -1,18 +1,25 @@
 """The wall: the one place that holds true training labels, and the ledger of what they cost."""
 
-from dataclasses import dataclass
+import secrets
+import traceback
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NoReturn, SupportsIndex
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, most_likely
 from labeldp_bench.validate import InputError, check_eps, check_labels
 
 
 class BudgetError(InputError):
     """A release would have cost a label more than its budget; nothing left the vault."""
+
+
+class ReleaseError(RuntimeError):
+    """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,9 @@ class Release:
     @cached_property
     def plausible(self) -> Tensor:
         """Which classes explain the output best, bool (n, K): the argmax set of the likelihood."""
-        return self.log_likelihood == self.log_likelihood.amax(1, keepdim=True)
+        if "log_likelihood" in vars(self):  # paid for already
+            return most_likely(self.log_likelihood)
+        return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,8 @@ class LabelVault:
 
     A vault is made closed (budget 0, nothing leaves it) by the data layer; `open` gives a vault
     over the same labels with a budget per label, its own ledger and its own noise. Releases of
-    one label add up; releases of different labels do not (parallel composition).
+    one label add up; releases of different labels do not (parallel composition). Learners get its
+    `door`. It cannot be copied, pickled or opened again: a second ledger would hide a second draw.
 
     Args:
         true_labels: int64 (N,), values in [0, K), CPU; copied.
@@ -81,22 +91,33 @@ class LabelVault:
         self.ledger: list[LedgerEntry] = []
         self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
         self._releases: list[Release] = []
-        self._generator = torch.Generator()
+        self._seed = 0
 
-    def open(self, budget: float, seed: int) -> "LabelVault":
+    def open(self, budget: float, seed: int | None) -> "LabelVault":
         """Returns a vault over the same labels that may spend `budget` on each of them.
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
-            seed: seed of the run; the noise comes from its stream "privacy".
+            seed: seed of the run; the noise comes from its stream "privacy", so that who knows
+                the seed can undo it. None takes a secret one from the operating system.
         """
+        if self.budget > 0:
+            raise BudgetError("the vault is open; only a closed one can be opened")
         vault = LabelVault(self.__labels, self.num_classes)
         vault.budget = check_eps(budget)
-        vault._generator = seeding.generator(seed, "privacy")
+        vault._seed = secrets.randbits(63) if seed is None else seed
         return vault
+
+    @property
+    def door(self) -> "ReleaseDoor":
+        """What a learner gets of this vault."""
+        return ReleaseDoor(self)
 
     def __len__(self) -> int:
         return len(self._spent)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
 
     def release(
         self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
@@ -110,13 +131,13 @@ class LabelVault:
 
         Raises:
             BudgetError: a label would be spent beyond the budget; raised before anything leaves.
-            InputError: indices out of range or repeated.
+            InputError: indices out of range or repeated, or the mechanism refuses the prior.
+            ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
-        after = self._spend(indices, mechanism.eps)
-        outputs = mechanism.release(
-            self.__labels[indices], self.num_classes, self._generator, prior
-        )
+        after = self._spend(indices, check_eps(mechanism.eps))
+        noise = self._noise(_spelled(mechanism))
+        outputs = self._draw(mechanism, indices, noise, prior)
         self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
         self._releases.append(Release(indices, outputs, mechanism, self.num_classes, prior))
         return self._releases[-1]
@@ -137,7 +158,8 @@ class LabelVault:
         indices = self._check_indices(indices)
         after = self._spend(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
-        uniform = torch.rand(2, self.num_classes, generator=self._generator, dtype=torch.float64)
+        noise = self._noise(f"LaplaceHistogram(eps={eps!r})")
+        uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
         # A difference of two exponentials is Laplace, and never infinite.
         exponentials = -torch.log1p(-uniform)
         self._book("LaplaceHistogram", "central", eps, indices, after)
@@ -158,8 +180,9 @@ class LabelVault:
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
-        The evaluation door: a diagnostic for the record, not covered by eps; learners do not see
-        it. None before the first release.
+        The evaluation side: a diagnostic for the record, not covered by eps. A learner's door does
+        not lead here: asked after each single release it would tell every label. None before the
+        first release.
         """
         if not self._releases:
             return None
@@ -170,6 +193,31 @@ class LabelVault:
         true_labels = self.__labels[release.indices]
         hit = release.plausible.gather(1, true_labels[:, None]).squeeze(1)
         return hit.to(torch.float64) / release.plausible.sum(1)
+
+    def _noise(self, name: str) -> Generator:
+        """Returns the stream of the next release.
+
+        Runs of one seed that differ in the mechanism or in eps share no random numbers: two
+        releases with the same ones would tell more of a label than both budgets together.
+        """
+        return seeding.generator(self._seed, "privacy", name, len(self.ledger))
+
+    def _draw(
+        self, mechanism: Mechanism, indices: Tensor, noise: Generator, prior: Tensor | None
+    ) -> Tensor:
+        """Returns the mechanism's outputs; an exception takes no true label along."""
+        try:
+            return mechanism.release(self.__labels[indices], self.num_classes, noise, prior)
+        except InputError as error:  # says what is wrong with arguments other than the labels
+            traceback.clear_frames(error.__traceback__)
+            raise
+        except Exception as error:
+            traceback.clear_frames(error.__traceback__)
+            kind = type(error).__name__
+        raise ReleaseError(
+            f"{type(mechanism).__name__}.release failed with {kind}; its message is withheld, as "
+            "it may hold true labels (call it on made-up labels to see it)"
+        )
 
     def _spend(self, indices: Tensor, eps: float) -> Tensor:
         """Returns what the labels will have spent; raises before anything leaves."""
@@ -188,8 +236,56 @@ class LabelVault:
         self.ledger.append(LedgerEntry(name, trust, eps, len(indices)))
 
     def _check_indices(self, indices: Tensor) -> Tensor:
+        if indices.dtype != torch.int64 or indices.dim() != 1:
+            raise InputError(
+                "indices must be an int64 tensor of shape (n,), got "
+                f"{indices.dtype} of shape {tuple(indices.shape)}"
+            )
         if indices.numel() and (indices.min() < 0 or indices.max() >= len(self)):
             raise InputError(f"indices must be in [0, {len(self) - 1}], got one outside")
         if len(indices.unique()) != len(indices):
             raise InputError("indices must be distinct: a label is released once")
         return indices
+
+
+class ReleaseDoor:
+    """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
+
+    No other budget, no ledger to edit, no evaluation. It guards against mistakes; Python cannot
+    stop code that sets out to read private names (docs/privacy.md).
+    """
+
+    __slots__ = ("__vault",)
+
+    def __init__(self, vault: LabelVault) -> None:
+        self.__vault = vault
+
+    def __len__(self) -> int:
+        return len(self.__vault)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.__vault.num_classes
+
+    @property
+    def budget(self) -> float:
+        """What may be spent on each label in all."""
+        return self.__vault.budget
+
+    def release(
+        self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
+    ) -> Release:
+        """Returns one release for each of `indices`; see `LabelVault.release`."""
+        return self.__vault.release(mechanism, indices, prior)
+
+    def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
+        """Returns noisy label counts; see `LabelVault.release_histogram`."""
+        return self.__vault.release_histogram(indices, eps)
+
+
+def _spelled(mechanism: Mechanism) -> str:
+    """Returns class and parameters, without those at their default."""
+    given = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    changed = {f.name: given[f.name] for f in fields(mechanism) if given[f.name] != f.default}
+    return f"{type(mechanism).__name__}({changed})"

@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from labeldp_bench.audit import exact_epsilon, sampled_epsilon
+from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.base import check_global_prior
 from labeldp_bench.validate import InputError, check_choice, check_eps
@@ -67,10 +68,10 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
     """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
     check_choice("mechanism", name, sorted(path.stem for path in CONFIGS.glob("*.yaml")))
-    config = OmegaConf.merge({"eps": eps}, OmegaConf.load(CONFIGS / f"{name}.yaml"))
+    check_eps(eps)
+    config = compose_cell([f"mechanism={name}", f"eps={eps}"]).config["mechanism"]
     try:
-        config.mechanism = OmegaConf.merge(config.mechanism, parameters)
-        mechanism = hydra.utils.instantiate(config.mechanism, _convert_="all")
+        mechanism = hydra.utils.instantiate({**config, **parameters}, _convert_="all")
     except (InstantiationException, OmegaConfBaseException) as error:
         cause = str(error.__cause__ or error).splitlines()[0]
         raise InputError(f"mechanism={name}: {cause}") from error

@@ -10,13 +10,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 from scipy.stats import binom
 
-from labeldp_bench import mechanisms, seeding
+from labeldp_bench import mechanisms, plotting, seeding
 from labeldp_bench.mechanisms import AdditiveLaplace, Mechanism, SubsetSelection
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
@@ -175,31 +173,33 @@ def markdown(rows: pd.DataFrame) -> str:
 
 
 def picture(rows: pd.DataFrame, path: Path) -> None:
-    """Draws information and retention, each against the most informative mechanism's."""
-    matplotlib.use("Agg")
+    """Draws information against the most informative mechanism's, and retention."""
     shown = [num_classes for num_classes in CLASSES if num_classes > 2]
-    figure, axes = plt.subplots(2, len(shown), figsize=(9, 7), sharex=True, squeeze=False)
-    for column, num_classes in enumerate(shown):
+    figure, axes = plotting.new_figure(len(shown), rows=2, height=4.2)
+    for (above, below), num_classes in zip(axes.T, shown, strict=True):
         group = rows[num_classes == rows.K]
         best = group.groupby("eps").information.max()
+        ends: tuple[list[Any], list[Any]] = ([], [])
         for name, line in group.groupby("mechanism", sort=False):
-            style = {"marker": "o", "markersize": 3, "label": name}
-            if name == "optimal":
-                style |= {"linestyle": ":", "color": "black"}
+            colour, label = plotting.colour_of(str(name)), plotting.name_of(str(name))
+            style = {"color": colour, "linestyle": ":" if name == "optimal" else "-"}
             line = line.set_index("eps")
-            axes[0, column].plot(line.index, line.information / best[line.index], **style)
-            axes[1, column].plot(line.index, 100 * line.retention, **style)
-        axes[0, column].set_title(f"K = {num_classes}")
-        axes[1, column].set_xlabel("eps")
-    axes[0, 0].set_ylabel("information / best mechanism's")
+            share = line.information / best[line.index]
+            for axis, values, end in zip(
+                (above, below), (share, 100 * line.retention), ends, strict=True
+            ):
+                axis.plot(line.index, values, marker="o", **style)
+                end.append((float(values.iloc[-1]), label, colour))
+        above.set_title(f"K = {num_classes}")
+        below.set_xlabel("privacy budget eps")
+        for axis, end in zip((above, below), ends, strict=True):
+            axis.set_xscale("log")
+            axis.set_xticks(BUDGETS, [f"{eps:g}" for eps in BUDGETS])
+            axis.minorticks_off()
+            plotting.label_lines(axis, end)
+    axes[0, 0].set_ylabel("information, share of the best")
     axes[1, 0].set_ylabel("retention, %")
-    for axis in axes.flat:
-        axis.set_xscale("log")
-        axis.grid(alpha=0.3)
-    axes[1, 0].legend(fontsize=8, loc="upper left")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120, metadata={"Software": None})
-    plt.close(figure)
+    plotting.save(figure, path)
 
 
 def main() -> None:

@@ -18,26 +18,37 @@ class Outcome:
     stdout: str
     stderr: str
 
+    @property
+    def lines(self) -> list[str]:
+        """Everything that was printed."""
+        return (self.stdout + self.stderr).splitlines()
 
-def quick(arguments: list[str], folder: Path, timeout: float = 120) -> Outcome:
-    """Runs `labeldp-bench` with `arguments` in `folder`, as `python -m labeldp_bench` would."""
+
+def quick(arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> Outcome:
+    """Runs `labeldp-bench` with `arguments` in `folder`, as a user would."""
     files = [folder / ".stdout", folder / ".stderr"]
-    process = SERVER.Process(target=_main, args=(arguments, folder, *files))
+    process = SERVER.Process(target=_main, args=(arguments, folder, files, environment or {}))
     process.start()
-    process.join(timeout)
+    process.join(120)
     if process.is_alive():
         process.kill()
-        raise TimeoutError(f"{arguments} ran longer than {timeout} s")
+        raise TimeoutError(f"{arguments} ran longer than two minutes")
     texts = [file.read_text() for file in files]
     for file in files:
         file.unlink()
     return Outcome(process.exitcode, *texts)
 
 
-def _main(arguments: list[str], folder: Path, stdout: Path, stderr: Path) -> None:
+def records_under(folder: Path) -> list[Path]:
+    """Returns the records of all runs under `folder`."""
+    return sorted(folder.rglob("record.json"))
+
+
+def _main(arguments: list[str], folder: Path, files: list[Path], environment: dict) -> None:
     os.chdir(folder)
     os.environ.pop("LABELDP_DATA", None)
-    for stream, path in ((sys.stdout, stdout), (sys.stderr, stderr)):
+    os.environ.update(environment)
+    for stream, path in zip((sys.stdout, sys.stderr), files, strict=True):
         with path.open("w") as file:
             os.dup2(file.fileno(), stream.fileno())
     sys.argv = ["labeldp-bench", *arguments]

@@ -11,11 +11,11 @@ import hydra
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 from scipy.stats import binomtest, chisquare, kstest, laplace
 
 from labeldp_bench import seeding
 from labeldp_bench.audit import exact_epsilon
+from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import (
     BlockRR,
     Mechanism,
@@ -39,8 +39,8 @@ WITH_PRIOR = {
 
 def from_yaml(name):
     """The mechanism of one YAML at eps=1, or None if it releases no labels one by one."""
-    config = OmegaConf.merge({"eps": 1.0}, OmegaConf.load(CONFIGS / f"{name}.yaml"))
-    mechanism = hydra.utils.instantiate(config.mechanism, _convert_="all")
+    config = compose_cell([f"mechanism={name}"]).config["mechanism"]
+    mechanism = hydra.utils.instantiate(config, _convert_="all")
     return mechanism if isinstance(mechanism, Mechanism) else None
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.vault import LabelVault, Release
+from labeldp_bench.vault import Release, ReleaseDoor
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class Session:
             that no test label can reach a learner.
         say: prints one line for the user.
         notes: what a fit wants in the record; releases and features only.
+        stage: which of the learner's `stages` this fit is, counted from 0.
+        stages: how many there are.
     """
 
     seed: int
@@ -93,6 +95,8 @@ class Session:
     on_epoch: Callable[[Epoch, Classifier], None]
     say: Callable[[str], None]
     notes: dict[str, Any] = field(default_factory=dict)
+    stage: int = 0
+    stages: int = 1
 
 
 class Model(Protocol):
@@ -120,9 +124,9 @@ class Learner(Protocol):
     def fit(
         self,
         features: Tensor,
-        vault: LabelVault,
+        vault: ReleaseDoor,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Classifier:
-        """Returns the fitted classifier; `vault` is opened with the run's budget."""
+        """Returns the fitted classifier; `vault` leads to the run's budget."""

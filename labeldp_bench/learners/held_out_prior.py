@@ -12,7 +12,7 @@ from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.block_rr import BlockRR
 from labeldp_bench.validate import InputError, check_number
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.vault import ReleaseDoor
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,23 @@ class HeldOutPrior:
         loss_named(self.loss)
         check_retrain(self.retrain)
         check_number("learner.fraction", self.fraction, above=0, high=0.999)
+        if self.prior_eps is not None:
+            check_number("learner.prior_eps", self.prior_eps, above=0)
 
     def fit(
         self,
         features: Tensor,
-        vault: LabelVault,
+        vault: ReleaseDoor,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Classifier:
         """Returns `model` fitted to one release of every label that was not held out."""
         size = round(self.fraction * len(features))
-        if size < 1:
+        if not 0 < size < len(features):
             raise InputError(
-                f"learner.fraction must hold out at least one of {len(features)} examples, "
-                f"got {self.fraction}"
+                f"learner.fraction must hold out at least one of {len(features)} examples, and "
+                f"leave one, got {self.fraction}"
             )
         order = torch.randperm(len(features), generator=seeding.generator(session.seed, "held_out"))
         held_out, rest = order[:size].sort().values, order[size:].sort().values

@@ -12,7 +12,7 @@ from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.validate import InputError, check_number
-from labeldp_bench.vault import LabelVault, Release
+from labeldp_bench.vault import Release, ReleaseDoor
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class MultiStage:
             k being the whole part of the mean k of the new stage (post-processing).
         warm_start: start each stage's network from the one before; the paper's pseudocode does
             not, its released code does.
-        domain_weight: share in [0, 1] of the stage's mean prediction in each prior; the released
-            code's profiles have 0.
+        domain_weight: share in [0, 1] of the stage's mean prediction, at the same temperature, in
+            each prior; the released code's profiles have 0.
         retrain: `none` or `consensus`, after the last stage.
     """
 
@@ -52,7 +52,8 @@ class MultiStage:
         check_retrain(self.retrain)
         check_number("learner.temperature", self.temperature, above=0)
         check_number("learner.domain_weight", self.domain_weight, low=0, high=1)
-        shares = [check_number("learner.fractions", share, above=0) for share in self.fractions]
+        given = self.fractions if isinstance(self.fractions, list | tuple) else [self.fractions]
+        shares = [check_number("learner.fractions", share, above=0) for share in given]
         if len(shares) < 2 or abs(sum(shares) - 1) > 1e-6:
             raise InputError(
                 f"learner.fractions must be two or more shares that sum to 1, got {shares}"
@@ -61,7 +62,7 @@ class MultiStage:
     def fit(
         self,
         features: Tensor,
-        vault: LabelVault,
+        vault: ReleaseDoor,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -82,17 +83,25 @@ class MultiStage:
                     releases = [filtered(r, classifier, features, int(top)) for r in releases]
             releases.append(release)
             supervision = Supervision.of(releases, loss)
-            at_stage = replace(session, seed=seeding.derive(session.seed, "stage", stage))
+            at_stage = replace(
+                session,
+                seed=seeding.derive(session.seed, "stage", stage),
+                stage=stage,
+                stages=len(self.fractions),
+            )
             start = classifier if self.warm_start else None
             classifier = model.fit(features, supervision, at_stage, start)
         assert classifier is not None
-        return retrained(self.retrain, classifier, model, features, supervision, session)
+        last = replace(session, stage=at_stage.stage, stages=at_stage.stages)
+        return retrained(self.retrain, classifier, model, features, supervision, last)
 
     def prior(self, classifier: Classifier, features: Tensor) -> Tensor:
         """Returns the prior of each example, float64 (n, K): evaluation mode, no augmentation."""
         prior = classifier.probabilities(features, self.temperature)
-        domain = prior.mean(0, keepdim=True)
-        return (1 - self.domain_weight) * prior + self.domain_weight * domain
+        if self.domain_weight == 0:
+            return prior
+        domain = classifier.probabilities(features).mean(0, keepdim=True) ** (1 / self.temperature)
+        return (1 - self.domain_weight) * prior + self.domain_weight * domain / domain.sum()
 
 
 def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tensor]:
@@ -109,11 +118,10 @@ def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tens
 
 
 def mean_top_k(release: Release) -> float:
-    """Returns the mean number of labels that could have been released."""
-    impossible = release.log_likelihood.isinf().to(torch.float64).mean()
+    """Returns the mean number of labels that the priors left; K for mechanisms that leave all."""
     top_k = getattr(release.mechanism, "top_k", None)
     if top_k is None or release.prior is None:
-        return release.num_classes * float(1 - impossible)
+        return float(release.num_classes)
     return float(top_k(release.prior).to(torch.float64).mean())
 
 

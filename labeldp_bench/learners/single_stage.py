@@ -8,7 +8,7 @@ from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.vault import ReleaseDoor
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SingleStage:
     def fit(
         self,
         features: Tensor,
-        vault: LabelVault,
+        vault: ReleaseDoor,
         mechanism: Mechanism,
         model: Model,
         session: Session,

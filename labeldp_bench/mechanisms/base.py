@@ -71,6 +71,13 @@ class Mechanism(ABC):
         `prior` is the one that was used for the release. At eps=inf entries are finite or -inf.
         """
 
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the classes that explain each output best, bool (N, K).
+
+        The argmax set of the likelihood; a subclass may know a shorter way to the same answer.
+        """
+        return most_likely(self.log_likelihood(released, num_classes, prior))
+
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns every possible output, one per row, so that eps can be enumerated.
 
@@ -127,6 +134,13 @@ class LabelMechanism(Mechanism):
         check_labels(released, num_classes)
         return self.transition_matrix(num_classes, prior).log().T[released]
 
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the argmax set of each released label's column, bool (N, K)."""
+        if prior is not None and torch.as_tensor(prior).dim() == 2:
+            return super().plausible(released, num_classes, prior)
+        check_labels(released, num_classes)
+        return most_likely(self.transition_matrix(num_classes, prior).log().T)[released]
+
     def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the rows of the inverse transition matrix, for one global prior."""
         check_labels(released, num_classes)
@@ -150,6 +164,11 @@ def draw_columns(transition: Tensor, rows: Tensor, generator: Generator) -> Tens
     cumulative = cumulative / cumulative[:, -1:]
     uniform = torch.rand((len(rows), 1), generator=generator, dtype=torch.float64)
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
+
+
+def most_likely(log_likelihood: Tensor) -> Tensor:
+    """Returns where each row has its largest value, bool like `log_likelihood`."""
+    return log_likelihood == log_likelihood.amax(1, keepdim=True)
 
 
 def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
+from labeldp_bench.mechanisms.base import Mechanism, debias_bits
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
@@ -48,11 +48,23 @@ class BitFlips(Mechanism):
     ) -> Tensor:
         """Returns log P(bits | label = c), float64 (N, K), from the number of other ones."""
         bits = check_bits(released, num_classes)
-        other_ones = bits.sum(1, keepdim=True) - bits
-        other_zeros = (num_classes - 1) - other_ones
         log_flip, log_stay = _log(self.p_flip), _log1m(self.p_flip)
-        own = two_levels(bits == 1, _log1m(self.p_drop), _log(self.p_drop))
-        return own + _times(other_ones, log_flip) + _times(other_zeros, log_stay)
+
+        # Two values per row: for the labels whose own bit is 1, and for the others.
+        def with_own(log_own: float, other_ones: Tensor) -> Tensor:
+            other_zeros = (num_classes - 1) - other_ones
+            return log_own + _times(other_ones, log_flip) + _times(other_zeros, log_stay)
+
+        ones = bits.sum(1, keepdim=True)
+        inside = with_own(_log1m(self.p_drop), (ones - 1).clamp_min(0))
+        outside = with_own(_log(self.p_drop), ones.clamp_max(num_classes - 1))
+        return torch.where(bits == 1, inside, outside)
+
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
+        check_bits(released, num_classes)
+        # The largest bit is several times quicker to find than whether there is any.
+        return (released == 1) | (released.amax(1, keepdim=True) == 0)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""

@@ -82,6 +82,10 @@ class SubsetSelection(Mechanism):
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(bits.sum(1, keepdim=True) != size, -math.inf)
 
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the labels in the set, bool (N, K)."""
+        return check_bits(released, num_classes) == 1
+
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""
         size = self.chosen_size(num_classes)

@@ -74,6 +74,10 @@ class TopKSubset(Mechanism):
             chosen[better] = torch.tensor([k, d])
         return chosen[:, 0], chosen[:, 1]
 
+    def top_k(self, prior: Tensor) -> Tensor:
+        """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""
+        return self.top_k_and_size(prior)[0]
+
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
     ) -> Tensor:

@@ -1,0 +1,195 @@
+"""Pre-training: what a network knows before any label of the run is released."""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from labeldp_bench.data.images import ImageData
+from labeldp_bench.evaluate import Evaluator, accuracy_of
+from labeldp_bench.learners.base import Session, Supervision
+from labeldp_bench.losses import loss_named
+from labeldp_bench.mechanisms import NoPrivacy
+from labeldp_bench.progress import say
+from labeldp_bench.train import NetworkModel, Trainer, adopt
+from labeldp_bench.validate import InputError, check_integer
+
+FOLDER = "pretrained"
+"""Where the weights lie, under data_dir."""
+
+
+class Weights(NamedTuple):
+    """A network without its classifier, and the SHA-256 of the file that it was read from."""
+
+    tensors: dict[str, Tensor]
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Trains a network on a public, labelled data set; its last linear layer is left behind.
+
+    Costs no privacy: no label of the run is touched, and those of `dataset` count as public.
+
+    Source: Ghazi et al. (2021), arXiv:2102.06062, rows LP-1ST* and LP-2ST*: an ordinary ResNet-18
+    trained on CIFAR-100, a new classifier, nothing frozen.
+
+    Args:
+        dataset: the public data set.
+        trainer: the recipe.
+        seed: of initial weights, order and augmentation; the same for every run.
+    """
+
+    dataset: ImageData
+    trainer: Trainer
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
+
+    def weights(
+        self,
+        network: Callable[..., nn.Module],
+        image_shape: tuple[int, ...],
+        recipe: Mapping[str, Any],
+        data_dir: Path,
+        device: torch.device,
+    ) -> Weights:
+        """Returns the weights of `recipe`, trained unless `data_dir` has them already.
+
+        Args:
+            network: as NetworkModel's.
+            image_shape: (H, W, C) of the run's images.
+            recipe: all that decides the weights; its hash names the file.
+            data_dir: holds the data set and the folder `pretrained`.
+            device: where to train.
+
+        Raises:
+            InputError: no such data set, nothing can be written there, or a damaged file.
+        """
+        path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _only_one(path):
+                if not path.exists():
+                    tensors, accuracy = self._train(network, image_shape, data_dir, device)
+                    _write(path, tensors, recipe, accuracy)
+                return read(path)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
+
+    def _train(
+        self,
+        network: Callable[..., nn.Module],
+        image_shape: tuple[int, ...],
+        data_dir: Path,
+        device: torch.device,
+    ) -> tuple[dict[str, Tensor], float]:
+        """Returns the weights below the classifier, and the accuracy on the public test set."""
+        bundle = self.dataset.draw(data_dir, self.seed)
+        _check_fit(network, tuple(bundle.train_features.shape[1:]), image_shape)
+        say(f"pre-training on {self.dataset.name}, once; later runs read the weights")
+        public = bundle.vault.open(budget=float("inf"), seed=self.seed)
+        supervision = Supervision.of([public.release(NoPrivacy())], loss_named("plain"))
+        evaluator = Evaluator(bundle, "last", self.seed, history=None, say=say)
+        session = Session(self.seed, device, evaluator.on_epoch, say)
+        model = NetworkModel(network, self.trainer)
+        classifier = model.fit(bundle.train_features, supervision, session)
+        tensors = below_classifier(classifier.network)
+        return tensors, accuracy_of(evaluator.finish(classifier))
+
+
+def recipe_hash(recipe: Mapping[str, Any]) -> str:
+    """Returns 16 hex digits of the SHA-256 of a recipe.
+
+    >>> recipe_hash({"b": 1, "a": 2}) == recipe_hash({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(recipe, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def below_classifier(network: nn.Module) -> dict[str, Tensor]:
+    """Returns parameters and buffers without those of the last linear layer, CPU.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    tensors = {
+        name: values.detach().cpu().contiguous()
+        for name, values in network.state_dict().items()
+        if name.rpartition(".")[0] != linear[-1]
+    }
+    if not tensors:
+        raise InputError("pre-training needs a network with more than one layer (pretrain=none)")
+    return tensors
+
+
+def _check_fit(
+    network: Callable[..., nn.Module], public: tuple[int, ...], own: tuple[int, ...]
+) -> None:
+    """Refuses images of another shape now, rather than after the training."""
+    with torch.random.fork_rng(devices=[]):
+        there, here = (network(num_classes=2, image_shape=shape) for shape in (public, own))
+        adopt(here, below_classifier(there))
+
+
+def read(path: Path) -> Weights:
+    """Returns the weights of a file; nothing in it is executed.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(
+            f"{path} is damaged: {error} (delete it, and the next run trains it again)"
+        ) from error
+    return Weights(tensors, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _write(
+    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], accuracy: float
+) -> None:
+    """Writes the file under another name first: a reader never sees half of it."""
+    about = {
+        "recipe": json.dumps(recipe, sort_keys=True),
+        "test_accuracy": f"{accuracy:.6f}",
+        "torch_version": torch.__version__,
+    }
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(save(tensors, about))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say("waiting for the process that pre-trains the same network")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

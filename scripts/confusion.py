@@ -1,0 +1,41 @@
+"""Draws the confusion matrix of one run: python scripts/confusion.py <run folder>."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labeldp_bench import plotting
+
+
+def main() -> None:
+    """Writes `confusion.png` into the run's folder."""
+    folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path()
+    source = folder / "confusion.csv"
+    if len(sys.argv) != 2 or not source.is_file():
+        sys.exit(f"error: no confusion.csv in {folder} (give the folder of a finished image run)")
+    counts = pd.read_csv(source, index_col="true_class")
+    share = 100 * counts.to_numpy() / counts.sum(axis=1).to_numpy()[:, None]
+    figure, ((axes,),) = plotting.new_figure(1, height=5.0)
+    shown = axes.imshow(share, cmap="cividis", vmin=0, vmax=100)
+    axes.grid(visible=False)
+    axes.set(xlabel="predicted class", ylabel="true class", title=" / ".join(folder.parts[-5:-1]))
+    if len(share) <= 20:
+        axes.set_xticks(range(len(share)))
+        axes.set_yticks(range(len(share)))
+        for (row, column), value in _cells(share):
+            colour = "black" if value > 60 else "white"
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, size=7)
+    figure.colorbar(shown, label="share of the true class, %", shrink=0.8)
+    plotting.save(figure, folder / "confusion.png")
+    print(folder / "confusion.png")
+
+
+def _cells(share: np.ndarray) -> Iterator[tuple[tuple[int, int], float]]:
+    return (((i, j), share[i, j]) for i in range(len(share)) for j in range(len(share)))
+
+
+if __name__ == "__main__":
+    main()

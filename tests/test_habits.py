@@ -1,0 +1,112 @@
+"""Habits that a reader relies on: one version, no machine's paths, docstrings, sound YAML."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+import labeldp_bench
+from labeldp_bench.config import compose_cell
+from labeldp_bench.sweeper import expand
+from tests.conftest import CHECKOUT
+
+# Spelled in parts: this file is tracked too.
+MACHINE = "|".join(
+    ["/wo" + "rk/", "/ro" + "ot/", "/t" + "mp/[a-z]", "/fa" + "rm/", r"pypi\.o" + "rg",
+     "pythonho" + "sted", r"registry\.npm" + "js", r"deb\.deb" + "ian"]
+)  # fmt: skip
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(labeldp_bench.__path__, "labeldp_bench.")
+    if not module.name.endswith("__main__")
+]
+GRIDS = sorted(
+    path.relative_to(CHECKOUT / "configs")
+    for folder in ("experiment", "sweep")
+    for path in (CHECKOUT / "configs" / folder).rglob("*.yaml")
+)
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [name for name in listed.stdout.split("\0") if name and (CHECKOUT / name).is_file()]
+
+
+def test_version_stands_in_one_place():
+    # Two places would disagree after the next release.
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    version = project["version"]
+    sources = [name for name in tracked() if name.endswith(".py") and not name.startswith("tests")]
+    literal = re.compile(rf"""["']{re.escape(version)}["']""")
+    assert [name for name in sources if literal.search((CHECKOUT / name).read_text())] == []
+    citation = CHECKOUT / "CITATION.cff"
+    if citation.is_file():
+        assert str(yaml.safe_load(citation.read_text())["version"]) == version
+
+
+def test_no_tracked_file_names_this_machine():
+    # A stranger's clone would point at folders and hosts that they do not have.
+    found = []
+    for name in tracked():
+        try:
+            text = (CHECKOUT / name).read_text()
+        except UnicodeDecodeError:
+            continue
+        if not name.endswith(".lock"):
+            found += [f"{name}: {hit}" for hit in re.findall(f".*(?:{MACHINE}).*", text)[:1]]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=str)
+def test_every_grid_expands_to_cells(path):
+    # The command behind a published table would fail on its first cell, or on its last.
+    config = OmegaConf.load(CHECKOUT / "configs" / path)
+    assert config.hydra.mode == "MULTIRUN"
+    spelled = expand(OmegaConf.to_container(config.cells), {})
+    assert spelled
+    # Every block's first and last cell; all would take minutes for the large tables.
+    chosen = {str(overrides): overrides for overrides in (*spelled[:2], *spelled[-2:])}
+    assert len({compose_cell(overrides).config_hash for overrides in chosen.values()}) >= 1
+    assert len({str(overrides) for overrides in spelled}) == len(spelled)
+
+
+def public_without_docstring(body: list[ast.stmt], prefix: str) -> list[str]:
+    missing = []
+    for node in body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        if ast.get_docstring(node) is None:
+            missing.append(f"{prefix}.{node.name}")
+        if isinstance(node, ast.ClassDef):
+            missing += public_without_docstring(node.body, f"{prefix}.{node.name}")
+    return missing
+
+
+def test_everything_public_has_a_docstring():
+    # A user of `help()` would find nothing.
+    missing = []
+    for path in sorted((CHECKOUT / "labeldp_bench").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        name = str(path.relative_to(CHECKOUT))
+        missing += [name] if ast.get_docstring(tree) is None else []
+        missing += public_without_docstring(tree.body, name)
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name):
+    # The documentation would show numbers that the code does not give.
+    module = importlib.import_module(name)
+    assert doctest.testmod(module).failed == 0

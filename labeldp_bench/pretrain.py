@@ -20,8 +20,9 @@ from labeldp_bench.evaluate import Evaluator, accuracy_of
 from labeldp_bench.learners.base import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import NoPrivacy
+from labeldp_bench.models.network import NetworkModel, adopt
 from labeldp_bench.progress import say
-from labeldp_bench.train import NetworkModel, Trainer, adopt
+from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError, check_integer
 
 FOLDER = "pretrained"

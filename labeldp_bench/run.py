@@ -1,9 +1,6 @@
 """The run, as one straight line: data, vault, release, train, evaluate, record."""
 
-import errno
 import math
-import platform
-import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass, field, replace
@@ -19,19 +16,11 @@ from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
 from labeldp_bench.learners.base import Session
+from labeldp_bench.place import Place, describe_device
 from labeldp_bench.progress import duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run happens; nothing in here changes its result."""
-
-    out_dir: Path
-    data_dir: Path
-    device: torch.device
 
 
 @dataclass
@@ -207,61 +196,6 @@ def _record(
         device=describe_device(device),
         **extra,
     )
-
-
-def place_of(out_dir: str, data_dir: str, device: str) -> Place:
-    """Returns the place that these keys name; makes the folder `out_dir`.
-
-    Raises:
-        InputError: a device that is not there, or an `out_dir` that one cannot write to.
-    """
-    hardware = resolve_device(device)
-    folder = Path(out_dir).expanduser()
-    try:
-        if not out_dir:
-            raise NotADirectoryError(errno.ENOTDIR, "empty")
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"out_dir must be a folder one can write to, got {out_dir!r} ({reason})"
-        ) from error
-    return Place(folder, Path(data_dir).expanduser(), hardware)
-
-
-def resolve_device(name: str) -> torch.device:
-    """Returns the device that `auto`, `cpu`, `cuda` or `cuda:<n>` names.
-
-    Raises:
-        InputError: an unknown name, or a GPU that is not there.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
-        raise InputError(f"device must be auto, cpu, cuda or cuda:<n>, got {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(
-            f"device={name}: torch sees {torch.cuda.device_count()} GPUs here (use device=cpu)"
-        )
-    return device
-
-
-def describe_device(device: torch.device) -> str:
-    """Returns the hardware's name for the record."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        name = models[0].split(":", 1)[1].strip() if models else name
-    return f"cpu ({name}, {torch.get_num_threads()} threads)"
 
 
 def _announce(first_trial: float, trials: int) -> None:

@@ -56,8 +56,8 @@ class CellSweeper(Sweeper):
         """
         # All pull in pandas or torch, which a mere `--help` must not wait for.
         from labeldp_bench.collect import find_done
+        from labeldp_bench.place import place_of
         from labeldp_bench.report import close_sweep
-        from labeldp_bench.run import place_of
 
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")

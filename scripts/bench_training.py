@@ -24,9 +24,10 @@ import torch  # noqa: E402
 from labeldp_bench.config import CHECKOUT, compose_cell  # noqa: E402
 from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
+from labeldp_bench.models import NetworkModel  # noqa: E402
+from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
 from labeldp_bench.records import git_commit  # noqa: E402
-from labeldp_bench.run import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.train import PRECISIONS, NetworkModel  # noqa: E402
+from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import InputError  # noqa: E402
 
 CLASSES = 10

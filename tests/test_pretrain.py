@@ -10,10 +10,12 @@ from safetensors.torch import load_file, save_file
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
+from labeldp_bench.models.network import NetworkModel, adopt
+from labeldp_bench.place import Place
 from labeldp_bench.pretrain import Pretraining, below_classifier
 from labeldp_bench.records import read_record
-from labeldp_bench.run import Place, run_cells
-from labeldp_bench.train import NetworkModel, Trainer, adopt
+from labeldp_bench.run import run_cells
+from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError
 from tests.shell import quick
 

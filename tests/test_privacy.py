@@ -21,7 +21,8 @@ from labeldp_bench.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
 )
-from labeldp_bench.run import Place, run_cells
+from labeldp_bench.place import Place
+from labeldp_bench.run import run_cells
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import BudgetError, LabelVault, ReleaseDoor, ReleaseError
 from tests.conftest import TINY_CIRCLE

@@ -12,10 +12,12 @@ from labeldp_bench.config import compose_cell
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
-from labeldp_bench.run import Place, run_cells
+from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.place import Place
+from labeldp_bench.run import run_cells
 from labeldp_bench.schedules import EpochSteps
 from labeldp_bench.sweeper import expand
-from labeldp_bench.train import Trainer, pixel_scale
+from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 from tests.conftest import CHECKOUT

@@ -10,8 +10,9 @@ import torch
 
 from labeldp_bench.collect import COLUMNS, collect, read_committed
 from labeldp_bench.config import Cell, canonical, compose_cell
+from labeldp_bench.place import Place
 from labeldp_bench.records import is_done, read_record, write_record
-from labeldp_bench.run import Place, run_cells
+from labeldp_bench.run import run_cells
 from tests.conftest import TINY_CIRCLE
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]

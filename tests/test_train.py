@@ -16,7 +16,9 @@ from labeldp_bench.learners.base import Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN
-from labeldp_bench.train import NetworkModel, Trainer, channel_statistics, resolve_precision
+from labeldp_bench.models.network import NetworkModel, resolve_precision
+from labeldp_bench.pixels import channel_statistics
+from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 

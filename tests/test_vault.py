@@ -8,7 +8,8 @@ import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse, Rappor
-from labeldp_bench.run import Place, run_cells
+from labeldp_bench.place import Place
+from labeldp_bench.run import run_cells
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import BudgetError, LabelVault
 from tests.conftest import TINY_CIRCLE

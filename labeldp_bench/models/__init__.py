@@ -3,7 +3,8 @@
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.resnet import ResNet
 from labeldp_bench.models.wide_resnet import WideResNet
 
-__all__ = ["CNN", "LinearClassifier", "NearestNeighbours", "ResNet", "WideResNet"]
+__all__ = ["CNN", "LinearClassifier", "NearestNeighbours", "NetworkModel", "ResNet", "WideResNet"]

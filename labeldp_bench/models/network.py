@@ -1,0 +1,151 @@
+"""A network as a model: initialised, fitted by a trainer, asked for scores."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from labeldp_bench import seeding
+from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.train import Trainer
+from labeldp_bench.validate import InputError
+
+INFERENCE_BATCH = 2000
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """A network and the recipe that trains it.
+
+    Args:
+        network: called with `num_classes` and `image_shape` (H, W, C).
+        trainer: the recipe.
+        initial: weights and statistics that a fresh network starts from, by name; what is not
+            named, such as the classifier, starts at random. None: everything does.
+    """
+
+    network: Callable[..., nn.Module]
+    trainer: Trainer
+    initial: Mapping[str, Tensor] | None = None
+
+    shares_work: ClassVar[bool] = False
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns `bf16` or `float32`: what a fit on `device` computes in."""
+        return resolve_precision(self.trainer.precision, device)
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "NetworkClassifier":
+        """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
+        if features.dim() != 4:
+            raise InputError(
+                f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
+                "(use model=knn for points)"
+            )
+        # Initial weights and dropout use the global stream, which is left as it was.
+        devices = [session.device] if session.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seeding.derive(session.seed, "train"))
+            network = self.network(
+                num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
+            )
+            if self.initial is not None:
+                adopt(network, self.initial)
+            classifier = NetworkClassifier(
+                network.to(session.device, memory_format=torch.channels_last),  # type: ignore[call-overload]
+                *pixel_scale(self.trainer.pixels, features),
+                precision=self.resolved_precision(session.device),
+            )
+            if isinstance(start, NetworkClassifier):
+                network.load_state_dict(start.network.state_dict())
+            self.trainer.fit(classifier, features, supervision, session)
+        return classifier
+
+
+@dataclass(frozen=True)
+class NetworkClassifier:
+    """A network with the statistics that standardise its input.
+
+    Attributes:
+        network: float (B, C, H, W) to logits (B, K).
+        mean, stddev: float32 (C,), of pixels in [0, 255].
+        precision: `bf16` or `float32`.
+    """
+
+    network: nn.Module
+    mean: Tensor
+    stddev: Tensor
+    precision: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network lives."""
+        return next(self.network.parameters()).device
+
+    def describe(self) -> str:
+        """Returns where and how it computes: 'cpu, bf16'."""
+        return f"{self.device}, {self.precision}"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Returns the context of a forward pass in the chosen precision."""
+        enabled = self.precision == "bf16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns uint8 (B, H, W, C) as float32 (B, C, H, W): (pixels - mean) / stddev."""
+        mean, stddev = self.mean.to(images.device), self.stddev.to(images.device)
+        # NHWC in memory is channels_last already: the permutation copies nothing.
+        return ((images.to(torch.float32) - mean) / stddev).permute(0, 3, 1, 2)
+
+    @torch.inference_mode()
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float32 (m, K), CPU; evaluation mode, no augmentation."""
+        self.network.eval()
+        with self.autocast():
+            logits = [
+                self.network(self.normalise(batch.to(self.device))).float().cpu()
+                for batch in features.split(INFERENCE_BATCH)
+            ]
+        return torch.cat(logits)
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
+        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
+
+
+def adopt(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copies `weights` into the parameters and buffers of `network` that have their names.
+
+    Raises:
+        InputError: a name or a shape that the network does not have.
+    """
+    own = network.state_dict()
+    for name, values in weights.items():
+        if name not in own or own[name].shape != values.shape:
+            there = f"the network has {tuple(own[name].shape)}" if name in own else "it has none"
+            raise InputError(
+                f"pre-trained weights do not fit the network: {name} has shape "
+                f"{tuple(values.shape)}, {there} (use pretrain=none, or images of the same shape)"
+            )
+        own[name].copy_(values)  # shares memory with the network
+
+
+def resolve_precision(precision: str, device: torch.device) -> str:
+    """Returns `bf16` or `float32`; `auto` takes bf16 only where the hardware computes in it."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    # Emulated bf16 is several times slower than float32; torch has no public test for a CPU.
+    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    native = any(getattr(torch.cpu, test, lambda: False)() for test in tests)
+    return "bf16" if native else "float32"

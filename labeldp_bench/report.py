@@ -12,6 +12,8 @@ from labeldp_bench.progress import duration, say
 from labeldp_bench.records import read_record
 from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
 
+MOST_CLASSES_SHOWN = 20
+
 
 def show_run(folder: Path) -> None:
     """Prints the outcome of one run."""
@@ -27,15 +29,7 @@ def show_run(folder: Path) -> None:
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
     if record["dataset"] != "circle":
-        classes = [
-            "-" if accuracy is None else f"{100 * accuracy:.1f}"
-            for accuracy in record["per_class_accuracy"]
-        ]
-        rows = [classes[start : start + 10] for start in range(0, len(classes), 10)]
-        lines += [
-            f"{'per class' if not i else '':15} {'  '.join(f'{text:>5}' for text in row)}"
-            for i, row in enumerate(rows)
-        ]
+        lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
         + (f", {record['epochs']} epochs" if record["epochs"] else "")
@@ -43,6 +37,16 @@ def show_run(folder: Path) -> None:
         f"record          {folder / 'record.json'}",
     ]
     say("\n".join(lines))
+
+
+def _per_class(accuracies: list[float | None]) -> str:
+    """Returns each class's accuracy in percent, or of many classes the lowest to the highest."""
+    if len(accuracies) <= MOST_CLASSES_SHOWN:
+        shown = ("-" if each is None else f"{100 * each:.1f}" for each in accuracies)
+        return "  ".join(f"{text:>5}" for text in shown)
+    seen = [(100 * each, number) for number, each in enumerate(accuracies) if each is not None]
+    (low, worst), (high, best) = min(seen), max(seen)
+    return f"from {low:.1f} (class {worst}) to {high:.1f} (class {best}); all in per_class.csv"
 
 
 def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool) -> None:

@@ -17,7 +17,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
 from labeldp_bench.learners.base import Session
 from labeldp_bench.place import Place, describe_device
-from labeldp_bench.progress import duration, progress_bar, say
+from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
@@ -200,7 +200,10 @@ def _record(
 
 def _announce(first_trial: float, trials: int) -> None:
     if first_trial * trials > 10:
-        say(f"  about {duration(first_trial * trials)} for {trials} trials")
+        text = f"  about {duration(first_trial * trials)} for {trials} trials"
+        if first_trial * trials > LONG_RUN_SECONDS:
+            text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS / first_trial)}"
+        say(text)
 
 
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:

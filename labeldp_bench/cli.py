@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -13,7 +14,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
-from labeldp_bench.config import CHECKOUT, GROUPS, cell_of, compose_cell
+from labeldp_bench.config import CHECKOUT, GROUPS, cell_of, compose_cell, experiment_names
 from labeldp_bench.host import keep_memory, prepare_threads
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError, did_you_mean
@@ -49,13 +50,16 @@ def task(config: DictConfig) -> int:
         if config.cells is not None:
             raise InputError("cells are a sweep (add -m)")
         cell = cell_of(config, HydraConfig.get().runtime.choices)
-        cell.build()  # a wrong value is refused before anything is written
+        parts = cell.build()  # a wrong value is refused before anything is written
+        _check_effect(HydraConfig.get().overrides.task, parts["model"])
         place = place_of(config.out_dir, config.data_dir, config.device)
         if is_done(place.out_dir / cell.folder):
             say(f"{cell.title}: done before (delete its folder to run it again)")
     except (InputError, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
+        if _comes_from_ctrl_c(error):
+            raise KeyboardInterrupt from None
         # Hydra would print a line of its own about an exception; it lets an exit pass.
         raise SystemExit(refuse(error)) from None
     if run_cells([cell], place) or not is_done(place.out_dir / cell.folder):
@@ -99,12 +103,29 @@ def _check_arguments(arguments: list[str]) -> None:
             continue
         if not key:
             raise InputError(f"cannot read {text!r} (write key=value)")
+        if key.endswith("._target_"):
+            raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
         if key == "job":
             raise InputError("job is filled by the sweep, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
                     raise InputError(f"{key} must be the name of a choice, got {value}")
+
+
+def _comes_from_ctrl_c(error: BaseException) -> bool:
+    """Returns whether an error was raised while OmegaConf cleaned up after Ctrl-C."""
+    context: BaseException | None = error
+    while context is not None and not isinstance(context, KeyboardInterrupt):
+        context = context.__cause__ or context.__context__
+    return context is not None
+
+
+def _check_effect(overrides: Sequence[str], model: object) -> None:
+    """Refuses overrides of a trainer that the model has no use for."""
+    for text in overrides:
+        if text.lstrip("+").startswith("trainer") and not hasattr(model, "trainer"):
+            raise InputError(f"{text} has no effect: this model is not trained (name a network)")
 
 
 def refuse(error: Exception) -> int:
@@ -152,7 +173,11 @@ def one_line(error: Exception) -> str:
 
 def _unknown_choice(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
-    options = error.options or ()
+    if group == "experiment" or group.startswith("experiment/"):
+        name = (error.missing_cfg_file or "").removeprefix("experiment/")
+        group, options = "experiment", experiment_names()
+    else:
+        options = list(error.options or ())
     return f"{group} must be one of {', '.join(options)}; got {name!r}{did_you_mean(name, options)}"
 
 

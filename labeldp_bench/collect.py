@@ -20,7 +20,9 @@ COLUMNS = (
     "schema_version", "config_hash", "identity",
 )  # fmt: skip
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
-CLASS_COLUMNS = ("config_hash", "dataset", "mechanism", "eps", "seed", "class", "accuracy")
+CLASS_COLUMNS = (
+    "config_hash", "dataset", "model", "mechanism", "loss", "eps", "seed", "class", "accuracy",
+)  # fmt: skip
 
 
 def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
@@ -65,8 +67,8 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
     _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     classes = [
-        (record["config_hash"], record["dataset"], record["mechanism"], _text(record["eps"]),
-         record["seed"], number, accuracy)
+        (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
+         record["loss"], _text(record["eps"]), record["seed"], number, accuracy)
         for record in found
         if record["dataset"] != "circle"
         for number, accuracy in enumerate(record["per_class_accuracy"])
@@ -75,7 +77,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
-    order = ["dataset", "mechanism", "eps", "seed", "config_hash", "class"]
+    order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
 

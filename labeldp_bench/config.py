@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
+from labeldp_bench.validate import InputError, check_eps, check_integer, did_you_mean
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 """The checkout's root; in an installed wheel a folder without configs or results."""
 
+CONFIGS = CHECKOUT / "configs"
+
 GROUPS = ("dataset", "mechanism", "learner", "model")
 LARGEST_SEED = 2**63 - 1
-BUDGETS = ("paper", "quick", "smoke")
 
 
 @dataclass
@@ -75,8 +77,9 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What a person calls this cell: 'rappor on mnist, cnn, eps=1, seed 0'."""
-        parts = [f"{self.identity['mechanism']} on {self.dataset_name}", self.identity["model"]]
+        """What a person calls this cell: 'rappor (bce) on mnist, cnn, eps=1, seed 0'."""
+        mechanism = f"{self.identity['mechanism']} ({self.identity['learner.loss']})"
+        parts = [f"{mechanism} on {self.dataset_name}", self.identity["model"]]
         if "mechanism.eps" in self.identity:
             parts.append(f"eps={self.identity['mechanism.eps']}")
         if "dataset.name" not in self.identity:  # synthetic data
@@ -160,6 +163,15 @@ def use_configs() -> None:
         hydra.initialize_config_module("labeldp_bench.configs", version_base="1.3")
 
 
+def experiment_names() -> list[str]:
+    """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
+    folder = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
+    root = Path(str(folder)) / "experiment"
+    return sorted(
+        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
+    )
+
+
 def compose_cell(overrides: list[str]) -> Cell:
     """Returns the cell that a list of Hydra overrides spells."""
     # Hydra takes a tenth of a second, and a table has many cells that differ in the seed alone.
@@ -199,7 +211,10 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         "seed": check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     }
     if plain["budget"] is not None:
-        identity["budget"] = check_choice("budget", plain["budget"], BUDGETS)
+        raise InputError(
+            f"budget must be null until experiments have smaller versions, got {plain['budget']!r} "
+            "(make a run small with trainer.epochs, dataset.limit_train or dataset.trials)"
+        )
     for group in GROUPS:
         identity[group] = choices[group]
         identity |= _flat(group, _without_defaults(plain[group]))

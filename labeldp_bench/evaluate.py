@@ -101,6 +101,11 @@ class Evaluator:
             self._kept.append(self._confusion(classifier))
         return torch.stack(list(self._kept)).to(torch.float64).mean(0)
 
+    @property
+    def epochs_averaged(self) -> int | None:
+        """How many epochs the reported counts average; None for a model without epochs."""
+        return len(self._kept) if self.trained_examples else None
+
     def extra_tests(self, classifier: Classifier) -> dict[str, float]:
         """Returns the final classifier's accuracy on each further test set of the bundle."""
         tests = self.bundle.extra_tests.items()

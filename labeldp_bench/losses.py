@@ -83,8 +83,8 @@ class BinaryCrossEntropy(Loss):
 class MarginalLikelihood(Loss):
     """-log of the probability of the release under the network: forward correction.
 
-    Source: peers of this project call it ALIBI's posterior cross entropy; both have the same
-    gradient (Malek Esmaeili et al. 2021, arXiv:2106.03408).
+    Source: Patrini et al. (2017), arXiv:1609.03683 (forward correction). Its gradient is that of
+    ALIBI's posterior cross entropy (Malek Esmaeili et al. 2021, arXiv:2106.03408).
     """
 
     name = "marginal"

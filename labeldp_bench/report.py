@@ -84,6 +84,7 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "accuracy": record["accuracy"],
             "accuracy_sem": record.get("accuracy_sem"),
             "bayes": record.get("bayes_accuracy"),
+            "trust": record["trust"],
             "private": bool(record["private"]) or math.isinf(float(record["eps"])),
             "identity": record["identity"],
         }

@@ -33,6 +33,7 @@ class Run:
     confusions: list[Tensor] = field(default_factory=list)
     agreements: list[float] = field(default_factory=list)
     best_epoch_accuracy: float | None = None
+    epochs_averaged: int | None = None
     extra_tests: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
@@ -141,6 +142,7 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch
     session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
     classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
     run.confusions.append(evaluator.finish(classifier))
+    run.epochs_averaged = evaluator.epochs_averaged
     run.best_epoch_accuracy = evaluator.best_epoch_accuracy
     run.extra_tests = evaluator.extra_tests(classifier)
     run.ledger, run.trust = [asdict(entry) for entry in vault.ledger], vault.trust
@@ -182,6 +184,7 @@ def _record(
         selection=trainer.selection if trainer else "last",
         precision=model.resolved_precision(device),
         epochs=trainer.epochs if trainer else None,
+        epochs_averaged=run.epochs_averaged,
         n_train=len(bundle.train_features),
         n_test=len(bundle.test_labels),
         data_sha256=bundle.sha256,

@@ -111,10 +111,13 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
 
 
 def series_name(line: pd.DataFrame) -> str:
-    """Returns how a series is written for people; heuristics carry "no guarantee"."""
+    """Returns how a series is written for people: "no guarantee", "central" where it is so."""
     mechanism, *rest = line.series.iloc[0].split(", ")
     guarded = line.private.iloc[0] or mechanism == "none"
-    return ", ".join([plotting.name_of(mechanism), *rest, *([] if guarded else [NO_GUARANTEE])])
+    marks = [] if guarded else [NO_GUARANTEE]
+    if (line.trust == "central").any():
+        marks.append("central")
+    return ", ".join([plotting.name_of(mechanism), *rest, *marks])
 
 
 def _bar(point: dict[str, Any]) -> float:

@@ -4,11 +4,12 @@ Hydra's own sweeper knows one Cartesian product; a paper's table is a list of bl
 overrides plus a grid.
 """
 
+import hashlib
 import itertools
 import re
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -81,7 +82,7 @@ class CellSweeper(Sweeper):
         jobs = group([pair for key, pair in cells.items() if key not in done])
         todo = len(cells) - len(done)
         say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
-        name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
+        name = (experiment or choices.get("sweep") or f"sweep-{hash_of(cells)}").replace("/", "_")
         failed = 0
         try:
             if jobs:  # all in one call, so that a launcher may run several at a time
@@ -190,6 +191,11 @@ def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str
     for cell, overrides in cells:
         jobs.setdefault(cell.shared_work or cell.config_hash, []).append((cell, overrides))
     return list(jobs.values())
+
+
+def hash_of(cells: Iterable[str]) -> str:
+    """Returns eight digits that name a set of cells: no sweep overwrites another's table."""
+    return hashlib.sha256(" ".join(sorted(cells)).encode()).hexdigest()[:8]
 
 
 def title(cells: Sequence[Cell]) -> str:

@@ -24,7 +24,7 @@ from labeldp_bench.audit import exact_epsilon, sampled_epsilon
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.base import check_global_prior
-from labeldp_bench.validate import InputError, check_choice, check_eps
+from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"
 DEFAULTS: dict[str, Any] = {
@@ -57,11 +57,14 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
             raise InputError(f"{key} cannot be read: {str(error).splitlines()[0]}") from error
         # YAML spells infinity `.inf`; here and in Hydra it is `inf`.
         value = math.inf if value == "inf" else value
+        if key == "mechanism.eps":
+            raise InputError("eps is given as eps=<x>, not as mechanism.eps")
         if key.startswith("mechanism."):
             parameters[key.removeprefix("mechanism.")] = value
         else:
             options[check_choice("key", key, [*DEFAULTS, "mechanism.<name>"])] = value
     options["eps"] = check_eps(options["eps"])
+    check_integer("seed", options["seed"], low=0)
     return options, parameters
 
 
@@ -95,12 +98,17 @@ def read_prior(options: dict[str, Any]) -> Tensor | None:
 
 def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
     """Prints claimed, found and verdict; returns the exit status."""
-    num_classes, prior = options["num_classes"], read_prior(options)
+    num_classes, given = options["num_classes"], read_prior(options)
+    # Under a uniform prior RRWithPrior and BlockRR are plain randomised response: a skewed one too.
+    priors = {"skewed": skewed_prior(num_classes), "uniform": None}
+    priors = {"given": given} if given is not None else priors
     makes_claim = mechanism.private and math.isfinite(mechanism.eps)
-    exact = exact_epsilon(mechanism, num_classes, prior)
+    found = {name: exact_epsilon(mechanism, num_classes, prior) for name, prior in priors.items()}
+    worst = max(found, key=lambda name: found[name])
+    exact, prior = found[worst], priors[worst]
     print(f"mechanism  {options['mechanism']} ({mechanism}), {num_classes} classes")
     print(f"claimed    {f'eps = {mechanism.eps:g}' if makes_claim else 'nothing'}")
-    print(f"found      eps = {exact:.9g} exactly, from the likelihood")
+    print(f"found      eps = {exact:.9g} exactly, from the likelihood ({worst} prior)")
     if not makes_claim:
         print("verdict    no claim")
         return 0
@@ -114,6 +122,12 @@ def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
     is_tight = exact > mechanism.eps - 1e-9
     print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
     return 0
+
+
+def skewed_prior(num_classes: int) -> Tensor:
+    """Returns p_i proportional to (i + 1)^2, float64 (K,)."""
+    prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
+    return prior / prior.sum()
 
 
 if __name__ == "__main__":

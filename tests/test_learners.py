@@ -600,7 +600,7 @@ def test_prior_beyond_the_budget_is_refused():
     # A generous prior would spend more than the run claims.
     features, vault = circle()
     learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
-    with pytest.raises(InputError, match="this release costs 2, the budget is 1"):
+    with pytest.raises(InputError, match=r"prior_eps must be at most eps=1, .*, got 2"):
         learner.fit(features, vault.door, RR_FIRST, NearestNeighbours(20), session())
     assert vault.eps_spent == 0.0
 
@@ -645,7 +645,11 @@ def test_estimate_of_laplace_and_of_no_privacy():
     ("mechanism", "prior", "message"),
     [
         (RandomizedResponseWithPrior(eps=1.0), torch.tensor([0.7, 0.2, 0.05, 0.05]), "is singular"),
-        (RandomizedResponseWithPrior(eps=1.0), SKEWED.repeat(2, 1), "prior must be global here"),
+        (
+            RandomizedResponseWithPrior(eps=1.0),
+            SKEWED.repeat(2, 1),
+            "needs one prior for all labels",
+        ),
         (TopKSubset(eps=1.0), SKEWED, "has no unbiased estimate"),
         (OptimalMechanism(eps=1.0), SKEWED, "has no unbiased estimate"),
         (UnaryEncoding(eps=1e-17, keep=0.5), None, "do not depend on the label"),

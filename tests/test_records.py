@@ -58,7 +58,6 @@ def test_identity_is_unchanged_by(base, same):
         ([], ["eps=1.5"]),
         ([], ["eps=inf"]),
         ([], ["seed=1"]),
-        ([], ["budget=quick"]),
         ([], ["mechanism=rr"]),
         ([], ["learner.loss=marginal"]),
         ([], ["learner.retrain=consensus"]),

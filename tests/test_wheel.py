@@ -109,7 +109,7 @@ def test_console_script_works_from_an_empty_folder(installed, tmp_path):
     )  # fmt: skip
     assert outcome.returncode == 0, outcome.stderr
     assert len(records_under(tmp_path)) == 1
-    assert (tmp_path / "results" / "runs" / "sweeps" / "sweep.png").is_file()
+    assert list((tmp_path / "results" / "runs" / "sweeps").glob("sweep-*.png"))
     after = {path for path in installed.rglob("*") if path.suffix != ".pyc"}
     assert {path for path in after - before if path.name != "__pycache__"} == set()
 

@@ -61,6 +61,11 @@ class HeldOutPrior:
             )
         order = torch.randperm(len(features), generator=seeding.generator(session.seed, "held_out"))
         held_out, rest = order[:size].sort().values, order[size:].sort().values
+        if (self.prior_eps or 0) > mechanism.eps:
+            raise InputError(
+                f"learner.prior_eps must be at most eps={mechanism.eps:g}, the budget of each "
+                f"label, got {self.prior_eps:g}"
+            )
         counts = vault.release_histogram(held_out, self.prior_eps or mechanism.eps)
         prior = prior_of(counts)
         session.notes["prior"] = [round(share, 6) for share in prior.tolist()]

@@ -125,14 +125,27 @@ class LabelMechanism(Mechanism):
     ) -> Tensor:
         """Returns int64 (N,), one draw from each label's row of the transition matrix; O(N K)."""
         check_labels(labels, num_classes)
-        return draw_columns(self.transition_matrix(num_classes, prior), labels, generator)
+        matrices, which = self._by_prior(len(labels), num_classes, prior)
+        return draw_columns(matrices.flatten(0, 1), which * num_classes + labels, generator)
 
     def log_likelihood(
         self, released: Tensor, num_classes: int, prior: Tensor | None = None
     ) -> Tensor:
         """Returns log of the transition matrix's column of each released label."""
         check_labels(released, num_classes)
-        return self.transition_matrix(num_classes, prior).log().T[released]
+        matrices, which = self._by_prior(len(released), num_classes, prior)
+        return matrices.log().transpose(1, 2)[which, released]
+
+    def _by_prior(
+        self, num_examples: int, num_classes: int, prior: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns a transition matrix per distinct prior, (P, K, K), and which each example has."""
+        if prior is None or torch.as_tensor(prior).dim() == 1:
+            only = self.transition_matrix(num_classes, prior)
+            return only[None], torch.zeros(num_examples, dtype=torch.int64)
+        rows = check_prior(prior, num_examples, num_classes)
+        distinct, which = rows.unique(dim=0, return_inverse=True)
+        return torch.stack([self.transition_matrix(num_classes, row) for row in distinct]), which
 
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the argmax set of each released label's column, bool (N, K)."""
@@ -144,6 +157,11 @@ class LabelMechanism(Mechanism):
     def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the rows of the inverse transition matrix, for one global prior."""
         check_labels(released, num_classes)
+        if prior is not None and torch.as_tensor(prior).dim() == 2:
+            raise InputError(
+                "learner.loss=unbiased needs one prior for all labels, got one per example "
+                "(use learner.loss=marginal)"
+            )
         matrix = self.transition_matrix(num_classes, prior)
         if torch.linalg.matrix_rank(matrix) < num_classes:
             raise InputError(

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism
-from labeldp_bench.validate import check_integer, check_labels
+from labeldp_bench.validate import InputError, check_integer, check_labels
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class NoPrivacy(LabelMechanism):
 
     private: ClassVar[bool] = False
     trust: ClassVar[str] = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if math.isfinite(self.eps):
+            raise InputError(f"the true label costs eps=inf, got eps={self.eps:g}")
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None

@@ -92,6 +92,8 @@ def _solve(eps: float, prior: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
     # Column S of the programme: P(S | y) per unit of weight, rows = labels.
     columns = np.where(sets == 1, 1.0, math.exp(-eps)).T
     utility = set_utilities(eps, sets, np.array(prior))
+    if utility.max() <= 0:
+        raise InputError("OptimalMechanism needs a prior with two possible labels, got a sure one")
     result = linprog(-utility / utility.max(), A_eq=columns, b_eq=np.ones(num_classes))
     assert result.status == 0, result.message
     used = np.asarray(result.x) > 1e-9

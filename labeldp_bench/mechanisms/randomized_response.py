@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.mechanisms.base import LabelMechanism, two_levels
 from labeldp_bench.validate import check_integer, check_labels
 
 
@@ -38,6 +38,15 @@ class RandomizedResponse(LabelMechanism):
         uniform = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
         shift = torch.randint(1, num_classes, labels.shape, generator=generator)
         return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns the two log-probabilities, eps apart, float64 (N, K)."""
+        check_labels(released, num_classes)
+        keep = -math.log1p((num_classes - 1) * math.exp(-self.eps))
+        is_released = torch.arange(num_classes) == released[:, None]
+        return two_levels(is_released, keep, keep - self.eps)
 
     def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns float64 (K, K), row = true label; the prior plays no role."""

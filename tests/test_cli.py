@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from labeldp_bench.cli import _comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
 from tests.shell import quick, records_under
 
@@ -232,3 +233,15 @@ def test_damaged_record_is_named(tmp_path):
         assert outcome.returncode == 2
         assert "record.json is damaged" in outcome.lines[-1]
         assert "Traceback" not in outcome.stderr
+
+
+def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():
+    # OmegaConf, interrupted at a bad moment, raises an AttributeError: a sweep would end as failed.
+    try:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AttributeError("half-made")
+    except AttributeError as error:
+        assert _comes_from_ctrl_c(error)
+    assert not _comes_from_ctrl_c(ValueError("alone"))

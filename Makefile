@@ -31,7 +31,7 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 	$(RUN) experiment=quickstart
 
 test: $(VENV)/.test  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 lint: $(VENV)/.lint  ## format check, lint, type check
 	$(BIN)/ruff format --check .

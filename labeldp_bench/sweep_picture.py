@@ -107,7 +107,7 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
             ]
             for i, x in enumerate(x_values)
         ]
-        axes.legend(handles=handles, loc="lower right", frameon=True, framealpha=0.9)
+        axes.legend(handles=handles, loc="upper left", frameon=True, framealpha=0.9)
 
 
 def series_name(line: pd.DataFrame) -> str:

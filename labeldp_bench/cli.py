@@ -116,9 +116,13 @@ def _check_arguments(arguments: list[str]) -> None:
 def _comes_from_ctrl_c(error: BaseException) -> bool:
     """Returns whether an error was raised while OmegaConf cleaned up after Ctrl-C."""
     context: BaseException | None = error
-    while context is not None and not isinstance(context, KeyboardInterrupt):
+    seen: set[int] = set()  # a cause that is raised again has its wrapper as context: a ring
+    while context is not None and id(context) not in seen:
+        if isinstance(context, KeyboardInterrupt):
+            return True
+        seen.add(id(context))
         context = context.__cause__ or context.__context__
-    return context is not None
+    return False
 
 
 def _check_effect(overrides: Sequence[str], model: object) -> None:

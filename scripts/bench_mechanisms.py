@@ -1,24 +1,30 @@
 """Labels per second of each release, beside a plain Python loop and multi-freq-ldpy if installed.
 
-    python scripts/bench_mechanisms.py [N]
+    python scripts/bench_mechanisms.py [--labels 50000] [--out FOLDER]
 
 One thread, the best of three; priors per example where a mechanism takes one. The loops draw
-one label at a time from the same law, without tensors.
+one label at a time from the same law, without tensors. Prints a Markdown table and writes
+results/benchmarks/mechanisms_cpu.csv.
 """
 
+import argparse
 import importlib
 import math
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from labeldp_bench import mechanisms
+from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside
+from labeldp_bench.place import describe_device
 from labeldp_bench.validate import InputError
 
 CLASSES = (10, 100)
@@ -127,7 +133,7 @@ def rate(work: Callable[[], object], size: int) -> float:
     return size / min(seconds)
 
 
-def multi_freq_rate(name: str, num_classes: int, labels: Sequence[int]) -> float | None:
+def multi_freq_rate(name: str, num_classes: int, labels: Sequence[int]) -> int | None:
     """Returns the rate of multi-freq-ldpy's client, or None where it is not there."""
     if name not in MULTI_FREQ:
         return None
@@ -137,40 +143,68 @@ def multi_freq_rate(name: str, num_classes: int, labels: Sequence[int]) -> float
         client = getattr(found, function)
     except (ImportError, AttributeError):
         return None
-    client(labels[0], num_classes, EPS, *further)  # compiles
-    return rate(lambda: [client(y, num_classes, EPS, *further) for y in labels], len(labels))
+    try:
+        client(labels[0], num_classes, EPS, *further)  # compiles
+    except TypeError as error:  # its hashing client, beside xxhash 4
+        print(f"multi-freq-ldpy's {function} fails: {error}", file=sys.stderr)
+        return None
+    return round(rate(lambda: [client(y, num_classes, EPS, *further) for y in labels], len(labels)))
 
 
-def main(size: int = 50_000) -> None:
-    """Prints the table."""
+def measure(mechanism: Mechanism, num_classes: int, size: int) -> dict[str, Any] | None:
+    """Returns one row of the table, or None where the mechanism refuses so many classes."""
+    name = type(mechanism).__name__
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, num_classes, (size,), generator=generator)
+    prior = None
+    if isinstance(mechanism, TAKES_PRIOR_PER_EXAMPLE):
+        prior = torch.rand((size, num_classes), generator=generator, dtype=torch.float64)
+        prior = prior / prior.sum(1, keepdim=True)
+    try:
+        ours = rate(lambda: mechanism.release(labels, num_classes, generator, prior), size)
+    except InputError:  # OptimalMechanism above 10 classes
+        return None
+    few = labels[:LOOPED].tolist()
+    loop = plain_loop(mechanism, num_classes)
+    return {
+        "mechanism": name,
+        "num_classes": num_classes,
+        "eps": EPS,
+        "labels": size,
+        "labels_per_second": round(ours),
+        "plain_loop": round(rate(lambda: [loop(y) for y in few], len(few))) if loop else None,
+        "multi_freq_ldpy": multi_freq_rate(name, num_classes, few),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Measures, prints and writes; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Labels per second of each release.")
+    parser.add_argument("--labels", type=int, default=50_000, metavar="N", help="released at once")
+    parser.add_argument("--out", type=Path, default=BENCHMARKS, metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    if options.labels < 1:
+        parser.error(f"--labels must be >= 1, got {options.labels}")
     torch.set_num_threads(1)
     heads = ("mechanism", "K", "labels/s", "plain loop", "ratio", "multi-freq-ldpy", "ratio")
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    rows = []
     for mechanism in MECHANISMS:
-        name = type(mechanism).__name__
         for num_classes in CLASSES:
-            generator = torch.Generator().manual_seed(0)
-            labels = torch.randint(0, num_classes, (size,), generator=generator)
-            prior = None
-            if isinstance(mechanism, TAKES_PRIOR_PER_EXAMPLE):
-                prior = torch.rand((size, num_classes), generator=generator, dtype=torch.float64)
-                prior = prior / prior.sum(1, keepdim=True)
-            arguments = (labels, num_classes, generator, prior)
-            try:
-                ours = rate(lambda a=arguments, m=mechanism: m.release(*a), size)  # type: ignore[misc]
-            except InputError:  # OptimalMechanism above 10 classes
+            row = measure(mechanism, num_classes, options.labels)
+            if row is None:
                 continue
-            few = labels[:LOOPED].tolist()
-            loop = plain_loop(mechanism, num_classes)
-            theirs = (
-                rate(lambda f=loop, few=few: [f(y) for y in few], len(few)) if loop else None,  # type: ignore[misc]
-                multi_freq_rate(name, num_classes, few),
-            )
-            cells = [name, str(num_classes), f"{ours:,.0f}"]
-            for other in theirs:
-                cells += [f"{other:,.0f}", f"{ours / other:.1f}x"] if other else ["-", "-"]
+            rows.append(row)
+            ours = row["labels_per_second"]
+            cells = [row["mechanism"], str(num_classes), f"{ours:,}"]
+            for other in (row["plain_loop"], row["multi_freq_ldpy"]):
+                cells += [f"{other:,}", f"{ours / other:.1f}x"] if other else ["-", "-"]
             print("| " + " | ".join(cells) + " |", flush=True)
+    device = torch.device("cpu")
+    path = write_benchmark("mechanisms", rows, device, options.out)
+    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
+    return 0
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    sys.exit(main(sys.argv[1:]))

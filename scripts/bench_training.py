@@ -8,9 +8,6 @@ results/benchmarks/training_<device>.csv.
 """
 
 import argparse
-import csv
-import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,12 +18,12 @@ prepare_threads()  # before torch, which reads the setting
 
 import torch  # noqa: E402
 
-from labeldp_bench.config import CHECKOUT, compose_cell  # noqa: E402
+from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
+from labeldp_bench.config import compose_cell  # noqa: E402
 from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.records import git_commit  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import InputError  # noqa: E402
 
@@ -42,10 +39,6 @@ NETWORKS = {
     "wrn28_4": (COLOUR, (32, 32, 3)),
     "resnet18": (COLOUR, (32, 32, 3)),
 }
-COLUMNS = (
-    "model", "image", "recipe", "batch_size", "parameters", "precision", "steps",
-    "images_per_second", "threads", "device", "torch_version", "python_version", "git_commit",
-)  # fmt: skip
 SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second")
 
 
@@ -82,27 +75,7 @@ def measure(name: str, device: torch.device, precision: str, steps: int) -> dict
         "precision": model.resolved_precision(device),
         "steps": steps,
         "images_per_second": round(epochs[-1].num_examples / epochs[-1].seconds, 1),
-        "threads": torch.get_num_threads(),
-        "device": describe_device(device),
-        "torch_version": torch.__version__,
-        "python_version": ".".join(map(str, sys.version_info[:3])),
-        "git_commit": git_commit(),
     }
-
-
-def write(rows: list[dict[str, Any]], folder: Path) -> Path:
-    """Writes the rows to `training_<device>.csv` in `folder`; returns its path."""
-    device = rows[0]["device"].split(" (")[0]
-    slug = re.sub(r"\W+", "_", device).strip("_").lower()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"training_{slug}.csv"
-    partial = path.with_name(f".{path.name}")
-    with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(partial, path)
-    return path
 
 
 def main(arguments: list[str]) -> int:
@@ -112,7 +85,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="3 steps of each network, not 20")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", choices=PRECISIONS)
-    parser.add_argument("--out", type=Path, default=CHECKOUT / "results" / "benchmarks")
+    parser.add_argument("--out", type=Path, default=BENCHMARKS, metavar="FOLDER")
     options = parser.parse_args(arguments)
     unknown = {*options.models} - {*NETWORKS}
     if unknown:
@@ -129,8 +102,8 @@ def main(arguments: list[str]) -> int:
         shown = [f"{rows[-1][key]:,}" if key in SHOWN[4:] and key != "precision"
                  else str(rows[-1][key]) for key in SHOWN]  # fmt: skip
         print("| " + " | ".join(shown) + " |", flush=True)
-    path = write(rows, options.out)
-    print(f"\n{rows[0]['device']}, torch {torch.__version__}: {path}")
+    path = write_benchmark("training", rows, device, options.out)
+    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
     return 0
 
 

@@ -149,6 +149,10 @@ def markdown(rows: pd.DataFrame) -> str:
         "`local_hashing` round(e^eps) + 1 buckets. `optimal` is the linear programme's optimum "
         "(K <= 10). Bold: the best of a column, ties within 0.1 %.",
         "",
+        "A uniform prior leaves mechanisms that take one no choice: `rrwithprior` and `blockrr` "
+        "are `rr` here, `topk_subset` is `subset_selection`; so they have no row. What a prior is "
+        "worth to them shows in training only.",
+        "",
         "![Mutual information and retention against eps](mechanisms.png)",
     ]
     for key, title in MEASURES.items():

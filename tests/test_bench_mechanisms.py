@@ -1,0 +1,42 @@
+"""The mechanisms' benchmark: every mechanism has a row, and the file says where it was measured."""
+
+import csv
+import runpy
+
+import pytest
+
+from labeldp_bench import mechanisms
+from tests.conftest import CHECKOUT
+
+SCRIPT = CHECKOUT / "scripts" / "bench_mechanisms.py"
+
+
+@pytest.fixture
+def script():
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_every_mechanism_is_measured(script, tmp_path, capsys):
+    # A mechanism without a speed would be one whose cost a user meets first in a long run.
+    assert script["main"](["--labels", "50", "--out", str(tmp_path)]) == 0
+    (path,) = tmp_path.iterdir()
+    assert path.name == "mechanisms_cpu.csv"
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    measured = {row["mechanism"] for row in rows}
+    assert measured == {*mechanisms.__all__} - {"Mechanism", "LabelMechanism", "NoPrivacy"}
+    assert all(int(row["labels_per_second"]) > 0 and row["device"] for row in rows)
+    assert "| Rappor | 100 |" in capsys.readouterr().out
+
+
+def test_plain_loop_draws_from_the_same_law(script):
+    # A loop over another law would be another job, and the ratio meaningless.
+    loop = script["plain_loop"](mechanisms.RandomizedResponse(eps=1.0), 4)
+    kept = sum(loop(2) == 2 for _ in range(20_000)) / 20_000
+    assert kept == pytest.approx(0.4754, abs=0.02)
+
+
+def test_no_labels_are_refused(script, capsys):
+    with pytest.raises(SystemExit):
+        script["main"](["--labels", "0"])
+    assert "--labels must be >= 1, got 0" in capsys.readouterr().err

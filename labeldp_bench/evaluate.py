@@ -14,7 +14,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.learners.base import Classifier, Epoch
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
-EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10}
+EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10, "best_validation": 1}
 
 
 def confusion_matrix(true_labels: Tensor, predicted: Tensor, num_classes: int) -> Tensor:
@@ -53,7 +53,8 @@ class Evaluator:
 
     Args:
         bundle: holds the test images and labels.
-        selection: `last` or `mean_last_10`: which epochs' counts are averaged.
+        selection: `last` or `mean_last_10`: which epochs' counts are averaged. `best_validation`:
+            the counts of the classifier as the trainer leaves it.
         seed: the run's seed, for ties.
         history: where each epoch adds a row; None writes nothing.
         say: prints one line for the user.
@@ -97,6 +98,8 @@ class Evaluator:
 
     def finish(self, classifier: Classifier) -> Tensor:
         """Returns the counts that are reported, float64 (K, K): the mean over selected epochs."""
+        if self.selection == "best_validation":
+            self._kept.clear()  # the last epoch need not be the one that was chosen
         if not self._kept:  # a model without epochs
             self._kept.append(self._confusion(classifier))
         return torch.stack(list(self._kept)).to(torch.float64).mean(0)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +22,7 @@ from labeldp_bench.validate import InputError, check_choice, check_integer
 if TYPE_CHECKING:
     from labeldp_bench.models.network import NetworkClassifier
 
-SELECTIONS = ("last", "mean_last_10")
+SELECTIONS = ("last", "mean_last_10", "best_validation")
 PRECISIONS = ("auto", "bf16", "float32")
 
 Mixing = tuple[Tensor, Tensor]
@@ -37,8 +37,9 @@ class Trainer:
         epochs: >= 1.
         batch_size: examples per step; the last, shorter batch of an epoch is kept.
         optimizer: called with the parameters and `fused=True`: torch.optim.SGD, Adam, AdamW.
-        selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`. Both
-            are fixed before training, so that no test label chooses anything.
+        selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`, both
+            fixed before training, or `best_validation`, for supervision with validation labels.
+            No test label chooses anything.
         precision: `bf16` (autocast), `float32`, or `auto`: bf16 where the hardware has it.
         schedule: factor of the optimizer's learning rate at each step; None for a constant one.
         augment: applied to every training batch, in order.
@@ -46,6 +47,9 @@ class Trainer:
         pixels: `standardised` per channel over the training images, `unit`: divided by 255, or a
             mean for each channel and a standard deviation for each, of pixels in [0, 1].
         reshuffle: whether every epoch has an order of its own.
+        views: how often each example is augmented in a step; its loss is the sum over its views.
+        patience: with `best_validation`, stop after so many epochs without a better one; None for
+            never.
     """
 
     epochs: int
@@ -58,6 +62,8 @@ class Trainer:
     mixup: Mixup | None = None
     pixels: str | Sequence[Sequence[float]] = "standardised"
     reshuffle: bool = True
+    views: int = 1
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         check_integer("trainer.epochs", self.epochs, low=1)
@@ -65,6 +71,11 @@ class Trainer:
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
         check_pixels(self.pixels)
+        check_integer("trainer.views", self.views, low=1)
+        if self.patience is not None:
+            check_integer("trainer.patience", self.patience, low=1)
+            if self.selection != "best_validation":
+                raise InputError("trainer.patience needs trainer.selection=best_validation")
 
     def fit(
         self,
@@ -82,6 +93,12 @@ class Trainer:
             session: seed, device and reports.
         """
         # Everything lives on the device: an epoch is a permutation and slices of it.
+        chooses = self.selection == "best_validation"
+        if chooses and supervision.validate is None:
+            raise InputError(
+                "trainer.selection=best_validation needs validation labels, and this learner has "
+                "none (use trainer.selection=last)"
+            )
         images = images.to(session.device)
         indices = supervision.indices.to(session.device)
         targets = supervision.targets.to(session.device)
@@ -94,6 +111,9 @@ class Trainer:
         order = seeding.generator(session.seed, "train", "order")
         draws = seeding.generator(session.seed, "train", "augment")
         steps = math.ceil(len(indices) / self.batch_size)
+        refine = supervision.refine
+        seen = torch.zeros(plausible.shape if refine else (0,), device=session.device)
+        best = Best()
         stopwatch = Stopwatch(self.epochs, len(indices), classifier.describe(), session.say)
         for number in range(1, self.epochs + 1):
             started = time.perf_counter()
@@ -109,6 +129,7 @@ class Trainer:
                     factor = self.schedule(step, self.epochs * steps)
                     for group, rate in zip(optimizer.param_groups, peak_rates, strict=True):
                         group["lr"] = rate * factor
+                rows = rows.repeat(self.views)
                 batch = classifier.normalise(images[indices[rows]])
                 batch, mixed = self._augmented(batch, mixup, draws)
                 with classifier.autocast():
@@ -116,12 +137,15 @@ class Trainer:
                         parameters, buffers, network, batch, targets[rows], loss, mixed
                     )
                 optimizer.zero_grad(set_to_none=True)
-                losses.mean().backward()
+                (losses.mean() * self.views).backward()
                 optimizer.step()
                 loss_sum += losses.detach().sum()
                 chosen = logits.detach().argmax(1, keepdim=True)
-                hits += plausible[rows].gather(1, chosen).sum()
-                stopwatch.lap(len(rows), session.device)
+                hits += plausible[rows].gather(1, chosen).sum() / self.views
+                if refine is not None:
+                    views = logits.detach().log_softmax(1).unflatten(0, (self.views, -1))
+                    seen[rows[: views.shape[1]]] = views.mean(0)
+                stopwatch.lap(len(rows) // self.views, session.device)
             mean_loss = float(loss_sum) / len(indices)
             if not math.isfinite(mean_loss):
                 raise InputError(
@@ -138,6 +162,17 @@ class Trainer:
                 num_examples=len(indices),
             )
             session.on_epoch(epoch, classifier)
+            if refine is not None:
+                targets = refine(number, seen).to(session.device)
+            if chooses and supervision.validate is not None:
+                best.offer(number, supervision.validate(classifier), network)
+                if self.patience is not None and number - best.epoch >= self.patience:
+                    break
+        if chooses:
+            network.load_state_dict(best.weights)
+            session.notes.update(
+                best_epoch=best.epoch, validation_accuracy=best.score, epochs_run=number
+            )
 
     def _augmented(
         self, batch: Tensor, mixup: Mixup | None, draws: Generator
@@ -148,6 +183,21 @@ class Trainer:
             return batch, None
         mixed = mixup(batch, draws)
         return mixed.images, (mixed.partner, mixed.weight)
+
+
+@dataclass
+class Best:
+    """The first epoch with the best validation score so far, and its weights."""
+
+    epoch: int = 0
+    score: float = -math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, epoch: int, score: float, network: nn.Module) -> None:
+        """Keeps the weights of `network` if `score` beats what there was."""
+        if score > self.score:
+            self.epoch, self.score = epoch, score
+            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
 
 
 def objective(

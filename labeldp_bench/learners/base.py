@@ -1,7 +1,7 @@
 """What learners and models exchange: features and releases, never true labels."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -21,12 +21,19 @@ class Supervision:
         targets: what the loss compares with, first axis n.
         plausible: bool (n, K), the classes that explain each release best.
         loss: how targets are used.
+        refine: called after each epoch with its number and the mean log probabilities that the
+            network gave to each example's views, float32 (n, K), in the order of `indices`;
+            returns the next epoch's targets. None: they stay.
+        validate: the score of a classifier on validation labels; asked for after each epoch by
+            `trainer.selection=best_validation`. None: there are no such labels.
     """
 
     indices: Tensor
     targets: Tensor
     plausible: Tensor
     loss: Loss
+    refine: Callable[[int, Tensor], Tensor] | None = None
+    validate: Callable[["Classifier"], float] | None = None
 
     @classmethod
     def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
@@ -40,7 +47,13 @@ class Supervision:
 
     def take(self, kept: Tensor) -> "Supervision":
         """Returns the supervision of the examples where `kept`, bool (n,), holds."""
-        return Supervision(self.indices[kept], self.targets[kept], self.plausible[kept], self.loss)
+        assert self.refine is None, "refined targets belong to all examples"
+        return replace(
+            self,
+            indices=self.indices[kept],
+            targets=self.targets[kept],
+            plausible=self.plausible[kept],
+        )
 
     @property
     def num_classes(self) -> int:

@@ -46,6 +46,8 @@ class RunConfig:
     budget: str | None = None
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
+    # How a paper's figure shows them (labeldp_bench/figures.py); no part of a cell.
+    figure: Any = None
     # What the Sweeper fills: the override lists of the cells that one job runs.
     job: Any = None
 
@@ -197,7 +199,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         config: with or without Hydra's own node.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
-    local = ("hydra", "cells", "job", "data_dir", "out_dir", "device", "trainer", "eps")
+    local = ("hydra", "cells", "figure", "job", "data_dir", "out_dir", "device", "trainer", "eps")
     whole = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
     assert isinstance(resolved, dict)

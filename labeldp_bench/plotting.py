@@ -1,7 +1,7 @@
 """One visual language for every picture: colours, labels and sizes. Imports no torch."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
@@ -9,6 +9,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from labeldp_bench.figure_spec import Axis
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -57,6 +60,26 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
     return figure, axes
 
 
+def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
+    """Labels both axes, sets their scales and puts a tick at each of the given values of x."""
+    axes.set_xlabel(x.label)
+    axes.set_ylabel(y.label)
+    if y.log:
+        axes.set_yscale("log")
+    if x.log:
+        axes.set_xscale("log")
+    if ticks:
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.xaxis.minorticks_off()
+
+
+def share_y(panels: Iterable[Axes]) -> None:
+    """Gives panels one range of y, the widest."""
+    ranges = [axes.get_ylim() for axes in panels]
+    for axes in panels:
+        axes.set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
+
+
 def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     """Writes labels at the right edge, each beside its line and none over another.
 
@@ -83,5 +106,6 @@ def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
 
 def save(figure: Figure, path: Any) -> None:
     """Writes the figure without a date, so that the same records give the same bytes."""
-    figure.savefig(path, metadata={"Software": None} if str(path).endswith("png") else None)
+    metadata = {"Software": None} if str(path).endswith("png") else {"CreationDate": None}
+    figure.savefig(path, metadata=metadata)
     plt.close(figure)

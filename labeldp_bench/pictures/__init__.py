@@ -2,10 +2,11 @@
 
 A kind is a module with
 
-- `OPTIONS`: the keys that it understands in the YAML's `figure:` beside the common ones,
-- `draw(points, spec)`: returns a matplotlib figure made with `plotting.new_figure`, whose title
-  and footnote the caller adds; `CAPTION` says what bands, bars and dashes mean.
+- `OPTIONS`: the keys of the YAML's `figure:` that it reads itself (`spec.options`);
+- `CAPTION`: what its bands, bars and dashes mean; stands below the picture;
+- `draw(points, spec)`: a figure from `plotting.new_figure`. The caller adds title and caption.
 
-`points` has a row per point that the experiment asks for, done or not (see `figures.Points`).
-Nothing here reads a file or imports torch.
+`points` has one row per point that the experiment asks for, done or not; its columns are those of
+`figures.PaperFigure.points`, among them the records behind each point, for kinds that draw more
+than one number of them. `spec` is a `figure_spec.Spec`. Imports no torch, reads no file.
 """

@@ -107,6 +107,8 @@ def _check_arguments(arguments: list[str]) -> None:
             raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
         if key == "job":
             raise InputError("job is filled by the sweep, it cannot be given")
+        if key.partition(".")[0] == "table":
+            raise InputError("table is what an experiment says of itself, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
@@ -191,7 +193,7 @@ def _unknown_key(key: str, error: BaseException) -> str:
     prefix, _, last = key.rpartition(".")
     if not prefix:
         known |= {*CHOICES}
-    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells"})
+    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", "table"})
     where = f" of {prefix}" if prefix else ""
     return (
         f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{did_you_mean(last, shown)}"

@@ -38,6 +38,19 @@ def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
     return records
 
 
+def read_with_classes(
+    path: Path = COMMITTED, per_class_csv: Path = PER_CLASS
+) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
+    records = read_committed(path)
+    if per_class_csv.is_file():
+        rows = pd.read_csv(per_class_csv, dtype={"config_hash": str}).sort_values("class")
+        for name, group in rows.groupby("config_hash"):
+            if name in records:
+                records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()
+    return records
+
+
 def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> dict[str, dict[str, Any]]:
     """Returns {config_hash: record} of the cells that are done.
 

@@ -1,5 +1,6 @@
 """From Hydra's config to one cell: its identity, its folder, its objects."""
 
+import copy
 import hashlib
 import inspect
 import json
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import InstantiationException
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
 from labeldp_bench.validate import InputError, check_eps, check_integer, did_you_mean
 
@@ -25,6 +28,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 CONFIGS = CHECKOUT / "configs"
 
 GROUPS = ("dataset", "mechanism", "learner", "model")
+CHOICE = re.compile(
+    r"[+~]*(dataset|mechanism|learner|model|trainer|pretrain|sweep|experiment)(@|=|$)"
+)
+"""Overrides that choose a file under configs/; all others set a value."""
+
 LARGEST_SEED = 2**63 - 1
 
 
@@ -46,7 +54,8 @@ class RunConfig:
     budget: str | None = None
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
-    # How a paper's figure shows them (labeldp_bench/figures.py); no part of a cell.
+    # How a paper's table or figure shows them; no part of a cell.
+    table: Any = None
     figure: Any = None
     # What the Sweeper fills: the override lists of the cells that one job runs.
     job: Any = None
@@ -87,6 +96,22 @@ class Cell:
         if "dataset.name" not in self.identity:  # synthetic data
             parts.append(f"K={self.identity['dataset.num_classes']}")
         return ", ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return int(self.config["dataset"]["num_classes"])
+
+    def setting(self, key: str) -> Any:
+        """Returns the value that `key=` would set, e.g. `trainer.epochs`; None without one."""
+        # The trainer is a group of its own on the command line; in the objects it is the model's.
+        key = re.sub(r"^trainer\b", "model.trainer", key)
+        node: Any = self.config
+        for part in key.split("."):
+            if not isinstance(node, dict) or part not in node:
+                return None
+            node = node[part]
+        return node
 
     @property
     def dataset_name(self) -> str:
@@ -187,9 +212,26 @@ def compose_cell(overrides: list[str]) -> Cell:
 
 @cache
 def _compose(overrides: tuple[str, ...]) -> Cell:
+    # Most cells of a table make the same choices, and only values tell them apart: a tenth of the
+    # time goes into those.
+    chosen = tuple(text for text in overrides if CHOICE.match(text))
+    config, choices = _compose_choices(chosen)
+    values = OverridesParser.create().parse_overrides(
+        [text for text in overrides if text not in chosen]
+    )
+    config = copy.deepcopy(config)
+    ConfigLoaderImpl._apply_overrides_to_config(values, config)  # as on the command line
+    return cell_of(config, choices)
+
+
+@cache
+def _compose_choices(chosen: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
     use_configs()
-    config = hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
-    return cell_of(config, config.hydra.runtime.choices)
+    config = hydra.compose("config", overrides=list(chosen), return_hydra_config=True)
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]  # most of the config, and no part of a cell
+    return config, choices
 
 
 def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
@@ -199,9 +241,11 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         config: with or without Hydra's own node.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
-    local = ("hydra", "cells", "figure", "job", "data_dir", "out_dir", "device", "trainer", "eps")
-    whole = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
+    shown = ("cells", "table", "figure", "job")
+    local = ("hydra", *shown, "data_dir", "out_dir", "device", "trainer", "eps")
+    if "hydra" in config:
+        config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(resolved, dict)
     plain = {str(key): value for key, value in resolved.items() if key not in local}
     check_eps(resolved.get("eps", 1.0))

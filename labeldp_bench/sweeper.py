@@ -29,7 +29,7 @@ Axes = dict[str, list[str]]
 PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
 LOCAL = ("out_dir", "data_dir", "device")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
-OF_THE_SWEEP = ("experiment", "sweep", "cells")
+OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 
 
 class CellSweeper(Sweeper):
@@ -62,6 +62,10 @@ class CellSweeper(Sweeper):
 
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
+        if self.config.cells is None and self.config.table is not None:
+            from labeldp_bench.tables import show_table
+
+            return show_table(experiment)  # arithmetic: no runs
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from labeldp_bench.augment import Cutout, Flip, Mixup, PadCrop
 from labeldp_bench.config import compose_cell
+from labeldp_bench.experiments import read_experiment
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
@@ -29,6 +29,7 @@ RECIPES = sorted(path.stem for path in (CHECKOUT / "configs" / "trainer").glob("
 COUNTS = {
     "blockrr/table3": 3 * 9 * 10,
     "blockrr/table5": 3 * 9 * 10,
+    "blockrr/table7": 7 * 6 * 10,
     "vector_approximation/table1a": (1 + 4 * 6) * 5,
     "vector_approximation/table1b": (1 + 4 * 4) * 5,
     "vector_approximation/table2": (1 + 4 + 4 * 4 + 2) * 3,
@@ -37,7 +38,7 @@ COUNTS = {
 
 
 def overrides_of(table):
-    return expand(OmegaConf.to_container(OmegaConf.load(EXPERIMENTS / f"{table}.yaml").cells), {})
+    return expand(read_experiment(table).blocks, {})
 
 
 def cell(table, **wanted):

@@ -1,0 +1,21 @@
+"""The papers' tables, ours beside the printed numbers. Imports no torch until a kind needs it."""
+
+from labeldp_bench.tables.accuracy import AccuracyTable
+from labeldp_bench.tables.base import (
+    TABLES,
+    Table,
+    load_table,
+    paper_tables,
+    show_table,
+    write_tables,
+)
+
+__all__ = [
+    "TABLES",
+    "AccuracyTable",
+    "Table",
+    "load_table",
+    "paper_tables",
+    "show_table",
+    "write_tables",
+]

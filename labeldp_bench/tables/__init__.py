@@ -1,6 +1,6 @@
 """The papers' tables, ours beside the printed numbers. Imports no torch until a kind needs it."""
 
-from labeldp_bench.tables.accuracy import AccuracyTable
+from labeldp_bench.tables.accuracy import AccuracyTable, method_of
 from labeldp_bench.tables.base import (
     TABLES,
     Table,
@@ -15,6 +15,7 @@ __all__ = [
     "AccuracyTable",
     "Table",
     "load_table",
+    "method_of",
     "paper_tables",
     "show_table",
     "write_tables",

@@ -81,15 +81,8 @@ class AccuracyTable(Table):
         return layout.latex(self, rows)
 
     def method_of(self, cell: Cell) -> str:
-        """Returns the mechanism, with its variant, and loss and retraining if not its own."""
-        mechanism = cell.identity["mechanism"]
-        name = mechanism + "".join(f"_{x}{cell.setting(key)}" for x, key in self.variant.items())
-        extras = []
-        if cell.identity.get("learner.loss") != default_loss(mechanism):
-            extras.append(cell.identity["learner.loss"])
-        if "learner.retrain" in cell.identity:
-            extras.append(cell.identity["learner.retrain"])
-        return "+".join([name, *extras])
+        """Returns what the table calls a cell's method."""
+        return method_of(cell, self.variant)
 
     def _published(self) -> pd.DataFrame:
         """Returns the rows of the paper's table, at the eps that they really have."""
@@ -166,6 +159,18 @@ def recipes(cells: Sequence[Cell], name: Any) -> dict[str, list[str]]:
         if name(cell) not in methods:
             methods.append(name(cell))
     return found
+
+
+def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
+    """Returns the mechanism, with its variant, and loss and retraining if not its own."""
+    mechanism = cell.identity["mechanism"]
+    name = mechanism + "".join(f"_{x}{cell.setting(key)}" for x, key in (variant or {}).items())
+    extras = []
+    if cell.identity.get("learner.loss") != default_loss(mechanism):
+        extras.append(cell.identity["learner.loss"])
+    if "learner.retrain" in cell.identity:
+        extras.append(cell.identity["learner.retrain"])
+    return "+".join([name, *extras])
 
 
 @cache

@@ -79,8 +79,10 @@ def run_cells(cells: list[Cell], place: Place) -> list[Path]:
 
 def _run_together(runs: list[Run], place: Place) -> list[Path]:
     failed: list[Path] = []
-    started = time.perf_counter()
     dataset, model = runs[0].parts["dataset"], runs[0].parts["model"]
+    if hasattr(model, "prepare"):
+        model.prepare(dataset.trials, say)
+    started = time.perf_counter()
     active = list(runs)
     trials = range(dataset.trials)
     label = f"{dataset.trials} trials"

@@ -1,9 +1,14 @@
 """k nearest neighbours: every neighbour adds what it released."""
 
+import threading
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
@@ -14,31 +19,69 @@ from labeldp_bench.validate import InputError, check_integer
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
 CHUNK = 1000
+# Loading the compiled search takes a second, compiling it ten, once per machine; it saves 20 ms
+# of each fit.
+COMPILED_FROM = 200
+# Stages of a learner and held-out parts have searches of their own; more than these few are rare.
+KEPT_ANSWERS = 8
+
+Search = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[Any]]
 
 
 class NeighbourSearch:
-    """Exact search that keeps its last answer, so that cells on the same points share it."""
+    """Exact search that keeps its last answers, so that cells on the same points share them."""
 
     def __init__(self) -> None:
-        self._last: tuple[Tensor, Tensor, int, Tensor] | None = None
+        self._kept: deque[tuple[Tensor, Tensor, int, Tensor]] = deque(maxlen=KEPT_ANSWERS)
+        self._compiled: Search | None = None
 
     def __call__(self, points: Tensor, queries: Tensor, k: int) -> Tensor:
-        """Returns the k nearest points of each query, int64 (m, k), in no particular order.
+        """Returns the k nearest points of each query, int32 (m, k), by rising index.
+
+        Up to 8 dimensions, points at the same distance in float64 come by rising index too, so
+        that the tree and the compiled search find the same ones.
 
         Args:
             points: (n, ...), flattened to (n, d).
             queries: (m, ...), likewise.
             k: in [1, n].
         """
-        if self._last is not None:
-            last_points, last_queries, last_k, answer = self._last
-            if last_points is points and last_queries is queries and last_k == k:
+        for kept_points, kept_queries, kept_k, answer in self._kept:
+            if kept_k == k and _same(kept_points, points) and _same(kept_queries, queries):
                 return answer
         flat_points, flat_queries = points.flatten(1), queries.flatten(1)
-        near = _tree if flat_points.shape[1] <= TREE_DIMENSIONS else _brute_force
-        answer = near(flat_points, flat_queries, k)
-        self._last = (points, queries, k, answer)
+        dimensions = flat_points.shape[1]
+        if dimensions <= TREE_DIMENSIONS:
+            near: Search = tree_search  # refuses points that are not finite
+            if (
+                self._compiled is not None
+                and dimensions == 2
+                and _finite(flat_points, flat_queries)
+            ):
+                near = self._compiled
+            found = near(flat_points.double().numpy(), flat_queries.double().numpy(), k)
+        else:
+            found = _brute_force(flat_points, flat_queries, k).numpy()
+        # One order whatever found them: sums of votes in float32 depend on it.
+        answer = torch.from_numpy(np.sort(found.astype(np.int32, copy=False), axis=1))
+        self._kept.append((points, queries, k, answer))
         return answer
+
+    def compile(self, say: Callable[[str], None]) -> None:
+        """Takes the compiled search for points in the plane, if numba is there."""
+        told = threading.Timer(2, say, ["  compiling the neighbour search, once per machine"])
+        told.start()
+        try:
+            from labeldp_bench.models.grid_search import nearest
+
+            nearest(np.zeros((1, 2)), np.zeros((1, 2)), 1)
+            self._compiled = nearest
+        except ModuleNotFoundError:
+            say("  pip install 'labeldp_bench[fast]' makes the neighbour search faster")
+        except (ImportError, RuntimeError) as error:  # versions that do not fit, no cache folder
+            say(f"  the neighbour search is not compiled: {error}")
+        finally:
+            told.cancel()
 
 
 @dataclass(frozen=True)
@@ -65,6 +108,11 @@ class NearestNeighbours:
         """Returns the precision of the features; the search itself runs in float64 in a tree."""
         return "float32"
 
+    def prepare(self, fits: int, say: Callable[[str], None]) -> None:
+        """Readies the model for that many fits; changes their speed, not their result."""
+        if fits >= COMPILED_FROM:
+            self.search.compile(say)
+
     def fit(
         self,
         features: Tensor,
@@ -78,10 +126,14 @@ class NearestNeighbours:
                 f"model.k must be <= the number of training examples, "
                 f"got {self.k} for {len(supervision.indices)}"
             )
+        indices, votes = supervision.indices, supervision.votes()
+        if (indices.diff() < 0).any():  # several stages: by rising index, as in a single one
+            order = indices.argsort()
+            indices, votes = indices[order], votes[order]
         # The same tensor for all cells on the same points, so that they share one search.
-        whole = torch.equal(supervision.indices, torch.arange(len(features)))
-        points = features if whole else features[supervision.indices]
-        return NeighbourClassifier(points, supervision.votes(), self.k, self.search)
+        whole = torch.equal(indices, torch.arange(len(features)))
+        points = features if whole else features[indices]
+        return NeighbourClassifier(points, votes, self.k, self.search)
 
 
 @dataclass(frozen=True)
@@ -106,10 +158,21 @@ class NeighbourClassifier:
         return torch.where(total > 0, votes / total, 1 / votes.shape[1])
 
 
-def _tree(points: Tensor, queries: Tensor, k: int) -> Tensor:
-    tree = cKDTree(points.numpy())
-    _, neighbours = tree.query(queries.numpy(), k=k, workers=torch.get_num_threads())
-    return torch.as_tensor(neighbours).reshape(len(queries), k)
+def tree_search(
+    points: NDArray[np.float64], queries: NDArray[np.float64], k: int
+) -> NDArray[np.int64]:
+    """Returns the k nearest points of each query, int64 (m, k); see `grid_search.nearest`."""
+    if k == len(points):
+        return np.tile(np.arange(k), (len(queries), 1))
+    # One neighbour more shows whether the last place is contested.
+    distances, neighbours = map(
+        np.asarray, cKDTree(points).query(queries, k=k + 1, workers=torch.get_num_threads())
+    )
+    found = neighbours[:, :k]
+    for row in np.flatnonzero(distances[:, k] <= distances[:, k - 1] * (1 + 1e-12)):
+        squares = np.square(points - queries[row]).sum(1)
+        found[row] = squares.argsort(kind="stable")[:k]
+    return found
 
 
 def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
@@ -121,3 +184,11 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
             for chunk in queries.split(CHUNK)
         ]
     )
+
+
+def _finite(*tensors: Tensor) -> bool:
+    return all(bool(each.isfinite().all()) for each in tensors)
+
+
+def _same(left: Tensor, right: Tensor) -> bool:
+    return left is right or (left.dtype == right.dtype and torch.equal(left, right))

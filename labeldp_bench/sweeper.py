@@ -27,7 +27,7 @@ from labeldp_bench.validate import InputError
 Axes = dict[str, list[str]]
 # Text that means itself in an override; `null` and numbers in quotes stay text.
 PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
-LOCAL = ("out_dir", "data_dir", "device")
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 
@@ -105,7 +105,7 @@ class CellSweeper(Sweeper):
     def _job(self, job: list[tuple[Cell, list[str]]], number: int, jobs: int) -> list[str]:
         """Returns the overrides of one job; the title is left to whoever runs it."""
         lists = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
-        local = [f"{key}={_quote(str(self.config[key]))}" for key in LOCAL]
+        local = [f"{key}={_value(self.config[key])}" for key in LOCAL]
         return [*local, f"job={{number:{number},of:{jobs},cells:[{lists}]}}"]
 
 

@@ -92,7 +92,7 @@ class LabelVault:
         self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
         self._releases: list[Release] = []
         self._left: dict[str, dict[str, Tensor | None]] = {}
-        self._recalled: dict[str, dict[str, Tensor | None]] = {}
+        self._recalled: dict[str, dict[str, Any]] = {}
         self._seed = 0
 
     def open(self, budget: float, seed: int | None) -> "LabelVault":

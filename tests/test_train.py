@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -331,18 +330,16 @@ def test_best_validation_needs_validation_labels():
     [torch.OutOfMemoryError("CUDA out of memory"),
      RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")],
 )  # fmt: skip
-def test_lack_of_memory_is_one_line_that_says_what_to_do(error, tiny_network, tmp_path, monkeypatch,
-                                                         capsys):  # fmt: skip
+def test_lack_of_memory_is_one_line_that_says_what_to_do(
+    error, tiny_network, tiny_images, tmp_path, monkeypatch, capsys
+):
     # A page of an allocator's statistics would end the run.
     def full(*_):
         raise error
 
     monkeypatch.setattr(NetworkFit, "step", full)
-    cell = compose_cell(
-        [text for text in tiny_network if "dir" not in text and "device" not in text]
-    )
-    data = Path(next(text for text in tiny_network if "dir" in text).partition("=")[2])
-    (failed,) = run_cells([cell], Place(tmp_path / "runs", data, CPU))
+    place = Place(tmp_path / "runs", tiny_images, CPU)
+    (failed,) = run_cells([compose_cell(tiny_network)], place)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "error" in line]
     assert "out of memory (free the device" in line
     assert type(error).__name__ in (failed / "error.txt").read_text()

@@ -63,9 +63,7 @@ class CellSweeper(Sweeper):
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
         if self.config.cells is None and self.config.table is not None:
-            from labeldp_bench.tables import show_table
-
-            return show_table(experiment)  # arithmetic: no runs
+            return show_arithmetic(str(experiment), arguments)
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
@@ -124,6 +122,17 @@ def register() -> None:
     sys.modules[alias] = module
     plugins.register(CellSweeper)
     plugins.class_name_to_class[f"{alias}.{CellSweeper.__name__}"] = CellSweeper
+
+
+def show_arithmetic(experiment: str, arguments: list[str]) -> None:
+    """Prints the table of an experiment without runs."""
+    from labeldp_bench.tables import show_table
+
+    for text in arguments:
+        if text.partition("=")[0] not in ("experiment", *LOCAL):
+            raise InputError(f"{experiment} is arithmetic, no runs: {text} has no effect")
+    say(f"{experiment} is arithmetic, no runs\n")
+    show_table(experiment)
 
 
 def parse_axes(arguments: list[str], context: HydraContext) -> Axes:

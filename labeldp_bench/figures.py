@@ -17,6 +17,7 @@ from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT, Cell, compose_cell
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.plotting import name_of, save
+from labeldp_bench.records import is_heuristic
 from labeldp_bench.sweeper import expand
 from labeldp_bench.tables import method_of
 from labeldp_bench.validate import InputError
@@ -214,8 +215,7 @@ def _name(line: str, records: list[dict[str, Any]]) -> str:
     marks = []
     if any(record.get("trust") == "central" for record in records):
         marks.append("central")
-    bare = [r for r in records if not r["private"] and math.isfinite(float(r["eps"]))]
-    if bare and mechanism != "none":
+    if any(is_heuristic(record) for record in records):
         marks.append("no guarantee")
     return ", ".join([name_of(mechanism), *extras, *marks])
 

@@ -43,6 +43,16 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
     }
 
 
+def is_heuristic(record: dict[str, Any]) -> bool:
+    """Returns whether a record's scheme claims to protect labels, and guarantees nothing.
+
+    Neither the baseline without privacy is one, nor a private mechanism at eps=inf.
+    """
+    if record["private"] or record["mechanism"] == "none":
+        return False
+    return record["trust"] == "none" or math.isfinite(float(record["eps"]))
+
+
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)

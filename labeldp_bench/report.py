@@ -9,8 +9,8 @@ import pandas as pd
 from labeldp_bench.collect import find_done
 from labeldp_bench.config import Cell
 from labeldp_bench.progress import duration, say
-from labeldp_bench.records import read_record
-from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
+from labeldp_bench.records import is_heuristic, read_record
+from labeldp_bench.sweep_picture import NO_GUARANTEE, X_LABELS, draw_sweep, series_name
 
 MOST_CLASSES_SHOWN = 20
 
@@ -21,10 +21,14 @@ def show_run(folder: Path) -> None:
     sem = record.get("accuracy_sem")
     spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
     budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
+    privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
+    if is_heuristic(record):
+        agreement = 100 * record["released_agreement"]
+        privacy = f"{NO_GUARANTEE}, trust: none; response accuracy {agreement:.2f} %"
     lines = [
         f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
         f"class average   {100 * record['per_class_mean']:.2f} %",
-        f"privacy         {budget}, delta {record['delta']:g}, trust: {record['trust']}",
+        f"privacy         {privacy}",
     ]
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
@@ -85,7 +89,8 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "accuracy_sem": record.get("accuracy_sem"),
             "bayes": record.get("bayes_accuracy"),
             "trust": record["trust"],
-            "private": bool(record["private"]) or math.isinf(float(record["eps"])),
+            "private": not is_heuristic(record),
+            "agreement": record.get("released_agreement"),
             "identity": record["identity"],
         }
         for record in records
@@ -102,10 +107,13 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def sweep_table(frame: pd.DataFrame) -> str:
-    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error."""
+    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
+
+    What has no guarantee stands in a table of its own: no column holds it beside private methods.
+    """
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     blocks = []
-    for panel, points in frame.groupby("panel", sort=False):
+    for panel, points in frame[frame.private].groupby("panel", sort=False):
         columns = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
         rows = {}
         for _, line in points.groupby("series", sort=False):
@@ -120,6 +128,18 @@ def sweep_table(frame: pd.DataFrame) -> str:
         table.index.name = x_name
         caption = f"{panel}: accuracy in percent ± standard error"
         blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
+    for panel, points in frame[~frame.private].groupby("panel", sort=False):
+        table = pd.DataFrame(
+            {
+                NO_GUARANTEE: series_name(points.iloc[[number]]),
+                x_name: f"{point['x']:g}",
+                "accuracy": _cell(point),
+                "response accuracy": f"{100 * point['agreement']:.2f}",
+            }
+            for number, point in enumerate(points.to_dict("records"))
+        )
+        caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
+        blocks.append(f"{caption}\n\n{table.to_markdown(index=False, disable_numparse=True)}")
     return "\n\n".join(blocks)
 
 

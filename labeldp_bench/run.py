@@ -12,7 +12,6 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
@@ -42,7 +41,6 @@ class Run:
     eps_spent: float = 0.0
     train_seconds: float = 0.0
     trained_examples: int = 0
-    checkpoint: Checkpoint | None = None
 
 
 def run_cells(cells: list[Cell], place: Place) -> list[Path]:
@@ -73,11 +71,6 @@ def run_cells(cells: list[Cell], place: Place) -> list[Path]:
                 failed.append(_fail(cell, folder, error))
         if runs:
             failed += _run_together(runs, place)
-    except KeyboardInterrupt:
-        for run in runs:
-            if (run.folder / NAME).is_file():
-                say(f"{run.cell.title}: the same command goes on from its {NAME}")
-        raise
     finally:
         for lock in locks:
             lock.release()
@@ -105,7 +98,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
             return failed + [_fail(run.cell, run.folder, error) for run in active]
         for run in list(active):
             try:
-                one_trial(run, bundle, model, seed, place)
+                one_trial(run, bundle, model, seed, place.device)
             except Exception as error:
                 active.remove(run)
                 failed.append(_fail(run.cell, run.folder, error))
@@ -114,13 +107,10 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
     seconds = (time.perf_counter() - started) / len(runs)
     for run in active:
         try:
-            earlier = run.checkpoint.seconds_before if run.checkpoint else 0.0
-            record = _record(run, bundle, dataset, model, seconds + earlier, place.device)
+            record = _record(run, bundle, dataset, model, seconds, place.device)
             if not hasattr(dataset, "bayes_accuracy"):
                 write_confusion(run.folder, torch.stack(run.confusions).sum(0))
             write_record(run.folder, record)
-            if run.checkpoint is not None:
-                run.checkpoint.remove()
         except Exception as error:
             failed.append(_fail(run.cell, run.folder, error))
     return failed
@@ -137,7 +127,7 @@ def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
     return replace(model, initial=weights.tensors)
 
 
-def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place) -> None:
+def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch.device) -> None:
     """Releases, trains and evaluates once; adds the outcome to `run`."""
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
@@ -151,22 +141,7 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place)
         history=run.folder / "history.csv" if has_epochs else None,
         say=say,
     )
-    session = Session(seed, place.device, evaluator.on_epoch, say, notes=run.notes)
-    if has_epochs:
-        run.checkpoint = Checkpoint(
-            run.folder / NAME,
-            belongs_to={
-                "identity": run.cell.config_hash,
-                "data": bundle.sha256 or "",
-                "torch": str(torch.__version__),
-                "device": place.device.type,
-                "precision": model.resolved_precision(place.device),
-            },
-            every=place.checkpoint_epochs,
-            parts={"vault": vault, "evaluator": evaluator},
-        )
-        run.checkpoint.resume()
-        session = replace(session, checkpoint=run.checkpoint)
+    session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
     classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
     run.confusions.append(evaluator.finish(classifier))
     run.epochs_averaged = evaluator.epochs_averaged
@@ -236,22 +211,11 @@ def _announce(first_trial: float, trials: int) -> None:
         say(text)
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Returns whether an allocation failed, on a GPU or on the CPU."""
-    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
-
-
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
     path = folder / "error.txt"
     path.write_text("".join(traceback.format_exception(error)))
     text = " ".join(str(error).split())
-    if out_of_memory(error):
-        text = (
-            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
-            "the batch size is part of the recipe)"
-        )
-    if isinstance(error, InputError) or out_of_memory(error):
+    if isinstance(error, InputError):
         say(f"error: {cell.title}: {text}")
     else:
         say(f"error: {cell.title}: {type(error).__name__}: {text} (see {path})")

@@ -1,10 +1,11 @@
 """The wall: the one place that holds true training labels, and the ledger of what they cost."""
 
+import math
 import secrets
 import traceback
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NoReturn, SupportsIndex
+from typing import NoReturn, SupportsIndex
 
 import torch
 from torch import Generator, Tensor
@@ -63,12 +64,16 @@ class Release:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One line of the ledger: which mechanism touched how many labels, at what cost each."""
+    """One line of the ledger: which mechanism touched how many labels, at what cost each.
+
+    `reason` is given where true labels themselves left the vault.
+    """
 
     mechanism: str
     trust: str
     eps: float
     num_labels: int
+    reason: str | None = None
 
 
 class LabelVault:
@@ -91,8 +96,6 @@ class LabelVault:
         self.ledger: list[LedgerEntry] = []
         self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
         self._releases: list[Release] = []
-        self._left: dict[str, dict[str, Tensor | None]] = {}
-        self._recalled: dict[str, dict[str, Any]] = {}
         self._seed = 0
 
     def open(self, budget: float, seed: int | None) -> "LabelVault":
@@ -138,13 +141,8 @@ class LabelVault:
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
         after = self._spend(indices, check_eps(mechanism.eps))
-        name = _spelled(mechanism)
-        before = self._recall(name, indices)
-        if before is None:
-            outputs = self._draw(mechanism, indices, self._noise(name), prior)
-        else:
-            outputs, prior = before["outputs"], before["prior"]
-        self._keep(name, indices, outputs, prior)
+        noise = self._noise(_spelled(mechanism))
+        outputs = self._draw(mechanism, indices, noise, prior)
         self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
         self._releases.append(Release(indices, outputs, mechanism, self.num_classes, prior))
         return self._releases[-1]
@@ -165,30 +163,55 @@ class LabelVault:
         indices = self._check_indices(indices)
         after = self._spend(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
-        name = f"LaplaceHistogram(eps={eps!r})"
-        before = self._recall(name, indices)
-        if before is None:
-            noise = self._noise(name)
-            uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
-            # A difference of two exponentials is Laplace, and never infinite.
-            exponentials = -torch.log1p(-uniform)
-            noisy = counts + (exponentials[0] - exponentials[1]) * (2 / eps)
-        else:
-            noisy = before["outputs"]
-        self._keep(name, indices, noisy, None)
+        noise = self._noise(f"LaplaceHistogram(eps={eps!r})")
+        uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
+        # A difference of two exponentials is Laplace, and never infinite.
+        exponentials = -torch.log1p(-uniform)
         self._book("LaplaceHistogram", "central", eps, indices, after)
-        return noisy
+        return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns what left the vault, for a checkpoint; it holds no true label."""
-        return self._left
+    def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
+        """Returns true labels themselves, int64 (n,), to a scheme without a guarantee.
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes releases that were made before a run was cut off give again what they gave.
+        Each costs eps = inf, and the ledger says trust `none` and the reason.
 
-        They are booked as they come; noise is drawn for new ones only.
+        Args:
+            mechanism: on whose behalf; one that says `private = False`.
+            reason: what the labels are for, in a few words.
+            indices: int64 (n,), distinct positions in [0, N).
+
+        Raises:
+            BudgetError: the mechanism claims privacy, or the run has a finite budget.
+            InputError: as `release`.
         """
-        self._recalled = dict(state)
+        name = type(mechanism).__name__
+        if mechanism.private:
+            raise BudgetError(
+                f"{name} claims privacy, so nobody gets true labels on its behalf "
+                "(use release; true labels are for mechanisms with private = False)"
+            )
+        indices = self._check_indices(indices)
+        after = self._spend(indices, math.inf)
+        self._book(name, "none", math.inf, indices, after, reason)
+        return self.__labels[indices].clone()
+
+    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
+        """Returns `outputs` as the release of `indices`: computed by who was trusted with them.
+
+        Costs nothing beyond `trusted_labels`, which must have come first.
+
+        Raises:
+            BudgetError: a label was not trusted to anybody, or has its release already.
+        """
+        indices = self._check_indices(indices)
+        before = [release.indices for release in self._releases]
+        if (
+            not self._spent[indices].isinf().all()
+            or torch.isin(indices, torch.cat([*before, indices[:0]])).any()
+        ):
+            raise BudgetError("a label can be published once, after trusted_labels has paid for it")
+        self._releases.append(Release(indices, outputs, mechanism, self.num_classes))
+        return self._releases[-1]
 
     @property
     def trust(self) -> str:
@@ -227,20 +250,6 @@ class LabelVault:
         """
         return seeding.generator(self._seed, "privacy", name, len(self.ledger))
 
-    def _recall(self, name: str, indices: Tensor) -> dict[str, Any] | None:
-        """Returns what the next release gave before the run was cut off; None: it is new."""
-        before = self._recalled.pop(f"{len(self.ledger)} {name}", None)
-        if before is not None and not torch.equal(before["indices"], indices):
-            raise BudgetError(
-                f"release {len(self.ledger)} was of other labels before the run was cut off "
-                "(delete its checkpoint.pt to start afresh)"
-            )
-        return before
-
-    def _keep(self, name: str, indices: Tensor, outputs: Tensor, prior: Tensor | None) -> None:
-        left = {"indices": indices, "outputs": outputs, "prior": prior}
-        self._left[f"{len(self.ledger)} {name}"] = left
-
     def _draw(
         self, mechanism: Mechanism, indices: Tensor, noise: Generator, prior: Tensor | None
     ) -> Tensor:
@@ -270,9 +279,12 @@ class LabelVault:
             )
         return after
 
-    def _book(self, name: str, trust: str, eps: float, indices: Tensor, after: Tensor) -> None:
+    def _book(
+        self, name: str, trust: str, eps: float, indices: Tensor, after: Tensor,
+        reason: str | None = None,
+    ) -> None:  # fmt: skip
         self._spent[indices] = after
-        self.ledger.append(LedgerEntry(name, trust, eps, len(indices)))
+        self.ledger.append(LedgerEntry(name, trust, eps, len(indices), reason))
 
     def _check_indices(self, indices: Tensor) -> Tensor:
         if indices.dtype != torch.int64 or indices.dim() != 1:
@@ -290,8 +302,9 @@ class LabelVault:
 class ReleaseDoor:
     """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
 
-    No other budget, no ledger to edit, no evaluation. It guards against mistakes; Python cannot
-    stop code that sets out to read private names (docs/privacy.md).
+    True labels themselves only on behalf of a mechanism without a guarantee. No other budget, no
+    ledger to edit, no evaluation. It guards against mistakes; Python cannot stop code that sets out
+    to read private names (docs/privacy.md).
     """
 
     __slots__ = ("__vault",)
@@ -321,6 +334,14 @@ class ReleaseDoor:
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns noisy label counts; see `LabelVault.release_histogram`."""
         return self.__vault.release_histogram(indices, eps)
+
+    def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
+        """Returns true labels, at eps = inf each; see `LabelVault.trusted_labels`."""
+        return self.__vault.trusted_labels(mechanism, reason, indices)
+
+    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
+        """Returns what was computed from trusted labels as a release; see `LabelVault.publish`."""
+        return self.__vault.publish(mechanism, outputs, indices)
 
 
 def _spelled(mechanism: Mechanism) -> str:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from labeldp_bench.audit import exact_epsilon, sampled_epsilon
 from labeldp_bench.config import compose_cell
-from labeldp_bench.mechanisms import Mechanism
+from labeldp_bench.mechanisms import LabelEnhancement, Mechanism
 from labeldp_bench.mechanisms.base import check_global_prior
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer
 
@@ -103,6 +103,12 @@ def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
     priors = {"skewed": skewed_prior(num_classes), "uniform": None}
     priors = {"given": given} if given is not None else priors
     makes_claim = mechanism.private and math.isfinite(mechanism.eps)
+    if isinstance(mechanism, LabelEnhancement):
+        print(f"mechanism  {options['mechanism']} ({mechanism}), {num_classes} classes")
+        print("claimed    nothing: no guarantee")
+        print("found      no eps to search for: what it publishes follows from the true labels")
+        print("           (scripts/attack.py measures what that gives away)\nverdict    no claim")
+        return 0
     found = {name: exact_epsilon(mechanism, num_classes, prior) for name, prior in priors.items()}
     worst = max(found, key=lambda name: found[name])
     exact, prior = found[worst], priors[worst]

@@ -2,6 +2,7 @@
 
 from labeldp_bench.learners.held_out_prior import HeldOutPrior
 from labeldp_bench.learners.multi_stage import MultiStage
+from labeldp_bench.learners.ple_server import EnhancedLabels
 from labeldp_bench.learners.single_stage import SingleStage
 
-__all__ = ["HeldOutPrior", "MultiStage", "SingleStage"]
+__all__ = ["EnhancedLabels", "HeldOutPrior", "MultiStage", "SingleStage"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -10,9 +10,6 @@ from torch import Tensor
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.vault import Release, ReleaseDoor
-
-if TYPE_CHECKING:
-    from labeldp_bench.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,8 @@ class Supervision:
         plausible: bool (n, K), the classes that explain each release best.
         loss: how targets are used.
         refine: called after each epoch with its number and the mean log probabilities that the
-            network gave to each example's views, float32 (n, K), in the order of `indices`;
-            returns the next epoch's targets. None: they stay.
+            network, in evaluation mode, gives to fresh views of each example, float32 (n, K), in
+            the order of `indices`; returns the next epoch's targets. None: they stay.
         validate: the score of a classifier on validation labels; asked for after each epoch by
             `trainer.selection=best_validation`. None: there are no such labels.
     """
@@ -104,7 +101,6 @@ class Session:
         notes: what a fit wants in the record; releases and features only.
         stage: which of the learner's `stages` this fit is, counted from 0.
         stages: how many there are.
-        checkpoint: where fits leave their state after an epoch; None for nowhere.
     """
 
     seed: int
@@ -114,7 +110,6 @@ class Session:
     notes: dict[str, Any] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1
-    checkpoint: "Checkpoint | None" = None
 
 
 class Model(Protocol):

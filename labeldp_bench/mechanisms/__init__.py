@@ -4,6 +4,7 @@ from labeldp_bench.mechanisms.additive_laplace import AdditiveLaplace
 from labeldp_bench.mechanisms.base import LabelMechanism, Mechanism
 from labeldp_bench.mechanisms.block_rr import BlockRR
 from labeldp_bench.mechanisms.hadamard import HadamardResponse
+from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.mechanisms.local_hashing import LocalHashing
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
@@ -19,6 +20,7 @@ __all__ = [
     "AdditiveLaplace",
     "BlockRR",
     "HadamardResponse",
+    "LabelEnhancement",
     "LabelMechanism",
     "LocalHashing",
     "Mechanism",

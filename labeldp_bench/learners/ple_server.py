@@ -1,0 +1,165 @@
+"""The server of protective label enhancement: learns from the vectors that a client published."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp_bench import seeding
+from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.learners.ple_client import enhance
+from labeldp_bench.losses import Loss
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.train import Trainer
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
+from labeldp_bench.vault import Release, ReleaseDoor
+
+LOSSES = ("enhanced", "plain")
+SURE = 1 - 1e-6
+"""What log(1 - h) takes for a larger h: no example may have an infinite loss."""
+
+
+@dataclass(frozen=True)
+class EnhancedLabels:
+    """Trains a client on true labels, then a server on what it published; no guarantee.
+
+    Source: ple, section 3.3 and Algorithm 1. Where the trainer chooses by validation, a share of
+    the examples is set aside, and its true labels are taken out of the vault for that.
+
+    Args:
+        loss: `enhanced` (equation 8, with the update of equation 9), or `plain`: cross entropy
+            with the published vectors as they are, cut to their top k2 (ablation of Figure 3).
+        client: the recipe of f.
+        k2: how many entries of a published vector are kept, >= 1.
+        negative_weight: lambda >= 0, the largest weight of the negative loss.
+        ramp_epochs: T' >= 1: the weight grows to lambda over so many epochs.
+        validation: share of the training set in (0, 1) that is set aside for early stopping.
+    """
+
+    loss: str
+    client: Trainer
+    k2: int = 4
+    negative_weight: float = 1.0
+    ramp_epochs: int = 10
+    validation: float = 0.2
+
+    retrain: ClassVar[str] = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("learner.loss", self.loss, LOSSES)
+        check_integer("learner.k2", self.k2, low=1)
+        check_number("learner.negative_weight", self.negative_weight, low=0)
+        check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)
+        check_number("learner.validation", self.validation, above=0, high=0.999)
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the server's classifier."""
+        if not isinstance(mechanism, LabelEnhancement):
+            raise InputError(
+                f"learner=ple goes with mechanism=ple, got {type(mechanism).__name__}: it trains a "
+                "client on true labels"
+            )
+        if not isinstance(model, NetworkModel):
+            raise InputError("mechanism=ple needs a network (use model=cnn on images)")
+        if model.trainer.mixup is not None:
+            raise InputError("learner=ple aligns views of one image (use trainer.mixup=null)")
+        check_integer("learner.k2", self.k2, low=1, high=vault.num_classes)
+        rest, held_out = self.split(len(features), model.trainer, session.seed)
+        release = enhance(features, rest, vault, mechanism, model, self.client, session)
+
+        def validate(classifier: Classifier) -> float:
+            predicted = classifier.scores(features[held_out]).argmax(1)
+            return float((predicted == true_labels).double().mean())
+
+        chooses = len(held_out) > 0
+        if chooses:
+            true_labels = vault.trusted_labels(mechanism, "early stopping on them", held_out)
+        views = model.trainer.views
+
+        def refine(epoch: int, mean_log_probabilities: Tensor) -> Tensor:
+            # Equation 9: the softmax of mean logarithms is the normalised geometric mean.
+            return self.targets(mean_log_probabilities.softmax(1), epoch + 1, views)
+
+        supervision = Supervision(
+            rest,
+            self.targets(cut(release.outputs, self.k2), 1, views),
+            release.plausible,
+            ServerLoss(),
+            refine=refine if self.loss == "enhanced" else None,
+            validate=validate if chooses else None,
+        )
+        return model.fit(features, supervision, session, None)
+
+    def split(self, num_examples: int, trainer: Trainer, seed: int) -> tuple[Tensor, Tensor]:
+        """Returns the examples to learn from and those set aside; none without validation.
+
+        Raises:
+            InputError: the data set is too small for two parts.
+        """
+        order = torch.randperm(num_examples, generator=seeding.generator(seed, "ple", "split"))
+        size = round(self.validation * num_examples)
+        if trainer.selection != "best_validation":
+            size = 0
+        elif not 0 < size < num_examples:
+            raise InputError(
+                f"learner.validation={self.validation:g} of {num_examples} examples leaves "
+                f"{num_examples - size} to train on and {size} to validate on; both need one"
+            )
+        return order[size:].sort().values, order[:size].sort().values
+
+    def targets(self, p: Tensor, epoch: int, views: int) -> Tensor:
+        """Returns what the loss of an epoch needs, (n, 2, K): p, and each label's penalty.
+
+        The penalty is lambda_t (equation 7) outside the top k2 of p and 0 inside; shared out over
+        the views, whose losses are summed.
+        """
+        if self.loss == "plain":
+            return torch.stack([p, torch.zeros_like(p)], 1)
+        weight = min(epoch / self.ramp_epochs, 1.0) * self.negative_weight / views
+        return torch.stack([p, weight * (cut(p, self.k2) == 0).to(p.dtype)], 1)
+
+
+class ServerLoss(Loss):
+    """Cross entropy with a target distribution, and a penalty on labels that it rules out.
+
+    Source: ple, equations 5, 6 and 8. The paper takes the negative loss at the image itself; here
+    it is the mean over its views, which saves a pass (ours).
+    """
+
+    name = "ple_server"
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns the loss of each example, (B,); `targets` as `EnhancedLabels.targets` gives."""
+        log_h = functional.log_softmax(logits, -1)
+        negative = torch.log1p(-log_h.exp().clamp_max(SURE))
+        return -(targets[:, 0] * log_h + targets[:, 1] * negative).sum(-1)
+
+    def targets(self, release: Release) -> Tensor:
+        """Refuses: they follow from the learner's k2 and epoch too."""
+        raise NotImplementedError
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns the target distribution."""
+        return targets[:, 0]
+
+
+def cut(vectors: Tensor, k: int) -> Tensor:
+    """Returns each row with all but its k largest entries at 0, scaled to sum 1.
+
+    >>> cut(torch.tensor([[0.5, 0.125, 0.25, 0.25]]), 1).tolist()
+    [[1.0, 0.0, 0.0, 0.0]]
+    """
+    top = vectors.topk(k, 1)
+    kept = torch.zeros_like(vectors).scatter_(1, top.indices, top.values)
+    return kept / kept.sum(1, keepdim=True)

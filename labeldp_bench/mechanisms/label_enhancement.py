@@ -1,0 +1,84 @@
+"""Protective label enhancement: what it publishes. Not differentially private at any eps."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism, most_likely
+from labeldp_bench.validate import InputError, check_integer, check_labels, check_number
+
+
+@dataclass(frozen=True)
+class LabelEnhancement(Mechanism):
+    """Publishes d = f(x), f a network that a client trained on true labels (`learner=ple`).
+
+    No guarantee: d is a function of the data, so no finite eps bounds what it tells of a label.
+
+    Source: anonymous submission "Protective Label Enhancement for Label Privacy" (ple),
+    section 3.2. Its range of each parameter, and what this project takes, are in the YAML.
+
+    Args:
+        punishment: a1 in [0, 1), taken from the weight of an example whose true label is on top.
+        compensation: a2 >= 0, added where the true label is not among the top k1.
+        randomness: a3 >= 0, weight of each random label.
+        k1: size of the top, >= 1; k1 - 1 random labels for each example.
+    """
+
+    eps: float = math.inf
+    punishment: float = 0.2
+    compensation: float = 1.0
+    randomness: float = 2.0
+    k1: int = 3
+
+    private: ClassVar[bool] = False
+    trust: ClassVar[str] = "none"
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if math.isfinite(self.eps):
+            raise InputError(f"ple guarantees nothing: it has no eps, got eps={self.eps:g}")
+        if check_number("mechanism.punishment", self.punishment, low=0) >= 1:
+            raise InputError(f"mechanism.punishment must be in [0, 1), got {self.punishment}")
+        check_number("mechanism.compensation", self.compensation, low=0)
+        check_number("mechanism.randomness", self.randomness, low=0)
+        check_integer("mechanism.k1", self.k1, low=1)
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Refuses: labels alone are not enough, a client's network needs the images too."""
+        check_labels(labels, num_classes)
+        raise InputError(
+            "ple publishes the output of a network that is trained on images and true labels "
+            "(use learner=ple)"
+        )
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Refuses: a published vector follows from the data, it has no likelihood."""
+        raise InputError("ple publishes a function of the data: there is no likelihood to compute")
+
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the argmax set of each published vector: what the paper's accuracy reads."""
+        return most_likely(released)
+
+    def random_labels(self, labels: Tensor, num_classes: int, generator: Generator) -> Tensor:
+        """Returns k1 - 1 distinct labels other than the true one, int64 (N, k1 - 1); uniform.
+
+        Raises:
+            InputError: k1 > K.
+        """
+        check_labels(labels, num_classes)
+        check_integer("mechanism.k1", self.k1, low=1, high=num_classes)
+        order = torch.rand(len(labels), num_classes, generator=generator)
+        order[torch.arange(len(labels)), labels] = 2.0  # above every draw: never chosen
+        return order.argsort(1)[:, : self.k1 - 1]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the words that stand wherever a number of it does."""
+        return {"guarantee": "none"}

@@ -10,7 +10,7 @@ from typing import Any
 from labeldp_bench import pictures
 from labeldp_bench.validate import InputError, check_choice, did_you_mean
 
-COMMON = ("kind", "title", "x", "y", "lines", "panels", "statements")
+COMMON = ("kind", "title", "x", "y", "lines", "panels", "note", "statements")
 AXIS = ("key", "label", "symbol", "scale", "log")
 STATEMENT = ("says", "where", "check", "panels")
 
@@ -48,6 +48,7 @@ class Spec:
         lines: the config key that tells lines apart; `method` is mechanism, loss and retraining.
         panels: the config key that tells panels apart; None for a single panel.
         panel_names: {value: title} where a panel's title is not `symbol=value`.
+        note: what a reader of the picture must know, such as which lines the paper does not have.
         statements: what the paper's text says of the figure, each {says, where, check, panels}.
         options: keys of the kind.
     """
@@ -59,6 +60,7 @@ class Spec:
     lines: str = "method"
     panels: str | None = None
     panel_names: dict[str, str] = field(default_factory=dict)
+    note: str = ""
     statements: tuple[dict[str, Any], ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -106,6 +108,7 @@ def read_spec(section: Any) -> Spec:
         lines=section.get("lines", "method"),
         panels=panels["key"],
         panel_names={text(key): str(name) for key, name in panels.get("names", {}).items()},
+        note=section.get("note", ""),
         statements=statements,
         options={key: value for key, value in section.items() if key not in COMMON},
     )

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT, Cell, compose_cell
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
+from labeldp_bench.figure_text import caption, markdown
 from labeldp_bench.plotting import name_of, save
 from labeldp_bench.records import is_heuristic
+from labeldp_bench.statements import Verdict, compare, judge, read_check
 from labeldp_bench.sweeper import expand
 from labeldp_bench.tables import method_of
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import InputError, check_choice
 
 EXPERIMENTS = CHECKOUT / "configs" / "experiment"
 FIGURES = CHECKOUT / "results" / "figures"
@@ -115,6 +118,22 @@ class PaperFigure:
         missing = {"x": float, "y": float, "error": float, "spread": float, "bayes": float}
         return points.astype(missing)
 
+    def verdicts(self, points: pd.DataFrame, records: Records) -> list[Verdict]:
+        """Returns what the records say of each statement of the paper's text, in its order."""
+        verdicts = []
+        for statement in self.spec.statements:
+            try:
+                check = read_check(statement["check"], self.spec.x.symbol)
+                other = (
+                    figure_of(check.other, self.folder).points(records) if check.other else points
+                )
+                names = [text(each) for each in statement.get("panels", points.panel.unique())]
+                panels = {name: self.spec.panel_title(name) for name in names}
+                verdicts.append(judge(compare(check, points, other, panels)))
+            except InputError as error:
+                raise InputError(f"{self.experiment}.yaml: {statement['check']}: {error}") from None
+        return verdicts
+
     def _panels(self, cell: Cell) -> list[str]:
         """Returns the panels of a cell: its own, or all if it has no such key."""
         if self.spec.panels is None:
@@ -131,8 +150,8 @@ class PaperFigure:
         y = self.spec.y
         done = pd.Series([r.get(y.key) for r in records], dtype=float) * y.scale
         error = done.std() / math.sqrt(len(done)) if len(done) > 1 else math.nan
-        if len(done) == 1:
-            error = float(records[0].get(f"{y.key}_sem") or math.nan) * y.scale
+        if len(done) == 1 and records[0].get(f"{y.key}_sem") is not None:
+            error = float(records[0][f"{y.key}_sem"]) * y.scale
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
         line = method_of(cell) if self.spec.lines == "method" else value_of(cell, self.spec.lines)
         return {
@@ -184,29 +203,42 @@ def paper_figures(folder: Path = EXPERIMENTS) -> list[PaperFigure]:
     return [PaperFigure(p.parent.name, p.stem.removeprefix("figure"), folder) for p in paths]
 
 
-def write_picture(figure: PaperFigure, points: pd.DataFrame, out: Path) -> list[Path]:
-    """Writes the picture as PNG and PDF; with no record at all, takes away an older one.
+def figure_of(experiment: str, folder: Path = EXPERIMENTS) -> PaperFigure:
+    """Returns the figure of an experiment, e.g. of `blockrr/figure2`."""
+    known = [figure.experiment for figure in paper_figures(folder)]
+    paper, _, figure = check_choice("experiment of a figure", experiment, known).partition("/")
+    return PaperFigure(paper, figure.removeprefix("figure"), folder)
 
-    An empty picture would look like a result in a paper or a report.
+
+def write_figures(
+    out: Path = FIGURES, records: Records | None = None, folder: Path = EXPERIMENTS
+) -> list[tuple[PaperFigure, pd.DataFrame]]:
+    """Writes every figure as PNG, PDF and Markdown; returns each with its points.
+
+    A figure without any record gets no picture, and an older one is taken away: an empty one would
+    look like a result in a report. Its Markdown says so.
     """
-    paths = [out / f"{figure.name}.png", out / f"{figure.name}.pdf"]
-    if not points.n.sum():
-        for path in paths:
+    records = read_committed() if records is None else records
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for figure in paper_figures(folder):
+        points = figure.points(records)
+        for path in (out / f"{figure.name}.png", out / f"{figure.name}.pdf"):
             path.unlink(missing_ok=True)
-        return []
-    for path in paths:
-        drawn = figure.spec.picture.draw(points, figure.spec)
-        drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=12)
-        drawn.supxlabel(caption(figure, points), x=0.01, ha="left", fontsize=8.5, color="#404040")
-        save(drawn, path)
-    return paths
+            if points.n.sum():
+                save(picture_of(figure, points), path)
+        text = markdown(figure, points, figure.verdicts(points, records))
+        (out / f"{figure.name}.md").write_text(text)
+        written.append((figure, points))
+    return written
 
 
-def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
-    """Returns what stands below the picture: what bands are, and how much is missing."""
-    cells, done = int(points.cells.sum()), int(points.n.sum())
-    missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
-    return figure.spec.picture.CAPTION + missing
+def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
+    """Returns the drawing with its title, and below it what the bands are and what is missing."""
+    drawn: Figure = figure.spec.picture.draw(points, figure.spec)
+    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=12)
+    drawn.supxlabel(caption(figure, points), x=0.01, ha="left", fontsize=8.5, color="#404040")
+    return drawn
 
 
 def _name(line: str, records: list[dict[str, Any]]) -> str:
@@ -218,15 +250,3 @@ def _name(line: str, records: list[dict[str, Any]]) -> str:
     if any(is_heuristic(record) for record in records):
         marks.append("no guarantee")
     return ", ".join([name_of(mechanism), *extras, *marks])
-
-
-def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, int, int]]:
-    """Writes every figure; returns each with how many cells it has and how many miss."""
-    records = read_committed()
-    out.mkdir(parents=True, exist_ok=True)
-    written = []
-    for figure in paper_figures():
-        points = figure.points(records)
-        write_picture(figure, points, out)
-        written.append((figure, int(points.cells.sum()), int((points.cells - points.n).sum())))
-    return written

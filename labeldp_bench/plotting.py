@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
 
 if TYPE_CHECKING:
     from labeldp_bench.figure_spec import Axis
@@ -30,6 +32,7 @@ NAMES = {
     "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
     "topk_subset": "top-k subset", "hadamard": "Hadamard",
 }  # fmt: skip
+LABEL_SIZE = 9.5
 STYLE: Any = {
     "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11,
@@ -84,23 +87,25 @@ def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     """Writes labels at the right edge, each beside its line and none over another.
 
     Args:
-        axes: where the lines are; its y limits must be final.
+        axes: where the lines are; its limits must be final.
         labels: (y of the line's end, text, colour).
     """
-    low, high = axes.get_ylim()
-    gap = (high - low) / 14
-    placed: list[float] = []
+    if not labels:
+        return
     ordered = sorted(labels)
-    for y, _, _ in ordered:
-        placed.append(max(y, placed[-1] + gap) if placed else y)
-    overflow = max(0.0, placed[-1] - high) if placed else 0.0
-    for position in range(len(placed) - 1, -1, -1):
-        ceiling = placed[position + 1] - gap if position + 1 < len(placed) else high
-        placed[position] = min(placed[position], ceiling) if overflow else placed[position]
-    for y, (_, text, colour) in zip(placed, ordered, strict=True):
+    low, high = axes.transData.transform([(0, edge) for edge in axes.get_ylim()])[:, 1]
+    gap = LABEL_SIZE * 1.35 * axes.figure.dpi / 72
+    steps = gap * np.arange(len(ordered))
+    ends = axes.transData.transform([(1, y) for y, _, _ in ordered])[:, 1]
+    # As near to the lines as can be (least squares) with `gap` between neighbours.
+    levels = np.clip(isotonic_regression(ends - steps).x, low, max(low, high - steps[-1]))
+    for end, place, (y, text, colour) in zip(ends, levels + steps, ordered, strict=True):
+        shift = (place - end) * 72 / axes.figure.dpi
         axes.annotate(
-            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
-            textcoords="offset points", va="center", color=colour, fontsize=9.5,
+            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(15, shift),
+            textcoords="offset points", va="center", color=colour, fontsize=LABEL_SIZE,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 1,
+                        "relpos": (0, 0.5)},
         )  # fmt: skip
 
 

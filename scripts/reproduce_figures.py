@@ -5,15 +5,16 @@ from labeldp_bench.figures import FIGURES, write_figures
 
 
 def main() -> None:
-    """Prints which cells miss; exits 0 all the same, as nothing is trained here."""
+    """Prints what is missing; exits 0 all the same, as nothing is trained here."""
+    total = found = 0
     written = write_figures()
-    for figure, cells, missing in written:
-        state = "no record, no picture" if missing == cells else f"{cells - missing} of {cells}"
-        fill = f": {figure.command}" if missing else ""
-        print(f"{figure.name:30} {state:22} {missing or ''}{' missing' if missing else ''}{fill}")
-    cells, missing = (sum(row[column] for row in written) for column in (1, 2))
+    for figure, points in written:
+        cells, done = int(points.cells.sum()), int(points.n.sum())
+        total, found = total + cells, found + done
+        state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
+        print(f"{figure.name}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
     print(f"{len(written)} figures in {FIGURES.relative_to(CHECKOUT)}: ", end="")
-    print(f"{cells - missing} of {cells} cells done, {missing} missing")
+    print(f"{found} of {total} cells done, {total - found} missing")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,94 @@
+"""The words beside a figure: its caption, its numbers, what the paper's text says of it."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from labeldp_bench.statements import Verdict
+
+if TYPE_CHECKING:
+    from labeldp_bench.figures import PaperFigure
+
+NOTE = """\
+Statements are in our words. A figure has no printed values to compare with, so each statement is
+checked on our records: it *holds* if every comparison clears two standard errors, *does not hold*
+if one is false beyond chance, and is *undecided* otherwise. Where a check needs a number that the
+paper does not give, such as from which K on there are many classes, the number is ours. The last
+column is the comparison that speaks most against the statement, with its standard error."""
+
+
+def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
+    """Returns what stands below the picture: whose it is, what bands are, what is missing."""
+    cells, done = int(points.cells.sum()), int(points.n.sum())
+    missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
+    source = f"Figure {figure.figure} of {figure.paper} from our own records."
+    return " ".join(filter(None, [source, figure.spec.note, figure.spec.picture.CAPTION])) + missing
+
+
+def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
+    """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
+    cells, done = int(points.cells.sum()), int(points.n.sum())
+    parts = [
+        f"# {figure.paper}, figure {figure.figure}",
+        f"{figure.title}. {caption(figure, points)}",
+    ]
+    if done:
+        parts.append(f"![{figure.title}]({figure.name}.png)")
+        parts += numbers(figure, points)
+    else:
+        parts.append("No cell has a record yet, so there is no picture.")
+    if verdicts:
+        parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
+    missing = f"; the others: `{figure.command}`" if done < cells else ""
+    return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
+
+
+def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
+    """Returns a table per panel: a row per line, a column per x, value ± standard error."""
+    spec = figure.spec
+    tables = []
+    for panel, rows in points.groupby("panel", sort=False):
+        xs = sorted(rows.x.dropna().unique())
+        columns = [f"{spec.x.symbol}={x:g}" for x in xs] or [spec.y.label]
+        table: dict[str, list[str]] = {}
+        for line, group in rows.groupby("line", sort=False):
+            at = {point["x"]: _number(point) for point in group.to_dict("records")}
+            level = next((text for x, text in at.items() if math.isnan(x)), "-")
+            name = max(group.name, key=len)  # with its marks, which only a record brings
+            table[f"{name}" if name not in table else f"{name} ({line})"] = [
+                at.get(x, level) for x in xs
+            ] or [level]
+        if rows.bayes.notna().any():
+            limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
+            table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
+        frame = pd.DataFrame.from_dict(table, orient="index", columns=columns)
+        frame.index.name = spec.panel_title(str(panel)) or spec.y.label
+        tables.append(frame.to_markdown(disable_numparse=True))
+    return [f"{spec.y.label} ± standard error:", *tables]
+
+
+def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
+    rows = [
+        {
+            "statement": statement["says"],
+            "where": statement["where"],
+            "check": f"`{statement['check']}`" + _panels(figure, statement),
+            "ours": f"**{verdict.word}**",
+            f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
+        }
+        for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
+    ]
+    return str(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
+
+
+def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:
+    titles = [figure.spec.panel_title(f"{panel}") for panel in statement.get("panels", ())]
+    return f", {' and '.join(titles)}" if titles else ""
+
+
+def _number(point: dict[Any, Any]) -> str:
+    if not point["n"]:
+        return "-"
+    spread = "" if math.isnan(point["error"]) else f" ± {point['error']:.2f}"
+    return f"{point['y']:.2f}{spread}"

@@ -1,4 +1,4 @@
-"""What an experiment's YAML says: its cells, and the kind of its table. Imports no torch."""
+"""What an experiment's YAML says: its cells, and how they are shown. Imports no torch."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -19,11 +19,13 @@ class Experiment:
         name: what `experiment=` takes, e.g. `blockrr/table4`.
         blocks: its cells as `expand` takes them; None for arithmetic, which has no runs.
         table: the node that makes its table; None for the usual kind.
+        figure: how its cells are drawn, as `figure_spec.read_spec` takes it; None for tables.
     """
 
     name: str
     blocks: list[dict[str, Any]] | None
     table: dict[str, Any] | None
+    figure: dict[str, Any] | None = None
 
     @property
     def command(self) -> str:
@@ -43,8 +45,8 @@ def read_experiment(name: str) -> Experiment:
     """Returns the experiment called `name`, as Hydra composes it."""
     use_configs()
     config = hydra.compose("config", overrides=[f"experiment={name}"])
-    blocks, table = (
+    shown = (
         OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
-        for node in (config.cells, config.table)
+        for node in (config.cells, config.table, config.figure)
     )
-    return Experiment(name, blocks, table)  # type: ignore[arg-type]
+    return Experiment(name, *shown)  # type: ignore[arg-type]

@@ -22,25 +22,23 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     """Returns what stands below the picture: whose it is, what bands are, what is missing."""
     cells, done = int(points.cells.sum()), int(points.n.sum())
     missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
-    source = f"Figure {figure.figure} of {figure.paper} from our own records."
+    source = f"Figure {figure.number} of {figure.paper} from our own records."
     return " ".join(filter(None, [source, figure.spec.note, figure.spec.picture.CAPTION])) + missing
 
 
 def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
     cells, done = int(points.cells.sum()), int(points.n.sum())
-    parts = [
-        f"# {figure.paper}, figure {figure.figure}",
-        f"{figure.title}. {caption(figure, points)}",
-    ]
+    parts = [f"# {figure.paper}, figure {figure.number}"]
     if done:
-        parts.append(f"![{figure.title}]({figure.name}.png)")
+        parts.append(f"![{figure.title}]({figure.stem}.png)")
+        parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
     else:
-        parts.append("No cell has a record yet, so there is no picture.")
+        parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
         parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
-    missing = f"; the others: `{figure.command}`" if done < cells else ""
+    missing = f"; the others: `{figure.experiment.command}`" if done < cells else ""
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 
 

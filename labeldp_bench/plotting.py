@@ -65,6 +65,7 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
 
 def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
     """Labels both axes, sets their scales and puts a tick at each of the given values of x."""
+    axes.margins(x=0.02)
     axes.set_xlabel(x.label)
     axes.set_ylabel(y.label)
     if y.log:

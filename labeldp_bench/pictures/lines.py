@@ -8,7 +8,7 @@ from labeldp_bench import plotting
 from labeldp_bench.figure_spec import Spec
 
 OPTIONS = ("share_y",)
-CAPTION = "Bands: two standard errors to each side."
+CAPTION = "Bands: two standard errors to each side, over trials or seeds."
 
 Ends = list[tuple[float, str, str]]
 

@@ -17,9 +17,13 @@ TIMED_SECONDS = 2.0
 LONG_RUN_SECONDS = 3600.0
 
 
-def progress_bar(items: Iterable[Any], total: int, label: str) -> Any:
-    """Returns `items` behind a bar on stderr; no bar where stderr is no terminal."""
-    return tqdm(items, total=total, desc=label, leave=False, disable=None, mininterval=0.5)
+def progress_bar(items: Iterable[Any] | None, total: int, label: str, shown: bool = True) -> Any:
+    """Returns `items` behind a bar on stderr; no bar where stderr is no terminal.
+
+    With None for `items` the bar moves by its method `update`.
+    """
+    disable = None if shown else True  # None asks whether stderr is a terminal
+    return tqdm(items, total=total, desc=label, leave=False, disable=disable, mininterval=0.5)
 
 
 def say(text: str) -> None:

@@ -1,17 +1,18 @@
 """The run, as one straight line: data, vault, release, train, evaluate, record."""
 
 import math
+import pickle
 import time
 import traceback
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from torch import Tensor
 
-from labeldp_bench import seeding
+from labeldp_bench import processes, seeding
 from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
@@ -22,6 +23,10 @@ from labeldp_bench.records import is_done, new_record, write_confusion, write_re
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 
+# Work that takes longer than this goes to processes, which take some seconds to start.
+SPREAD_SECONDS = 20.0
+BLOCK_SECONDS = 2.0
+
 
 @dataclass
 class Run:
@@ -30,7 +35,8 @@ class Run:
     cell: Cell
     folder: Path
     parts: dict[str, Any]
-    confusions: list[Tensor] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+    confusion: Any = 0  # float64 (K, K), the sum: a thousand of them would fill the memory
     agreements: list[float] = field(default_factory=list)
     best_epoch_accuracy: float | None = None
     epochs_averaged: int | None = None
@@ -41,6 +47,20 @@ class Run:
     eps_spent: float = 0.0
     train_seconds: float = 0.0
     trained_examples: int = 0
+
+    def add(self, later: "Run") -> None:
+        """Takes in what the next trials of the same cell gave."""
+        self.accuracies += later.accuracies
+        self.confusion = self.confusion + later.confusion
+        self.agreements += later.agreements
+        self.best_epoch_accuracy = later.best_epoch_accuracy
+        self.epochs_averaged = later.epochs_averaged
+        self.extra_tests = later.extra_tests
+        self.notes |= later.notes
+        self.ledger, self.trust = later.ledger, later.trust
+        self.eps_spent = max(self.eps_spent, later.eps_spent)
+        self.train_seconds += later.train_seconds
+        self.trained_examples += later.trained_examples
 
 
 def run_cells(cells: list[Cell], place: Place) -> list[Path]:
@@ -84,11 +104,11 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
         model.prepare(dataset.trials, say)
     started = time.perf_counter()
     active = list(runs)
-    trials = range(dataset.trials)
-    label = f"{dataset.trials} trials"
-    for trial in progress_bar(trials, dataset.trials, label) if dataset.trials > 1 else trials:
-        seed = seeding.derive(runs[0].cell.seed, "trial", trial)
+    bar = progress_bar(None, dataset.trials, f"{dataset.trials} trials", dataset.trials > 1)
+    for trial in range(dataset.trials):
+        lap = time.perf_counter()
         try:
+            seed = seeding.derive(runs[0].cell.seed, "trial", trial)
             bundle = dataset.draw(place.data_dir, seed)
             if trial == 0 and "pretrain" in runs[0].parts:  # a network, so alone in its job
                 before = time.perf_counter()
@@ -96,24 +116,100 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
                 started += time.perf_counter() - before  # work that many runs share
         except Exception as error:
             return failed + [_fail(run.cell, run.folder, error) for run in active]
-        for run in list(active):
-            try:
-                one_trial(run, bundle, model, seed, place.device)
-            except Exception as error:
-                active.remove(run)
-                failed.append(_fail(run.cell, run.folder, error))
-        if trial == 0 and dataset.trials > 1:
-            _announce(time.perf_counter() - started, dataset.trials)
+        for run, why in each_run(active, bundle, model, seed, place.device):
+            active.remove(run)
+            failed.append(_fail(run.cell, run.folder, why))
+        bar.update()
+        if trial == 1:  # the first one warms up
+            lap = time.perf_counter() - lap
+            rest = range(2, dataset.trials)
+            spread = _worth_spreading(lap * len(rest), model)
+            _announce(lap, dataset.trials, processes.count() if spread else 1)
+            if spread and active:
+                for run, why in _in_processes(active, place, rest, lap, bar):
+                    active.remove(run)
+                    failed.append(_fail(run.cell, run.folder, why))
+                break
+    bar.close()
     seconds = (time.perf_counter() - started) / len(runs)
     for run in active:
         try:
             record = _record(run, bundle, dataset, model, seconds, place.device)
             if not hasattr(dataset, "bayes_accuracy"):
-                write_confusion(run.folder, torch.stack(run.confusions).sum(0))
+                write_confusion(run.folder, run.confusion)
             write_record(run.folder, record)
         except Exception as error:
             failed.append(_fail(run.cell, run.folder, error))
     return failed
+
+
+def each_run(
+    runs: list[Run], bundle: DataBundle, model: Any, seed: int, device: torch.device
+) -> list[tuple[Run, Exception]]:
+    """Runs one trial of every run; returns those that failed, and why."""
+    failed = []
+    for run in runs:
+        try:
+            one_trial(run, bundle, model, seed, device)
+        except Exception as error:
+            failed.append((run, error))
+    return failed
+
+
+def _worth_spreading(seconds: float, model: Any) -> bool:
+    shares_work = getattr(model, "shares_work", False)  # it has neither epochs nor a device
+    return shares_work and processes.count() > 1 and seconds > SPREAD_SECONDS
+
+
+def _in_processes(
+    runs: list[Run], place: Place, trials: range, lap: float, bar: Any
+) -> list[tuple[Run, Exception]]:
+    """Runs `trials` of all runs in worker processes; returns the runs that failed, and why.
+
+    Every trial draws from its own streams and blocks come back in order, so that the outcome is
+    that of one process.
+    """
+    size = max(1, min(int(BLOCK_SECONDS / lap), len(trials) // (4 * processes.count())))
+    blocks = [trials[start : start + size] for start in range(0, len(trials), size)]
+    work = partial(block_of_trials, pickle.dumps([run.cell for run in runs]), place)
+    failed: dict[int, Exception] = {}
+    try:
+        for block, parts in zip(blocks, processes.spread(work, blocks), strict=True):
+            for number, (part, error) in enumerate(parts):
+                runs[number].add(part)
+                if error is not None:
+                    failed.setdefault(number, error)
+            bar.update(len(block))
+    except Exception as error:  # a worker died
+        return [(run, error) for run in runs]
+    return [(runs[number], error) for number, error in failed.items()]
+
+
+def block_of_trials(
+    cells: bytes, place: Place, trials: range
+) -> list[tuple[Run, Exception | None]]:
+    """Returns what `trials` of the pickled cells gave, without their objects; in a worker."""
+    runs = [Run(cell, place.out_dir / cell.folder, parts) for cell, parts in _built(cells)]
+    dataset, model = runs[0].parts["dataset"], runs[0].parts["model"]
+    errors: dict[int, Exception] = {}
+    for trial in trials:
+        seed = seeding.derive(runs[0].cell.seed, "trial", trial)
+        bundle = dataset.draw(place.data_dir, seed)
+        active = [run for run in runs if id(run) not in errors]
+        for run, error in each_run(active, bundle, model, seed, place.device):
+            error.add_note("".join(traceback.format_exception(error)))  # a pickle has no traceback
+            errors[id(run)] = error
+    return [(replace(run, parts={}), errors.get(id(run))) for run in runs]
+
+
+@cache
+def _built(cells: bytes) -> list[tuple[Cell, dict[str, Any]]]:
+    """Returns the cells of a job and their objects; a worker builds them once, in silence."""
+    built = [(cell, cell.build()) for cell in pickle.loads(cells)]
+    dataset, model = built[0][1]["dataset"], built[0][1]["model"]
+    if hasattr(model, "prepare"):
+        model.prepare(dataset.trials, lambda _: None)
+    return built
 
 
 def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
@@ -143,7 +239,9 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch
     )
     session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
     classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
-    run.confusions.append(evaluator.finish(classifier))
+    confusion = evaluator.finish(classifier)
+    run.confusion = run.confusion + confusion
+    run.accuracies.append(accuracy_of(confusion))
     run.epochs_averaged = evaluator.epochs_averaged
     run.best_epoch_accuracy = evaluator.best_epoch_accuracy
     run.extra_tests = evaluator.extra_tests(classifier)
@@ -158,8 +256,8 @@ def _record(
     run: Run, bundle: DataBundle, dataset: Any, model: Any, seconds: float, device: torch.device
 ) -> dict[str, Any]:
     mechanism = run.parts["mechanism"]
-    trials = torch.tensor([accuracy_of(each) for each in run.confusions], dtype=torch.float64)
-    classes = per_class_accuracy(torch.stack(run.confusions).sum(0))
+    trials = torch.tensor(run.accuracies, dtype=torch.float64)
+    classes = per_class_accuracy(run.confusion)
     seen = [accuracy for accuracy in classes if accuracy is not None]
     trainer = getattr(model, "trainer", None)
     rate = run.trained_examples / run.train_seconds if run.train_seconds else None
@@ -203,11 +301,13 @@ def _record(
     )
 
 
-def _announce(first_trial: float, trials: int) -> None:
-    if first_trial * trials > 10:
-        text = f"  about {duration(first_trial * trials)} for {trials} trials"
-        if first_trial * trials > LONG_RUN_SECONDS:
-            text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS / first_trial)}"
+def _announce(lap: float, trials: int, workers: int) -> None:
+    seconds = lap * trials / workers
+    if seconds > 10:
+        text = f"  about {duration(seconds)} for {trials} trials"
+        text += f" in {workers} processes" if workers > 1 else ""
+        if seconds > LONG_RUN_SECONDS:
+            text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS * workers / lap)}"
         say(text)
 
 

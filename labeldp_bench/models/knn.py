@@ -69,7 +69,7 @@ class NeighbourSearch:
 
     def compile(self, say: Callable[[str], None]) -> None:
         """Takes the compiled search for points in the plane, if numba is there."""
-        told = threading.Timer(2, say, ["  compiling the neighbour search, once per machine"])
+        told = threading.Timer(5, say, ["  compiling the neighbour search, once per machine"])
         told.start()
         try:
             from labeldp_bench.models.grid_search import nearest

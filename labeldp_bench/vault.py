@@ -225,6 +225,11 @@ class LabelVault:
         return float(self._spent.max()) if len(self) else 0.0
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        """What has left the vault so far: all that an attacker gets to see."""
+        return tuple(self._releases)
+
+    @property
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 

@@ -2,16 +2,18 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.learners import EnhancedLabels, SingleStage
+from labeldp_bench.learners.base import Session
 from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
 from labeldp_bench.learners.ple_server import ServerLoss, cut
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy, RandomizedResponse
+from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.report import sweep_frame, sweep_table
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import BudgetError, LabelVault
@@ -195,6 +197,45 @@ def test_server_loss_by_hand():
     assert ServerLoss()(logits, targets).tolist() == pytest.approx([expected])
     sure = ServerLoss()(torch.tensor([[0.0, 0.0, 99.0]]), targets)
     assert torch.isfinite(sure).all() and float(sure) > expected
+
+
+@dataclass(frozen=True)
+class Recorder(NetworkModel):
+    """Publishes a table as the client, and remembers what the server is to learn from."""
+
+    server: list = field(default_factory=list)
+
+    def fit(self, features, supervision, session, start=None):
+        if session.stage == 0:
+            return self
+        self.server.append(supervision)
+        return None
+
+    def probabilities(self, features, temperature=1.0):
+        return torch.rand(len(features), 10, generator=generator()).softmax(1)
+
+
+@pytest.mark.parametrize("stay", [True, False])
+def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
+    # Targets would forget what was published, or the server be taught labels that were cut.
+    cell = compose_cell(["mechanism=ple", "dataset=mnist", "trainer.views=1", "learner.k2=3"])
+    parts = cell.build()
+    model = Recorder(parts["model"].network, parts["model"].trainer)
+    opened = LabelVault(LABELS, 10).open(math.inf, 0)
+    server = replace(parts["learner"], stay_within_top=stay, ramp_epochs=1)
+    session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    server.fit(torch.zeros(50, 28, 28, 1), opened.door, parts["mechanism"], model, session)
+    (supervision,) = model.server
+    first = supervision.targets[:, 0]
+    assert torch.allclose(first, cut(opened.releases[0].outputs, 3))
+    assert len(first) == 40 and opened.trust == "none"
+    seen = torch.rand(40, 10, generator=generator()).log_softmax(1)
+    refined = supervision.refine(1, seen)
+    expected = seen.exp() * (first > 0) if stay else seen.exp()
+    expected = expected / expected.sum(1, keepdim=True)
+    assert torch.allclose(refined[:, 0], expected, atol=1e-6)
+    assert ((refined[:, 1] > 0).sum(1) == 7).all()
+    assert not refined[:, 1].gather(1, expected.topk(3, 1).indices).any()
 
 
 def test_split_is_disjoint_random_and_only_for_validation():

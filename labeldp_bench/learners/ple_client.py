@@ -92,9 +92,8 @@ def enhance(
             f"argmax f(x) = y: {100 * epoch.released_hits:.2f} %  {epoch.seconds:.1f} s"
         )
 
-    own = replace(
-        session, seed=seeding.derive(session.seed, "ple", "client"), on_epoch=report, notes={}
-    )
+    seed = seeding.derive(session.seed, "ple", "client")
+    own = replace(session, seed=seed, on_epoch=report, notes={}, stage=0, stages=2)
     client = replace(model, trainer=trainer).fit(features, supervision, own)
     published = client.probabilities(features[part]).to(torch.float32)
     session.notes["enhancement"] = diagnosis(published, labels)

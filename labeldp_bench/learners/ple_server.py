@@ -1,6 +1,6 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -37,6 +37,8 @@ class EnhancedLabels:
         k2: how many entries of a published vector are kept, >= 1.
         negative_weight: lambda >= 0, the largest weight of the negative loss.
         ramp_epochs: T' >= 1: the weight grows to lambda over so many epochs.
+        stay_within_top: whether refined targets stay within the k2 labels that were kept, as in the
+            work that equation 9 cites (Wu et al. 2022); as printed, it ranges over all labels.
         validation: share of the training set in (0, 1) that is set aside for early stopping.
     """
 
@@ -45,6 +47,7 @@ class EnhancedLabels:
     k2: int = 4
     negative_weight: float = 1.0
     ramp_epochs: int = 10
+    stay_within_top: bool = False
     validation: float = 0.2
 
     retrain: ClassVar[str] = "none"
@@ -85,21 +88,23 @@ class EnhancedLabels:
         chooses = len(held_out) > 0
         if chooses:
             true_labels = vault.trusted_labels(mechanism, "early stopping on them", held_out)
-        views = model.trainer.views
+        views, first = model.trainer.views, cut(release.outputs, self.k2)
+        allowed = first > 0 if self.stay_within_top else torch.ones_like(first, dtype=torch.bool)
 
         def refine(epoch: int, mean_log_probabilities: Tensor) -> Tensor:
             # Equation 9: the softmax of mean logarithms is the normalised geometric mean.
-            return self.targets(mean_log_probabilities.softmax(1), epoch + 1, views)
+            logits = mean_log_probabilities.cpu().masked_fill(~allowed, -torch.inf)
+            return self.targets(logits.softmax(1), epoch + 1, views)
 
         supervision = Supervision(
             rest,
-            self.targets(cut(release.outputs, self.k2), 1, views),
+            self.targets(first, 1, views),
             release.plausible,
             ServerLoss(),
             refine=refine if self.loss == "enhanced" else None,
             validate=validate if chooses else None,
         )
-        return model.fit(features, supervision, session, None)
+        return model.fit(features, supervision, replace(session, stage=1, stages=2), None)
 
     def split(self, num_examples: int, trainer: Trainer, seed: int) -> tuple[Tensor, Tensor]:
         """Returns the examples to learn from and those set aside; none without validation.

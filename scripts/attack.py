@@ -1,0 +1,192 @@
+"""Attack on single labels: what a release adds to the features, for each share of known labels.
+
+    python scripts/attack.py mechanism=ple dataset=mnist trainer.epochs=4
+    python scripts/attack.py experiment=mechanisms/mnist learner.loss=marginal
+    python scripts/attack.py experiment=ple/figure2 dataset=mnist
+
+Arguments as for a sweep. Runs what a release needs (a client, a first stage), no further training.
+Adds rows to results/attacks.csv (`out=<file>` for another), with the model accuracy of the same
+cell where it has a record. `known=[0,0.01]` for other shares.
+"""
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
+from labeldp_bench.collect import find_done
+from labeldp_bench.config import CHECKOUT, Cell, compose_cell
+from labeldp_bench.experiments import read_experiment
+from labeldp_bench.learners.base import Session
+from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.place import place_of
+from labeldp_bench.progress import say
+from labeldp_bench.records import git_commit
+from labeldp_bench.sweeper import expand
+from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.vault import Release
+
+OUT = CHECKOUT / "results" / "attacks.csv"
+RUNS = CHECKOUT / "results" / "runs"
+KNOWN = (0.0, 0.001, 0.01, 0.1)
+KEY = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "known"]
+
+
+class Guess:
+    """A classifier that knows nothing."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns zeros, (m, K)."""
+        return torch.zeros(len(features), self.num_classes)
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns 1 / K, (m, K)."""
+        return self.scores(features).double().softmax(1)
+
+
+class ReleaseOnly(NetworkModel):
+    """A model whose last stage is not trained: nothing is released after it."""
+
+    def fit(self, features: Tensor, supervision: Any, session: Session, start: Any = None) -> Any:
+        """Returns a trained network in earlier stages, a guess in the last one."""
+        if session.stage + 1 == session.stages:
+            return Guess(supervision.num_classes)
+        return super().fit(features, supervision, session, start)
+
+
+def main(arguments: list[str]) -> int:
+    """Attacks every cell and returns the exit status."""
+    mine = ("out", "known", "data_dir", "out_dir")
+    pairs = [text.partition("=")[::2] for text in arguments]
+    own = {key: value for key, value in pairs if key in mine}
+    try:
+        axes = {key: value.split(",") for key, value in pairs if key not in mine}
+        shares = read_shares(own.get("known", ""))
+        data_dir = own.get("data_dir") or os.environ.get("LABELDP_DATA") or "data"
+        place = place_of(own.get("out_dir", str(RUNS)), data_dir, "cpu")
+        for cell in cells_of(axes):
+            done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
+            rows = attack(cell, shares, place.data_dir)
+            write([row | {"accuracy": done.get("accuracy")} for row in rows], own.get("out", OUT))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def read_shares(text: str) -> list[float]:
+    """Returns the shares of known labels that `known=[0,0.01]` spells."""
+    try:
+        shares = [float(part) for part in text.strip("[]").split(",")] if text else list(KNOWN)
+    except ValueError:
+        raise InputError(f"known must be a list of shares, got {text!r}") from None
+    return [check_number("known", share, low=0, high=0.9) for share in shares]
+
+
+def cells_of(axes: dict[str, list[str]]) -> list[Cell]:
+    """Returns the cells that the command line spells, each once."""
+    (name,) = axes.pop("experiment", [""])
+    blocks = (read_experiment(name).blocks or []) if name else [{}]
+    cells = [compose_cell(overrides) for overrides in expand(blocks, axes)]
+    return list({cell.config_hash: cell for cell in cells}.values())
+
+
+def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, Any]]:
+    """Returns one row per share of known labels."""
+    say(cell.title)
+    parts = cell.build()
+    mechanism, model = parts["mechanism"], parts["model"]
+    if not isinstance(model, NetworkModel):
+        raise InputError("attacks are made on images (use model=cnn and dataset=mnist)")
+    seed = seeding.derive(cell.seed, "trial", 0)
+    bundle = parts["dataset"].draw(data_dir, seed)
+    vault = bundle.vault.open(mechanism.eps, seed)
+    session = Session(seed, torch.device("cpu"), lambda *_: None, say)
+    fields = {name: getattr(model, name) for name in ("network", "trainer", "initial")}
+    parts["learner"].fit(
+        bundle.train_features, vault.door, mechanism, ReleaseOnly(**fields), session
+    )
+    # The attack is scored on true labels, which come from a vault of its own.
+    order = torch.cat([release.indices for release in vault.releases])
+    truth = bundle.vault.open(math.inf, None).trusted_labels(NoPrivacy(), "scoring", order)
+    images = flat(bundle.train_features[order])
+    rows = []
+    for share in shares:
+        before, after, known = beliefs(vault.releases, images, truth, share, cell.seed)
+        unknown = torch.ones(len(truth), dtype=torch.bool)
+        unknown[known] = False
+        found = Attack.of(before[unknown], after[unknown], truth[unknown])
+        private = mechanism.private and math.isfinite(mechanism.eps)
+        rows.append(
+            {
+                "dataset": cell.dataset_name, "mechanism": cell.identity["mechanism"],
+                "loss": cell.identity["learner.loss"], "eps": mechanism.eps, "seed": cell.seed,
+                "config_hash": cell.config_hash, "known": share,
+                "guarantee": f"eps={mechanism.eps:g}" if private else "no guarantee",
+                "response_accuracy": vault.released_agreement, "without": found.without,
+                "with": found.with_release, "additive": found.additive,
+                "log_odds": found.log_odds, "log_odds_95": found.log_odds_95,
+                "bound": bound(mechanism.eps, bundle.num_classes) if private else 1.0,
+                "examples": len(truth), "git_commit": git_commit(),
+            }
+        )  # fmt: skip
+        say(
+            f"  {len(known):>6,} labels known: {100 * found.without:.2f} % right without the "
+            f"release, {100 * found.with_release:.2f} % with it"
+        )
+    return rows
+
+
+def beliefs(
+    releases: tuple[Release, ...], images: Tensor, truth: Tensor, share: float, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the log beliefs of both attackers, (n, K) each, and which labels they know.
+
+    Private mechanisms meet the best attacker there is for given beliefs, Bayes' rule. A vector of
+    ple has no likelihood: the attacker reads it as a distribution, or learns from known labels what
+    it means.
+    """
+    num_classes = releases[0].num_classes
+    draws = seeding.generator(seed, "attack", "known")
+    known = torch.randperm(len(truth), generator=draws)[: round(share * len(truth))]
+    labels = truth[known]
+    before = learned_beliefs([images], labels, known, num_classes, seed)
+    if not isinstance(releases[0].mechanism, LabelEnhancement):
+        ends = [len(release.indices) for release in releases]
+        pairs = zip(before.split(ends), releases, strict=True)
+        return before, torch.cat([posterior(part, release) for part, release in pairs]), known
+    (release,) = releases
+    log_d = release.outputs.double().clamp_min(1e-12).log()
+    vectors = flat(log_d.float())
+    if (before == before[0, 0]).all():  # nothing is known
+        return before, log_d, known
+    # Ten columns beside hundreds of pixels: scaled to weigh as much together.
+    weight = math.sqrt(images.shape[1] / vectors.shape[1])
+    both = torch.cat([images, weight * vectors], 1)
+    after = learned_beliefs([images, vectors, both], labels, known, num_classes, seed)
+    return before, after, known
+
+
+def write(rows: list[dict[str, Any]], path: str | Path) -> None:
+    """Merges rows into the CSV: a row replaces that of the same cell and share."""
+    table = pd.DataFrame(rows)
+    if Path(path).is_file():
+        old = pd.read_csv(path, dtype={"config_hash": str})
+        table = pd.concat([old, table]).drop_duplicates(["config_hash", "known"], keep="last")
+    table = table.sort_values(KEY)
+    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -45,14 +45,14 @@ def task(config: DictConfig) -> int:
         if config.job is not None:
             cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
             say(f"[{config.job.number}/{config.job.of}] {sweeper.title(cells)}")
-            place = place_of(config.out_dir, config.data_dir, config.device)
+            place = place_of(*(config[key] for key in sweeper.LOCAL))
             return len(run_cells(cells, place))
         if config.cells is not None:
             raise InputError("cells are a sweep (add -m)")
         cell = cell_of(config, HydraConfig.get().runtime.choices)
         parts = cell.build()  # a wrong value is refused before anything is written
         _check_effect(HydraConfig.get().overrides.task, parts["model"])
-        place = place_of(config.out_dir, config.data_dir, config.device)
+        place = place_of(*(config[key] for key in sweeper.LOCAL))
         if is_done(place.out_dir / cell.folder):
             say(f"{cell.title}: done before (delete its folder to run it again)")
     except (InputError, OmegaConfBaseException, OSError) as error:

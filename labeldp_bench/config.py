@@ -51,6 +51,7 @@ class RunConfig:
     device: str = "auto"
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
+    checkpoint_epochs: int | None = None
     budget: str | None = None
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
@@ -242,7 +243,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     shown = ("cells", "table", "figure", "job")
-    local = ("hydra", *shown, "data_dir", "out_dir", "device", "trainer", "eps")
+    place = ("data_dir", "out_dir", "device", "checkpoint_epochs")
+    local = ("hydra", *shown, *place, "trainer", "eps")
     if "hydra" in config:
         config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,6 +109,26 @@ class Evaluator:
     def epochs_averaged(self) -> int | None:
         """How many epochs the reported counts average; None for a model without epochs."""
         return len(self._kept) if self.trained_examples else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what the epochs so far gave, the text of the history with it."""
+        rows = self.history.read_bytes() if self.history and self.history.exists() else b""
+        return {
+            "kept": list(self._kept),
+            "best_epoch_accuracy": self.best_epoch_accuracy,
+            "train_seconds": self.train_seconds,
+            "trained_examples": self.trained_examples,
+            "history": rows.decode(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes back what `state_dict` gave; rows of later epochs leave the history."""
+        self._kept.extend(state["kept"])
+        self.best_epoch_accuracy = state["best_epoch_accuracy"]
+        self.train_seconds = state["train_seconds"]
+        self.trained_examples = state["trained_examples"]
+        if self.history is not None:
+            self.history.write_bytes(state["history"].encode())
 
     def extra_tests(self, classifier: Classifier) -> dict[str, float]:
         """Returns the final classifier's accuracy on each further test set of the bundle."""

@@ -8,24 +8,36 @@ from pathlib import Path
 
 import torch
 
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import InputError, check_integer
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run happens; nothing in here changes its result."""
+    """Where a run happens; nothing in here changes its result.
+
+    Attributes:
+        out_dir: holds the runs' folders.
+        data_dir: holds the data sets.
+        device: where networks live.
+        checkpoint_epochs: epochs from one checkpoint to the next; None: one a minute.
+    """
 
     out_dir: Path
     data_dir: Path
     device: torch.device
+    checkpoint_epochs: int | None = None
 
 
-def place_of(out_dir: str, data_dir: str, device: str) -> Place:
+def place_of(
+    out_dir: str, data_dir: str, device: str, checkpoint_epochs: int | None = None
+) -> Place:
     """Returns the place that these keys name; makes the folder `out_dir`.
 
     Raises:
         InputError: a device that is not there, or an `out_dir` that one cannot write to.
     """
+    if checkpoint_epochs is not None:
+        check_integer("checkpoint_epochs", checkpoint_epochs, low=1)
     hardware = resolve_device(device)
     folder = Path(out_dir).expanduser()
     try:
@@ -39,7 +51,7 @@ def place_of(out_dir: str, data_dir: str, device: str) -> Place:
         raise InputError(
             f"out_dir must be a folder one can write to, got {out_dir!r} ({reason})"
         ) from error
-    return Place(folder, Path(data_dir).expanduser(), hardware)
+    return Place(folder, Path(data_dir).expanduser(), hardware, checkpoint_epochs)
 
 
 def resolve_device(name: str) -> torch.device:

@@ -13,6 +13,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from labeldp_bench import processes, seeding
+from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
@@ -47,6 +48,7 @@ class Run:
     eps_spent: float = 0.0
     train_seconds: float = 0.0
     trained_examples: int = 0
+    checkpoint: Checkpoint | None = None
 
     def add(self, later: "Run") -> None:
         """Takes in what the next trials of the same cell gave."""
@@ -91,6 +93,11 @@ def run_cells(cells: list[Cell], place: Place) -> list[Path]:
                 failed.append(_fail(cell, folder, error))
         if runs:
             failed += _run_together(runs, place)
+    except KeyboardInterrupt:
+        for run in runs:
+            if (run.folder / NAME).is_file():
+                say(f"{run.cell.title}: the same command goes on from its {NAME}")
+        raise
     finally:
         for lock in locks:
             lock.release()
@@ -116,7 +123,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
                 started += time.perf_counter() - before  # work that many runs share
         except Exception as error:
             return failed + [_fail(run.cell, run.folder, error) for run in active]
-        for run, why in each_run(active, bundle, model, seed, place.device):
+        for run, why in each_run(active, bundle, model, seed, place):
             active.remove(run)
             failed.append(_fail(run.cell, run.folder, why))
         bar.update()
@@ -134,23 +141,26 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
     seconds = (time.perf_counter() - started) / len(runs)
     for run in active:
         try:
-            record = _record(run, bundle, dataset, model, seconds, place.device)
+            earlier = run.checkpoint.seconds_before if run.checkpoint else 0.0
+            record = _record(run, bundle, dataset, model, seconds + earlier, place.device)
             if not hasattr(dataset, "bayes_accuracy"):
                 write_confusion(run.folder, run.confusion)
             write_record(run.folder, record)
+            if run.checkpoint is not None:
+                run.checkpoint.remove()
         except Exception as error:
             failed.append(_fail(run.cell, run.folder, error))
     return failed
 
 
 def each_run(
-    runs: list[Run], bundle: DataBundle, model: Any, seed: int, device: torch.device
+    runs: list[Run], bundle: DataBundle, model: Any, seed: int, place: Place
 ) -> list[tuple[Run, Exception]]:
     """Runs one trial of every run; returns those that failed, and why."""
     failed = []
     for run in runs:
         try:
-            one_trial(run, bundle, model, seed, device)
+            one_trial(run, bundle, model, seed, place)
         except Exception as error:
             failed.append((run, error))
     return failed
@@ -196,7 +206,7 @@ def block_of_trials(
         seed = seeding.derive(runs[0].cell.seed, "trial", trial)
         bundle = dataset.draw(place.data_dir, seed)
         active = [run for run in runs if id(run) not in errors]
-        for run, error in each_run(active, bundle, model, seed, place.device):
+        for run, error in each_run(active, bundle, model, seed, place):
             error.add_note("".join(traceback.format_exception(error)))  # a pickle has no traceback
             errors[id(run)] = error
     return [(replace(run, parts={}), errors.get(id(run))) for run in runs]
@@ -223,7 +233,7 @@ def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
     return replace(model, initial=weights.tensors)
 
 
-def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch.device) -> None:
+def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place) -> None:
     """Releases, trains and evaluates once; adds the outcome to `run`."""
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
@@ -237,7 +247,22 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, device: torch
         history=run.folder / "history.csv" if has_epochs else None,
         say=say,
     )
-    session = Session(seed, device, evaluator.on_epoch, say, notes=run.notes)
+    session = Session(seed, place.device, evaluator.on_epoch, say, notes=run.notes)
+    if has_epochs:
+        run.checkpoint = Checkpoint(
+            run.folder / NAME,
+            belongs_to={
+                "identity": run.cell.config_hash,
+                "data": bundle.sha256 or "",
+                "torch": str(torch.__version__),
+                "device": place.device.type,
+                "precision": model.resolved_precision(place.device),
+            },
+            every=place.checkpoint_epochs,
+            parts={"vault": vault, "evaluator": evaluator},
+        )
+        run.checkpoint.resume()
+        session = replace(session, checkpoint=run.checkpoint)
     classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
     confusion = evaluator.finish(classifier)
     run.confusion = run.confusion + confusion
@@ -311,11 +336,22 @@ def _announce(lap: float, trials: int, workers: int) -> None:
         say(text)
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether an allocation failed, on a GPU or on the CPU."""
+    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
+
+
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
     path = folder / "error.txt"
     path.write_text("".join(traceback.format_exception(error)))
     text = " ".join(str(error).split())
-    if isinstance(error, InputError):
+    if out_of_memory(error):
+        text = (
+            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
+            "the batch size is part of the recipe)"
+        )
+    if isinstance(error, InputError) or out_of_memory(error):
         say(f"error: {cell.title}: {text}")
     else:
         say(f"error: {cell.title}: {type(error).__name__}: {text} (see {path})")

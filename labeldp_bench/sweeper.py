@@ -27,7 +27,7 @@ from labeldp_bench.validate import InputError
 Axes = dict[str, list[str]]
 # Text that means itself in an override; `null` and numbers in quotes stay text.
 PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
-LOCAL = ("out_dir", "data_dir", "device")
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 
@@ -63,9 +63,7 @@ class CellSweeper(Sweeper):
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
         if self.config.cells is None and self.config.table is not None:
-            from labeldp_bench.tables import show_table
-
-            return show_table(experiment)  # arithmetic: no runs
+            return show_arithmetic(str(experiment), arguments)
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
@@ -105,7 +103,7 @@ class CellSweeper(Sweeper):
     def _job(self, job: list[tuple[Cell, list[str]]], number: int, jobs: int) -> list[str]:
         """Returns the overrides of one job; the title is left to whoever runs it."""
         lists = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
-        local = [f"{key}={_quote(str(self.config[key]))}" for key in LOCAL]
+        local = [f"{key}={_value(self.config[key])}" for key in LOCAL]
         return [*local, f"job={{number:{number},of:{jobs},cells:[{lists}]}}"]
 
 
@@ -124,6 +122,17 @@ def register() -> None:
     sys.modules[alias] = module
     plugins.register(CellSweeper)
     plugins.class_name_to_class[f"{alias}.{CellSweeper.__name__}"] = CellSweeper
+
+
+def show_arithmetic(experiment: str, arguments: list[str]) -> None:
+    """Prints the table of an experiment without runs."""
+    from labeldp_bench.tables import show_table
+
+    for text in arguments:
+        if text.partition("=")[0] not in ("experiment", *LOCAL):
+            raise InputError(f"{experiment} is arithmetic, no runs: {text} has no effect")
+    say(f"{experiment} is arithmetic, no runs\n")
+    show_table(experiment)
 
 
 def parse_axes(arguments: list[str], context: HydraContext) -> Axes:

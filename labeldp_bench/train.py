@@ -2,18 +2,17 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Generator, Tensor, nn
-from torch.func import functional_call
+from torch import Generator, Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.augment import Augmentation, Mixup
-from labeldp_bench.learners.base import Epoch, Session, Supervision
-from labeldp_bench.losses import Loss
+from labeldp_bench.fit import Fit, Mixing, NetworkFit
+from labeldp_bench.learners.base import Session, Supervision
 from labeldp_bench.pixels import check_pixels
 from labeldp_bench.progress import Stopwatch, progress_bar
 from labeldp_bench.schedules import Schedule
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 SELECTIONS = ("last", "mean_last_10", "best_validation")
 INFERENCE_BATCH = 2000
 PRECISIONS = ("auto", "bf16", "float32")
-
-Mixing = tuple[Tensor, Tensor]
-"""Of each example: its partner's position in the batch, int64 (B,), and its own weight, (B,)."""
 
 
 @dataclass(frozen=True)
@@ -93,101 +89,58 @@ class Trainer:
             supervision: which of them to use, and what is known of their labels.
             session: seed, device and reports.
         """
-        # Everything lives on the device: an epoch is a permutation and slices of it.
-        chooses = self.selection == "best_validation"
-        if chooses and supervision.validate is None:
+        if self.selection == "best_validation" and supervision.validate is None:
             raise InputError(
                 "trainer.selection=best_validation needs validation labels, and this learner has "
                 "none (use trainer.selection=last)"
             )
+        self.run(NetworkFit(self, classifier, supervision, session), images, session)
+
+    def run(self, fit: Fit, images: Tensor, session: Session) -> None:
+        """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.
+
+        Args:
+            fit: one network, or several that share images and seed.
+            images: as for `fit`.
+            session: seed, device, stage.
+        """
+        # Everything lives on the device: an epoch is a permutation and slices of it.
         images = images.to(session.device)
-        indices = supervision.indices.to(session.device)
-        targets = supervision.targets.to(session.device)
-        plausible = supervision.plausible.to(session.device)
-        network, loss = classifier.network, supervision.loss
+        indices = fit.indices.to(session.device)
         mixup = None if self.mixup is None else self.mixup.at(session.stage, session.stages)
-        parameters, buffers = dict(network.named_parameters()), dict(network.named_buffers())
-        optimizer = self.optimizer(parameters.values(), fused=True)  # one kernel, same update
-        peak_rates = [group["lr"] for group in optimizer.param_groups]
         order = seeding.generator(session.seed, "train", "order")
         draws = seeding.generator(session.seed, "train", "augment")
         steps = math.ceil(len(indices) / self.batch_size)
-        best = Best()
-        stopwatch = Stopwatch(self.epochs, len(indices), classifier.describe(), session.say)
-        for number in range(1, self.epochs + 1):
+        if not self.reshuffle:
+            permutation = torch.randperm(len(indices), generator=order).to(session.device)
+        stopwatch = Stopwatch(self.epochs, len(indices), fit.describe(), session.say)
+        done = fit.resume(order, draws)
+        for number in range(done + 1, self.epochs + 1):
             started = time.perf_counter()
-            network.train()
-            if self.reshuffle or number == 1:
+            if self.reshuffle:
                 permutation = torch.randperm(len(indices), generator=order).to(session.device)
-            # Sums stay on the device and are read once, after the epoch.
-            loss_sum = torch.zeros((), device=session.device)
-            hits = torch.zeros((), device=session.device)
+            fit.begin_epoch()
             bar = progress_bar(permutation.split(self.batch_size), steps, f"epoch {number}")
             for step, rows in enumerate(bar, start=(number - 1) * steps):
                 if self.schedule is not None:
-                    factor = self.schedule(step, self.epochs * steps)
-                    for group, rate in zip(optimizer.param_groups, peak_rates, strict=True):
-                        group["lr"] = rate * factor
+                    fit.set_rate(self.schedule(step, self.epochs * steps))
                 rows = rows.repeat(self.views)
-                batch = classifier.normalise(images[indices[rows]])
+                batch = fit.normalise(images[indices[rows]])
                 batch, mixed = self._augmented(batch, mixup, draws)
-                with classifier.autocast():
-                    losses, logits = objective(
-                        parameters, buffers, network, batch, targets[rows], loss, mixed
-                    )
-                optimizer.zero_grad(set_to_none=True)
-                (losses.mean() * self.views).backward()
-                optimizer.step()
-                loss_sum += losses.detach().sum()
-                chosen = logits.detach().argmax(1, keepdim=True)
-                hits += plausible[rows].gather(1, chosen).sum() / self.views
+                fit.step(batch, rows, mixed)
                 stopwatch.lap(len(rows) // self.views, session.device)
-            mean_loss = float(loss_sum) / len(indices)
-            if not math.isfinite(mean_loss):
-                raise InputError(
-                    f"the loss became {mean_loss} in epoch {number} "
-                    "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
-                )
-            epoch = Epoch(
-                number=number,
-                total=self.epochs,
-                loss=mean_loss,
-                released_hits=float(hits) / len(indices),
-                lr=optimizer.param_groups[0]["lr"],
-                seconds=time.perf_counter() - started,
-                num_examples=len(indices),
-            )
-            session.on_epoch(epoch, classifier)
-            if supervision.refine is not None:
-                seen = self._seen(classifier, images, indices, draws)
-                targets = supervision.refine(number, seen).to(session.device)
-            if chooses and supervision.validate is not None:
-                best.offer(number, supervision.validate(classifier), network)
-                if self.patience is not None and number - best.epoch >= self.patience:
-                    break
-        if chooses:
-            network.load_state_dict(best.weights)
-            session.notes.update(
-                best_epoch=best.epoch, validation_accuracy=best.score, epochs_run=number
-            )
+            if fit.end_epoch(number, started, self._fresh_views(fit, images, indices, draws)):
+                break
+        if done < self.epochs:
+            fit.finish()
 
-    @torch.no_grad()
-    def _seen(
-        self, classifier: "NetworkClassifier", images: Tensor, indices: Tensor, draws: Generator
-    ) -> Tensor:
-        """Returns the mean log probabilities of each example over fresh views, float32 (n, K)."""
-        classifier.network.eval()
-        means = []
+    def _fresh_views(
+        self, fit: Fit, images: Tensor, indices: Tensor, draws: Generator
+    ) -> Iterator[list[Tensor]]:
+        """Yields new augmented views of all examples in order, part by part; nothing is mixed."""
         for part in indices.split(INFERENCE_BATCH):
-            batch = classifier.normalise(images[part])
-            total = torch.zeros((), device=images.device)
-            for _ in range(self.views):
-                view, _ = self._augmented(batch, None, draws)
-                with classifier.autocast():
-                    logits = classifier.network(view)
-                total = total + logits.float().log_softmax(1)
-            means.append(total / self.views)
-        return torch.cat(means)
+            batch = fit.normalise(images[part])
+            yield [self._augmented(batch, None, draws)[0] for _ in range(self.views)]
 
     def _augmented(
         self, batch: Tensor, mixup: Mixup | None, draws: Generator
@@ -198,42 +151,3 @@ class Trainer:
             return batch, None
         mixed = mixup(batch, draws)
         return mixed.images, (mixed.partner, mixed.weight)
-
-
-@dataclass
-class Best:
-    """The first epoch with the best validation score so far, and its weights."""
-
-    epoch: int = 0
-    score: float = -math.inf
-    weights: dict[str, Tensor] = field(default_factory=dict)
-
-    def offer(self, epoch: int, score: float, network: nn.Module) -> None:
-        """Keeps the weights of `network` if `score` beats what there was."""
-        if score > self.score:
-            self.epoch, self.score = epoch, score
-            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
-
-
-def objective(
-    parameters: Mapping[str, Tensor],
-    buffers: Mapping[str, Tensor],
-    network: nn.Module,
-    images: Tensor,
-    targets: Tensor,
-    loss: Loss,
-    mixed: Mixing | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Returns the loss of each example, (B,), and the logits, (B, K), both float32.
-
-    Mixup mixes losses, not labels, so that it works for every kind of release.
-
-    A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
-    differentiated, compiled and mapped over stacked parameters.
-    """
-    logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
-    losses = loss(logits, targets)
-    if mixed is not None:
-        partner, weight = mixed
-        losses = weight * losses + (1 - weight) * loss(logits, targets[partner])
-    return losses, logits

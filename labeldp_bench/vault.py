@@ -5,7 +5,7 @@ import secrets
 import traceback
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 import torch
 from torch import Generator, Tensor
@@ -96,6 +96,8 @@ class LabelVault:
         self.ledger: list[LedgerEntry] = []
         self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
         self._releases: list[Release] = []
+        self._left: dict[str, dict[str, Tensor | None]] = {}
+        self._recalled: dict[str, dict[str, Any]] = {}
         self._seed = 0
 
     def open(self, budget: float, seed: int | None) -> "LabelVault":
@@ -141,8 +143,13 @@ class LabelVault:
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
         after = self._spend(indices, check_eps(mechanism.eps))
-        noise = self._noise(_spelled(mechanism))
-        outputs = self._draw(mechanism, indices, noise, prior)
+        name = _spelled(mechanism)
+        before = self._recall(name, indices)
+        if before is None:
+            outputs = self._draw(mechanism, indices, self._noise(name), prior)
+        else:
+            outputs, prior = before["outputs"], before["prior"]
+        self._keep(name, indices, outputs, prior)
         self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
         self._releases.append(Release(indices, outputs, mechanism, self.num_classes, prior))
         return self._releases[-1]
@@ -163,12 +170,30 @@ class LabelVault:
         indices = self._check_indices(indices)
         after = self._spend(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
-        noise = self._noise(f"LaplaceHistogram(eps={eps!r})")
-        uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
-        # A difference of two exponentials is Laplace, and never infinite.
-        exponentials = -torch.log1p(-uniform)
+        name = f"LaplaceHistogram(eps={eps!r})"
+        before = self._recall(name, indices)
+        if before is None:
+            noise = self._noise(name)
+            uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
+            # A difference of two exponentials is Laplace, and never infinite.
+            exponentials = -torch.log1p(-uniform)
+            noisy = counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+        else:
+            noisy = before["outputs"]
+        self._keep(name, indices, noisy, None)
         self._book("LaplaceHistogram", "central", eps, indices, after)
-        return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+        return noisy
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what left the vault, for a checkpoint; it holds no true label."""
+        return self._left
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Makes releases that were made before a run was cut off give again what they gave.
+
+        They are booked as they come; noise is drawn for new ones only.
+        """
+        self._recalled = dict(state)
 
     def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
         """Returns true labels themselves, int64 (n,), to a scheme without a guarantee.
@@ -254,6 +279,20 @@ class LabelVault:
         releases with the same ones would tell more of a label than both budgets together.
         """
         return seeding.generator(self._seed, "privacy", name, len(self.ledger))
+
+    def _recall(self, name: str, indices: Tensor) -> dict[str, Any] | None:
+        """Returns what the next release gave before the run was cut off; None: it is new."""
+        before = self._recalled.pop(f"{len(self.ledger)} {name}", None)
+        if before is not None and not torch.equal(before["indices"], indices):
+            raise BudgetError(
+                f"release {len(self.ledger)} was of other labels before the run was cut off "
+                "(delete its checkpoint.pt to start afresh)"
+            )
+        return before
+
+    def _keep(self, name: str, indices: Tensor, outputs: Tensor, prior: Tensor | None) -> None:
+        left = {"indices": indices, "outputs": outputs, "prior": prior}
+        self._left[f"{len(self.ledger)} {name}"] = left
 
     def _draw(
         self, mechanism: Mechanism, indices: Tensor, noise: Generator, prior: Tensor | None

@@ -27,6 +27,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
+from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.mechanisms.block_rr import block_matrix, block_rates
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.validate import InputError
@@ -273,12 +274,33 @@ def test_mutual_information(measure, cell, golden):
 
 
 @pytest.mark.parametrize(
-    ("eps", "percent"), [(1, 16.37), (2, 25.73), (4, 49.89), (8, 85.58)]
-)  # fmt: skip
-def test_alibi_retention(measure, eps, percent):
+    ("num_classes", "percent"),
+    [
+        (10, {1: 16.37, 2: 25.73, 4: 49.89, 8: 85.58}),
+        (100, {1: 1.65, 2: 2.72, 3: 4.48, 4: 7.39, 5: 12.13, 6: 19.45, 8: 41.28}),
+    ],
+)
+def test_alibi_retention(measure, num_classes, percent):
     """If this fails, ALIBI runs at 2.8 times its budget, as in a printed table (T1)."""
-    found = measure(AdditiveLaplace(eps=eps), 10)["retention"]
-    assert 100 * found == pytest.approx(percent, abs=0.2)
+    found = {
+        eps: 100 * measure(AdditiveLaplace(eps=eps), num_classes)["retention"] for eps in percent
+    }
+    assert found == pytest.approx(percent, abs=0.0051)
+
+
+def test_exact_retention_is_that_of_draws():
+    """If this fails, the quadrature is of another randomiser than the one that releases."""
+    for eps, num_classes in ((1.0, 2), (2.0, 10), (6.0, 100)):
+        mechanism = AdditiveLaplace(eps=eps)
+        labels = torch.zeros(100_000, dtype=torch.int64)
+        released = mechanism.release(labels, num_classes, seeding.generator(0, "retention"))
+        exact = argmax_retention(mechanism.scale, num_classes)
+        bound = 4 * math.sqrt(exact * (1 - exact) / len(labels))
+        assert float((released.argmax(1) == 0).double().mean()) == pytest.approx(exact, abs=bound)
+    assert argmax_retention(0.0, 10) == 1
+    assert argmax_retention(1e9, 10) == pytest.approx(0.1, abs=1e-6)
+    with pytest.raises(InputError, match="scale must be a number >= 0, got -1"):
+        argmax_retention(-1.0, 10)
 
 
 def test_signal_to_noise(measure):

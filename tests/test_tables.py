@@ -9,6 +9,7 @@ import pytest
 from labeldp_bench.config import compose_cell
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.tables import AccuracyTable, Table, load_table, paper_tables
+from tests.shell import quick
 
 
 def hashes(experiment):
@@ -177,3 +178,32 @@ def test_a_cell_is_filled_by_its_own_identity_alone():
     near = compose_cell(["dataset=mnist", "mechanism=rappor", "eps=0.3", "trainer.epochs=3"])
     rows = table.rows({near.config_hash: record_of(near)})
     assert rows.n.sum() == 0
+
+
+def test_ple_table_1_reads_the_printed_row_as_another_scale():
+    # The claim that ALIBI keeps more labels than RR at equal eps would stand (T1).
+    table = load_table("ple/table1")
+    rows = table.rows({}).set_index(["num_classes", "method", "eps"])
+    for eps in (1, 1.2, 1.4, 1.6, 1.8, 2, 8):
+        printed, honest = rows.loc[10, "alibi_as_printed", eps], rows.loc[10, "alibi", eps]
+        assert abs(printed.difference) < 0.3 < 14 < -honest.difference
+        assert printed.real_eps == pytest.approx(2 * math.sqrt(2) * eps)
+        assert not honest.usable and honest.real_eps == eps
+        assert honest.ours < rows.loc[10, "rr", eps].ours
+        assert abs(rows.loc[10, "rrwithprior", eps].difference) < 0.006
+    # At the real eps the mechanism is the one that spends it: row 1 at 2.83 is row 2's.
+    assert rows.loc[10, "alibi", 2].ours == pytest.approx(25.73, abs=0.005)
+    assert rows.loc[100, "alibi", 8].ours == pytest.approx(41.28, abs=0.005)
+    assert rows.loc[100].published.isna().all()
+    assert table.experiment.cells() == []
+
+
+def test_arithmetic_on_the_command_line(tmp_path):
+    # `experiment=ple/table1` would run one default cell, or stop with a traceback.
+    outcome = quick(["experiment=ple/table1"], tmp_path)
+    assert outcome.returncode == 0 and outcome.stderr == ""
+    assert outcome.lines[0] == "ple/table1 is arithmetic, no runs"
+    assert "| ALIBI, scale 2/eps" in outcome.stdout and "16.37" in outcome.stdout
+    assert list(tmp_path.iterdir()) == []
+    refused = quick(["experiment=ple/table1", "eps=3"], tmp_path)
+    assert refused.lines == ["error: ple/table1 is arithmetic, no runs: eps=3 has no effect"]

@@ -13,12 +13,15 @@ from labeldp_bench import seeding
 from labeldp_bench.config import compose_cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of
+from labeldp_bench.fit import NetworkFit
 from labeldp_bench.learners.base import Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN
 from labeldp_bench.models.network import NetworkModel, resolve_precision
 from labeldp_bench.pixels import channel_statistics
+from labeldp_bench.place import Place
+from labeldp_bench.run import run_cells
 from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
@@ -320,3 +323,23 @@ def test_best_validation_needs_validation_labels():
         fit(model, images, supervision)
     with pytest.raises(InputError, match=r"patience needs trainer\.selection=best_validation"):
         trainer(patience=3)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"),
+     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")],
+)  # fmt: skip
+def test_lack_of_memory_is_one_line_that_says_what_to_do(
+    error, tiny_network, tiny_images, tmp_path, monkeypatch, capsys
+):
+    # A page of an allocator's statistics would end the run.
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(NetworkFit, "step", full)
+    place = Place(tmp_path / "runs", tiny_images, CPU)
+    (failed,) = run_cells([compose_cell(tiny_network)], place)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "error" in line]
+    assert "out of memory (free the device" in line
+    assert type(error).__name__ in (failed / "error.txt").read_text()

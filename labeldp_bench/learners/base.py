@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -10,6 +10,9 @@ from torch import Tensor
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.vault import Release, ReleaseDoor
+
+if TYPE_CHECKING:
+    from labeldp_bench.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Session:
         notes: what a fit wants in the record; releases and features only.
         stage: which of the learner's `stages` this fit is, counted from 0.
         stages: how many there are.
+        checkpoint: where fits leave their state after an epoch; None for nowhere.
     """
 
     seed: int
@@ -110,6 +114,7 @@ class Session:
     notes: dict[str, Any] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1
+    checkpoint: "Checkpoint | None" = None
 
 
 class Model(Protocol):

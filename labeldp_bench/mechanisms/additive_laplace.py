@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
+from scipy.integrate import quad
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, two_levels
-from labeldp_bench.validate import InputError, check_integer, check_labels
+from labeldp_bench.validate import InputError, check_integer, check_labels, check_number
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,37 @@ class AdditiveLaplace(Mechanism):
     def summary(self) -> dict[str, Any]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""
         return {"scale": self.scale, "stddev": math.sqrt(2) * self.scale}
+
+
+def argmax_retention(scale: float, num_classes: int) -> float:
+    """Returns how often the largest entry is the label's own, by quadrature to 1e-9.
+
+    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. All of a label that the
+    likelihood can keep: it ties entries above 1, and any of those is as good a guess as another.
+
+    Args:
+        scale: b of the noise, >= 0; 2 / eps is ALIBI's.
+        num_classes: K >= 2.
+
+    >>> round(argmax_retention(scale=2.0, num_classes=10), 4)
+    0.1637
+    """
+    check_number("scale", scale, low=0)
+    check_integer("num_classes", num_classes, low=2)
+    if scale == 0:
+        return 1.0
+
+    def density(value: float) -> float:
+        tail = math.exp(-abs(value) / scale) / 2
+        below = tail if value < 0 else 1 - tail  # P(Laplace noise < value)
+        own = math.exp(-abs(value - 1) / scale) / (2 * scale)
+        return own * below ** (num_classes - 1)
+
+    # The density has kinks at 0 and 1; behind the outer edges lies less than 1e-15.
+    reach = scale * (35 + math.log(num_classes))
+    edges = (-reach, 0.0, 1.0, 1 + scale * math.log(num_classes), 1 + reach)
+    parts = (quad(density, low, high, epsabs=1e-10)[0] for low, high in pairwise(edges))
+    return min(1.0, sum(parts))
 
 
 def _check_reals(released: Tensor, num_classes: int) -> Tensor:

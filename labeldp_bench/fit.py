@@ -1,0 +1,277 @@
+"""One network while it is trained: a step, the sums of an epoch, its state for a checkpoint."""
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.func import functional_call
+
+from labeldp_bench.learners.base import Epoch, Session, Supervision
+from labeldp_bench.losses import Loss
+from labeldp_bench.validate import InputError
+
+if TYPE_CHECKING:
+    from labeldp_bench.models.network import NetworkClassifier
+    from labeldp_bench.train import Trainer
+
+Mixing = tuple[Tensor, Tensor]
+"""Of each example: its partner's position in the batch, int64 (B,), and its own weight, (B,)."""
+
+
+class Fit(Protocol):
+    """What the trainer's loop feeds with batches."""
+
+    indices: Tensor
+    """int64 (n,), the training examples that are used."""
+
+    def describe(self) -> str:
+        """Returns where and how it computes."""
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns uint8 (B, H, W, C) as the network's input."""
+
+    def resume(self, order: Generator, draws: Generator) -> int:
+        """Takes up a checkpoint's state, also of the two streams; returns how many epochs it did.
+
+        All of them, if the checkpoint says that the fit is finished.
+        """
+
+    def begin_epoch(self) -> None:
+        """Clears the sums."""
+
+    def set_rate(self, factor: float) -> None:
+        """Sets the learning rate to `factor` of its peak."""
+
+    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+        """Learns from one batch; nothing is read back from the device.
+
+        Args:
+            batch: float (B, C, H, W), augmented and mixed.
+            rows: int64 (B,), the batch's positions in `indices`.
+            mixed: how the batch was mixed.
+        """
+
+    def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
+        """Reports epoch `number`, begun at `started`; returns whether no further one is wanted.
+
+        `views` gives new augmented views of all examples, part by part, to who asks for them.
+        """
+
+    def finish(self) -> None:
+        """Ends the fit after its last epoch."""
+
+
+class NetworkFit:
+    """The fit of a single network.
+
+    Args:
+        trainer: the recipe.
+        classifier: trained in place.
+        supervision: what is known of the labels.
+        session: device, reports, checkpoint.
+    """
+
+    def __init__(
+        self,
+        trainer: "Trainer",
+        classifier: "NetworkClassifier",
+        supervision: Supervision,
+        session: Session,
+    ) -> None:
+        self.trainer, self.classifier, self.session = trainer, classifier, session
+        self.supervision, self.indices = supervision, supervision.indices
+        self.targets = supervision.targets.to(session.device)
+        self.plausible = supervision.plausible.to(session.device)
+        network = classifier.network
+        self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
+        self.optimizer = trainer.optimizer(self.tensors[0].values(), fused=True)  # same update
+        self.peak_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.best = Best()
+        self.number = 0
+        self.streams: tuple[Generator, ...] = ()
+
+    def describe(self) -> str:
+        """Returns where and how the network computes."""
+        return self.classifier.describe()
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns uint8 (B, H, W, C) as the network's input."""
+        return self.classifier.normalise(images)
+
+    def resume(self, order: Generator, draws: Generator) -> int:
+        """Takes up a checkpoint's state; returns how many epochs it did."""
+        self.streams = (order, draws)
+        checkpoint = self.session.checkpoint
+        saved = checkpoint.next_fit() if checkpoint is not None else None
+        if saved is None:
+            return 0
+        self.classifier.network.load_state_dict(saved["network"])
+        if saved.get("finished"):
+            return self.trainer.epochs
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.targets = self.targets if saved["targets"] is None else saved["targets"]
+        self.targets = self.targets.to(self.session.device)
+        self.best = Best(**saved["best"])
+        for stream, state in zip(self.streams, saved["streams"], strict=True):
+            stream.set_state(state)
+        set_dropout_state(saved["dropout"], self.session.device)
+        return int(saved["epoch"])
+
+    def begin_epoch(self) -> None:
+        """Clears the sums, which stay on the device and are read once, after the epoch."""
+        self.classifier.network.train()
+        self.loss_sum = torch.zeros((), device=self.session.device)
+        self.hits = torch.zeros((), device=self.session.device)
+
+    def set_rate(self, factor: float) -> None:
+        """Sets the learning rate to `factor` of its peak."""
+        for group, rate in zip(self.optimizer.param_groups, self.peak_rates, strict=True):
+            group["lr"] = rate * factor
+
+    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+        """Learns from one batch."""
+        views = self.trainer.views
+        with self.classifier.autocast():
+            losses, logits = objective(
+                *self.tensors, self.classifier.network, batch, self.targets[rows],
+                self.supervision.loss, mixed,
+            )  # fmt: skip
+        self.optimizer.zero_grad(set_to_none=True)
+        (losses.mean() * views).backward()
+        self.optimizer.step()
+        self.loss_sum += losses.detach().sum()
+        chosen = logits.detach().argmax(1, keepdim=True)
+        self.hits += self.plausible[rows].gather(1, chosen).sum() / views
+
+    def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
+        """Reports the epoch, refines targets, saves; returns whether patience has ended."""
+        size = len(self.indices)
+        epoch = Epoch(
+            number=number,
+            total=self.trainer.epochs,
+            loss=finite(float(self.loss_sum) / size, number),
+            released_hits=float(self.hits) / size,
+            lr=self.optimizer.param_groups[0]["lr"],
+            seconds=time.perf_counter() - started,
+            num_examples=size,
+        )
+        self.number = number
+        self.session.on_epoch(epoch, self.classifier)
+        supervision, stop = self.supervision, False
+        if supervision.refine is not None:
+            self.targets = supervision.refine(number, self._seen(views)).to(self.session.device)
+        if self._chooses and supervision.validate is not None:
+            self.best.offer(number, supervision.validate(self.classifier), self.classifier.network)
+            patience = self.trainer.patience
+            stop = patience is not None and number - self.best.epoch >= patience
+        if self.session.checkpoint is not None and not stop and number < self.trainer.epochs:
+            self.session.checkpoint.after_epoch(self._state, finished=False)
+        return stop
+
+    def finish(self) -> None:
+        """Takes the chosen weights, if any are chosen, and saves."""
+        if self._chooses:
+            self.classifier.network.load_state_dict(self.best.weights)
+            self.session.notes.update(
+                best_epoch=self.best.epoch,
+                validation_accuracy=self.best.score,
+                epochs_run=self.number,
+            )
+        if self.session.checkpoint is not None:
+            self.session.checkpoint.after_epoch(self._state, finished=True)
+
+    @torch.no_grad()
+    def _seen(self, views: Iterable[list[Tensor]]) -> Tensor:
+        """Returns the mean log probabilities of each example over its views, float32 (n, K)."""
+        network = self.classifier.network.eval()
+        with self.classifier.autocast():
+            means = [
+                torch.stack([network(view).float().log_softmax(1) for view in part]).mean(0)
+                for part in views
+            ]
+        return torch.cat(means)
+
+    @property
+    def _chooses(self) -> bool:
+        return self.trainer.selection == "best_validation"
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "epoch": self.number,
+            "network": self.classifier.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "targets": None if self.supervision.refine is None else self.targets,
+            "best": vars(self.best),
+            "streams": [stream.get_state() for stream in self.streams],
+            "dropout": dropout_state(self.session.device),
+        }
+
+
+@dataclass
+class Best:
+    """The first epoch with the best validation score so far, and its weights."""
+
+    epoch: int = 0
+    score: float = -math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, epoch: int, score: float, network: nn.Module) -> None:
+        """Keeps the weights of `network` if `score` beats what there was."""
+        if score > self.score:
+            self.epoch, self.score = epoch, score
+            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
+
+
+def objective(
+    parameters: Mapping[str, Tensor],
+    buffers: Mapping[str, Tensor],
+    network: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    mixed: Mixing | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Returns the loss of each example, (B,), and the logits, (B, K), both float32.
+
+    Mixup mixes losses, not labels, so that it works for every kind of release.
+
+    A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
+    differentiated, compiled and mapped over stacked parameters.
+    """
+    logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
+    losses = loss(logits, targets)
+    if mixed is not None:
+        partner, weight = mixed
+        losses = weight * losses + (1 - weight) * loss(logits, targets[partner])
+    return losses, logits
+
+
+def finite(mean_loss: float, number: int) -> float:
+    """Returns the mean loss of epoch `number`.
+
+    Raises:
+        InputError: it is no number, and nothing that follows would be.
+    """
+    if not math.isfinite(mean_loss):
+        raise InputError(
+            f"the loss became {mean_loss} in epoch {number} "
+            "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
+        )
+    return mean_loss
+
+
+def dropout_state(device: torch.device) -> list[Tensor]:
+    """Returns the state of the global streams, which dropout draws from."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def set_dropout_state(states: list[Tensor], device: torch.device) -> None:
+    """Takes back what `dropout_state` gave."""
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)

@@ -42,9 +42,9 @@ class Supervision:
     def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
         """Returns the supervision that `loss` draws from releases of different examples."""
         return cls(
-            torch.cat([release.indices for release in releases]),
-            torch.cat([loss.targets(release) for release in releases]),
-            torch.cat([release.plausible for release in releases]),
+            _joined([release.indices for release in releases]),
+            _joined([loss.targets(release) for release in releases]),
+            _joined([release.plausible for release in releases]),
             loss,
         )
 
@@ -66,6 +66,10 @@ class Supervision:
     def votes(self) -> Tensor:
         """Returns what each example adds to a vote, float32 (n, K)."""
         return self.loss.votes(self.targets, self.num_classes)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)  # torch.cat copies even one
 
 
 @dataclass(frozen=True)

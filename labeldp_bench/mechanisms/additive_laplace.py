@@ -39,11 +39,11 @@ class AdditiveLaplace(Mechanism):
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
         shape = (2, len(labels), num_classes)
-        # In float64 -log(1 - u) stays below 37; the inverse of the Laplace distribution itself
-        # meets log(0).
+        # A difference of two exponentials -log(1 - u), which stay below 37 in float64; the inverse
+        # of the Laplace distribution itself meets log(0). In place, as memory sets the pace here.
         uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
-        exponential = -torch.log1p(-uniform)
-        noisy = self.scale * (exponential[0] - exponential[1])
+        logs = uniform.neg_().log1p_()
+        noisy = logs[1].sub_(logs[0]).mul_(self.scale)
         noisy[torch.arange(len(labels)), labels] += 1
         return noisy.to(torch.float32)
 
@@ -63,7 +63,8 @@ class AdditiveLaplace(Mechanism):
             return two_levels(distance == 0, 0.0, -math.inf)
         common = -magnitude.sum(1, keepdim=True) / self.scale
         normaliser = num_classes * math.log(2 * self.scale)
-        return common + (2 * reals - 1).clamp(-1, 1) / self.scale - normaliser
+        slope = (2 * reals).sub_(1).clamp_(-1, 1).div_(self.scale)
+        return slope.add_(common).sub_(normaliser)
 
     def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the K one-hot vectors, float32 (K, K).

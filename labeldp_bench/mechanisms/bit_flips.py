@@ -62,7 +62,7 @@ class BitFlips(Mechanism):
 
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
-        check_bits(released, num_classes)
+        refuse_non_bits(released, num_classes)
         # The largest bit is several times quicker to find than whether there is any.
         return (released == 1) | (released.amax(1, keepdim=True) == 0)
 
@@ -91,6 +91,12 @@ class BitFlips(Mechanism):
 
 def check_bits(released: Tensor, num_classes: int) -> Tensor:
     """Returns `released` as int64 (N, K) if it holds zeros and ones only."""
+    refuse_non_bits(released, num_classes)
+    return released.to(torch.int64)
+
+
+def refuse_non_bits(released: Tensor, num_classes: int) -> None:
+    """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
     check_integer("num_classes", num_classes, low=2)
     if released.dim() != 2 or released.shape[1] != num_classes:
         raise InputError(
@@ -98,7 +104,6 @@ def check_bits(released: Tensor, num_classes: int) -> Tensor:
         )
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
-    return released.to(torch.int64)
 
 
 def _log(probability: float) -> float:

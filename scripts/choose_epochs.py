@@ -98,10 +98,10 @@ def main(arguments: list[str]) -> int:
                 }
                 for epoch, loss in enumerate(losses, start=1)
             ]
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            pd.DataFrame(rows).to_csv(options.out, index=False, lineterminator="\n")
     except (InputError, HydraException) as error:
         return refuse(error)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(rows).to_csv(options.out, index=False, lineterminator="\n")
     print(options.out)
     return 0
 

@@ -67,6 +67,11 @@ class NeighbourSearch:
         self._kept.append((points, queries, k, answer))
         return answer
 
+    @property
+    def path(self) -> str:
+        """What answers for points in the plane: `compiled` or `tree`."""
+        return "tree" if self._compiled is None else "compiled"
+
     def compile(self, say: Callable[[str], None]) -> None:
         """Takes the compiled search for points in the plane, if numba is there."""
         told = threading.Timer(5, say, ["  compiling the neighbour search, once per machine"])

@@ -1,0 +1,39 @@
+"""The circle benchmark: all paths do the same job, and the file says where it was measured."""
+
+import csv
+import runpy
+
+import pytest
+
+from tests.conftest import CHECKOUT
+
+SCRIPT = CHECKOUT / "scripts" / "bench_circle.py"
+
+
+@pytest.fixture
+def main():
+    return runpy.run_path(str(SCRIPT))["main"]
+
+
+def test_every_path_is_timed_on_the_same_job(main, tmp_path, capsys):
+    # A path that classified worse would be fast for nothing.
+    assert main(["10", "--quick", "--out", str(tmp_path)]) == 0
+    (path,) = tmp_path.iterdir()
+    assert path.name == "circle_cpu.csv"
+    with path.open() as file:
+        rows = {row["path"]: row for row in csv.DictReader(file)}
+    assert "tree" in rows
+    for row in rows.values():
+        stages = sum(float(row[f"{stage}_ms"]) for stage in ("search", "noise", "votes"))
+        assert float(row["total_ms"]) == pytest.approx(stages, rel=0.5)
+        assert row["device"] and row["torch_version"] and row["threads"] == "1"
+        accuracy = float(rows["tree"]["mean_accuracy"])
+        assert float(row["mean_accuracy"]) == pytest.approx(accuracy, abs=0.005)
+    assert "| 10 | tree |" in capsys.readouterr().out
+
+
+def test_too_few_classes_are_refused(main, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["1"])
+    assert stop.value.code == 2
+    assert "K must be >= 2, got 1" in capsys.readouterr().err

@@ -17,7 +17,8 @@ COLUMNS = (
     "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta", "trust", "private",
     "released_agreement", "selection", "pretrain", "precision", "epochs", "trials", "n_train",
     "n_test", "wall_seconds", "images_per_second", "device", "torch_version", "git_commit",
-    "schema_version", "config_hash", "identity",
+    "schema_version", "task", "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse",
+    "config_hash", "identity",
 )  # fmt: skip
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
@@ -83,7 +84,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
          record["loss"], _text(record["eps"]), record["seed"], number, accuracy)
         for record in found
-        if record["dataset"] != "circle"
+        if record["dataset"] != "circle" and record["per_class_accuracy"]
         for number, accuracy in enumerate(record["per_class_accuracy"])
     ]  # fmt: skip
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS))

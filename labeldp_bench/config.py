@@ -95,7 +95,7 @@ class Cell:
         if "mechanism.eps" in self.identity:
             parts.append(f"eps={self.identity['mechanism.eps']}")
         if "dataset.name" not in self.identity:  # synthetic data
-            parts.append(f"K={self.identity['dataset.num_classes']}")
+            parts.append(_size_of(self.identity))
         return ", ".join([*parts, f"seed {self.seed}"])
 
     @property
@@ -302,6 +302,15 @@ def _without_defaults(node: Any) -> Any:
     if "_target_" in node:
         kept["_target_"] = node["_target_"].rsplit(".", 1)[-1]
     return kept
+
+
+def _size_of(identity: dict[str, Any]) -> str:
+    """Returns what tells synthetic data sets of one name apart."""
+    classes = identity.get("dataset.num_classes")
+    examples = identity.get("dataset.n_train")
+    if "dataset.beta" in identity:
+        return f"N={examples}" + (f", K={classes}" if classes else "")
+    return f"K={classes}" if classes else f"N={examples}"
 
 
 def _signature(path: Any) -> inspect.Signature:

@@ -37,6 +37,9 @@ MECHANISMS = (
     "none", "rr", "rrwithprior", "lp_1st", "lp_2st", "lp_mst", "lp_1st_star", "lp_2st_star",
     "alibi", "rappor", "unary", "oue", "subset_selection", "hadamard", "local_hashing",
     "topk_subset", "optimal", "blockrr", "ple", "pate_fm", "noisy_clusters",
+    "laplace", "clipped_laplace", "exponential_cubes", "full_exponential_cubes", "cube_means",
+    "clipped_cube_means", "full_cube_means", "full_clipped_cube_means", "local_full",
+    "rr_on_bins", "rp_with_prior", "unbiased_randomizer",
 )  # fmt: skip
 VARIANTS = (
     *(f"blockrr_l{favoured}" for favoured in range(7)),

@@ -24,7 +24,7 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
     identity = cell.identity
     return {
         "schema_version": SCHEMA_VERSION,
-        "task": "classification",
+        "task": measured.pop("task", "classification"),
         "dataset": measured.pop("dataset"),
         "mechanism": identity["mechanism"],
         "model": identity["model"],

@@ -26,13 +26,12 @@ def show_run(folder: Path) -> None:
         agreement = 100 * record["released_agreement"]
         privacy = f"{NO_GUARANTEE}, trust: none; response accuracy {agreement:.2f} %"
     lines = [
-        f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
-        f"class average   {100 * record['per_class_mean']:.2f} %",
+        *_score_lines(record, spread),
         f"privacy         {privacy}",
     ]
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
-    if record["dataset"] != "circle":
+    if record["dataset"] != "circle" and record["per_class_accuracy"]:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
@@ -41,6 +40,19 @@ def show_run(folder: Path) -> None:
         f"record          {folder / 'record.json'}",
     ]
     say("\n".join(lines))
+
+
+def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
+    """Returns the excess risk and its parts where the truth is known, else accuracies."""
+    if record.get("excess_risk") is None:
+        return [
+            f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
+            f"class average   {100 * record['per_class_mean']:.2f} %",
+        ]
+    risk, sem, bias = (record[key] for key in ("excess_risk", "excess_risk_sem", "bias"))
+    error = f" ± {sem:.2g} (standard error, {record['trials']} trials)" if sem else ""
+    parts = f"{bias:.4g} and {record['variance']:.4g}" if bias is not None else "from two trials on"
+    return [f"excess risk     {risk:.4g}{error}", f"bias, variance  {parts}"]
 
 
 def _per_class(accuracies: list[float | None]) -> str:
@@ -61,6 +73,9 @@ def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool)
         return
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
+    if any(record.get("excess_risk") is not None for record in done.values()):
+        say(f"\n{risk_table(list(done.values()))}")
+        return
     frame = sweep_frame(list(done.values()))
     table = sweep_table(frame)
     folder = out_dir / "sweeps"
@@ -104,6 +119,21 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
         point |= {"accuracy": same.accuracy.mean(), "error": sem, "seeds": seeds, "x_name": x_name}
         points.append(point)
     return pd.DataFrame(points).drop(columns="accuracy_sem")
+
+
+def risk_table(records: list[dict[str, Any]]) -> str:
+    """Returns Markdown: a row per cell of a sweep with a known truth, its own keys first."""
+    keys = [key for key in _varying(records) if key != "seed"]
+    rows = [
+        {key.split(".")[-1]: record["identity"].get(key, "") for key in keys}
+        | {
+            "excess risk": f"{record['excess_risk']:.4g}",
+            "± (standard error)": f"{record['excess_risk_sem'] or math.nan:.2g}",
+        }
+        for record in records
+        if record.get("excess_risk") is not None
+    ]
+    return pd.DataFrame(rows).to_markdown(index=False)
 
 
 def sweep_table(frame: pd.DataFrame) -> str:

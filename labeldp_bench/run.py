@@ -21,6 +21,7 @@ from labeldp_bench.learners.base import Session
 from labeldp_bench.place import Place, describe_device
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
+from labeldp_bench.risk import RiskTally
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 
@@ -38,6 +39,7 @@ class Run:
     parts: dict[str, Any]
     accuracies: list[float] = field(default_factory=list)
     confusion: Any = 0  # float64 (K, K), the sum: a thousand of them would fill the memory
+    tally: RiskTally | None = None
     agreements: list[float] = field(default_factory=list)
     best_epoch_accuracy: float | None = None
     epochs_averaged: int | None = None
@@ -54,6 +56,8 @@ class Run:
         """Takes in what the next trials of the same cell gave."""
         self.accuracies += later.accuracies
         self.confusion = self.confusion + later.confusion
+        if later.tally is not None:
+            self.tally = later.tally if self.tally is None else self.tally.merged(later.tally)
         self.agreements += later.agreements
         self.best_epoch_accuracy = later.best_epoch_accuracy
         self.epochs_averaged = later.epochs_averaged
@@ -143,7 +147,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
         try:
             earlier = run.checkpoint.seconds_before if run.checkpoint else 0.0
             record = _record(run, bundle, dataset, model, seconds + earlier, place.device)
-            if not hasattr(dataset, "bayes_accuracy"):
+            if run.accuracies and not hasattr(dataset, "bayes_accuracy"):
                 write_confusion(run.folder, run.confusion)
             write_record(run.folder, record)
             if run.checkpoint is not None:
@@ -239,7 +243,7 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place)
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
     has_epochs = hasattr(model, "trainer")
     # Learners hold one of its methods, so that it gets no way to training labels.
-    nothing = LabelVault(torch.empty(0, dtype=torch.int64), bundle.num_classes)
+    nothing = LabelVault(torch.empty(0, dtype=torch.int64), max(2, bundle.num_classes))
     evaluator = Evaluator(
         replace(bundle, vault=nothing),
         selection=model.trainer.selection if has_epochs else "last",
@@ -247,7 +251,9 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place)
         history=run.folder / "history.csv" if has_epochs else None,
         say=say,
     )
-    session = Session(seed, place.device, evaluator.on_epoch, say, notes=run.notes)
+    session = Session(
+        seed, place.device, evaluator.on_epoch, say, queries=bundle.test_features, notes=run.notes
+    )
     if has_epochs:
         run.checkpoint = Checkpoint(
             run.folder / NAME,
@@ -264,15 +270,21 @@ def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place)
         run.checkpoint.resume()
         session = replace(session, checkpoint=run.checkpoint)
     classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
-    confusion = evaluator.finish(classifier)
-    run.confusion = run.confusion + confusion
-    run.accuracies.append(accuracy_of(confusion))
+    if bundle.truth is not None:
+        run.tally = run.tally or RiskTally(bundle.truth)
+        run.tally.add(classifier, bundle.test_features, seed)
+    else:
+        confusion = evaluator.finish(classifier)
+        run.confusion = run.confusion + confusion
+        run.accuracies.append(accuracy_of(confusion))
     run.epochs_averaged = evaluator.epochs_averaged
     run.best_epoch_accuracy = evaluator.best_epoch_accuracy
     run.extra_tests = evaluator.extra_tests(classifier)
     run.ledger, run.trust = [asdict(entry) for entry in vault.ledger], vault.trust
     run.eps_spent = max(run.eps_spent, vault.eps_spent)
-    run.agreements.append(vault.released_agreement or 0.0)
+    agreement = vault.released_agreement
+    if agreement is not None:  # sums of releases agree with nobody
+        run.agreements.append(agreement)
     run.train_seconds += evaluator.train_seconds
     run.trained_examples += evaluator.trained_examples
 
@@ -281,31 +293,19 @@ def _record(
     run: Run, bundle: DataBundle, dataset: Any, model: Any, seconds: float, device: torch.device
 ) -> dict[str, Any]:
     mechanism = run.parts["mechanism"]
-    trials = torch.tensor(run.accuracies, dtype=torch.float64)
-    classes = per_class_accuracy(run.confusion)
-    seen = [accuracy for accuracy in classes if accuracy is not None]
     trainer = getattr(model, "trainer", None)
     rate = run.trained_examples / run.train_seconds if run.train_seconds else None
-    extra: dict[str, Any] = {}
-    if hasattr(dataset, "bayes_accuracy"):
-        many = len(trials) > 1
-        extra = {
-            "accuracy_sem": float(trials.std() / math.sqrt(len(trials))) if many else None,
-            "bayes_accuracy": dataset.bayes_accuracy(),
-            "trials": len(trials),
-        }
     return new_record(
         run.cell,
         dataset=bundle.name,
         eps=mechanism.eps,
-        accuracy=float(trials.mean()),
-        per_class_accuracy=classes,
-        per_class_mean=sum(seen) / len(seen),
+        task=bundle.task,
+        **_scores(run, dataset),
         eps_spent=run.eps_spent,
         delta=mechanism.delta,
         trust=run.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),
-        released_agreement=sum(run.agreements) / len(run.agreements),
+        released_agreement=_mean(run.agreements),
         selection=trainer.selection if trainer else "last",
         precision=model.resolved_precision(device),
         epochs=trainer.epochs if trainer else None,
@@ -322,8 +322,30 @@ def _record(
         wall_seconds=round(seconds, 3),
         images_per_second=round(rate, 1) if rate else None,
         device=describe_device(device),
-        **extra,
     )
+
+
+def _scores(run: Run, dataset: Any) -> dict[str, Any]:
+    """Returns accuracies over test labels, or the excess risk where the truth is known."""
+    if run.tally is not None:
+        none = {"accuracy": None, "per_class_accuracy": None, "per_class_mean": None}
+        return none | run.tally.summary()
+    trials = torch.tensor(run.accuracies, dtype=torch.float64)
+    classes = per_class_accuracy(run.confusion)
+    scores = {
+        "accuracy": float(trials.mean()),
+        "per_class_accuracy": classes,
+        "per_class_mean": _mean([accuracy for accuracy in classes if accuracy is not None]),
+    }
+    if hasattr(dataset, "bayes_accuracy"):
+        many = len(trials) > 1
+        scores["accuracy_sem"] = float(trials.std() / math.sqrt(len(trials))) if many else None
+        scores |= {"bayes_accuracy": dataset.bayes_accuracy(), "trials": len(trials)}
+    return scores
+
+
+def _mean(numbers: list[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _announce(lap: float, trials: int, workers: int) -> None:

@@ -101,6 +101,28 @@ def check_labels(labels: Tensor, num_classes: int) -> Tensor:
     return labels
 
 
+def check_values(values: Tensor, bound: float) -> Tensor:
+    """Returns `values` if they are finite float64 (N,) in [-bound, bound], on the CPU.
+
+    Raises:
+        InputError: wrong type, shape or range. `bound` may be infinite.
+    """
+    import torch
+    from torch import Tensor
+
+    if not isinstance(values, Tensor) or values.dtype != torch.float64 or values.dim() != 1:
+        got = (
+            f"{values.dtype} of shape {tuple(values.shape)}"
+            if isinstance(values, Tensor)
+            else type(values).__name__
+        )
+        raise InputError(f"real labels must be a float64 tensor of shape (N,), got {got}")
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    if not largest <= bound or math.isinf(largest):  # a NaN is not <= anything
+        raise InputError(f"real labels must be finite and in [-{bound:g}, {bound:g}], got another")
+    return values
+
+
 def check_prior(prior: Tensor | None, num_examples: int, num_classes: int) -> Tensor:
     """Returns the prior as float64 (K,) or (N, K); None is the uniform one.
 

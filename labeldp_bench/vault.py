@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.mechanisms.base import Mechanism, most_likely
-from labeldp_bench.validate import InputError, check_eps, check_labels
+from labeldp_bench.validate import InputError, check_eps, check_labels, check_values
 
 
 class BudgetError(InputError):
@@ -85,13 +85,18 @@ class LabelVault:
     `door`. It cannot be copied, pickled or opened again: a second ledger would hide a second draw.
 
     Args:
-        true_labels: int64 (N,), values in [0, K), CPU; copied.
-        num_classes: K >= 2.
+        true_labels: int64 (N,), values in [0, K), or real labels, float64 (N,); CPU; copied.
+        num_classes: K >= 2; 0 for real labels.
+        bound: real labels lie in [-bound, bound], which is public; infinity is allowed.
     """
 
-    def __init__(self, true_labels: Tensor, num_classes: int) -> None:
-        self.__labels = check_labels(true_labels, num_classes).clone()
+    def __init__(self, true_labels: Tensor, num_classes: int, bound: float | None = None) -> None:
+        if bound is None:
+            self.__labels = check_labels(true_labels, num_classes).clone()
+        else:
+            self.__labels = check_values(true_labels, bound).clone()
         self.num_classes = num_classes
+        self.bound = bound
         self.budget = 0.0
         self.ledger: list[LedgerEntry] = []
         self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
@@ -110,7 +115,7 @@ class LabelVault:
         """
         if self.budget > 0:
             raise BudgetError("the vault is open; only a closed one can be opened")
-        vault = LabelVault(self.__labels, self.num_classes)
+        vault = LabelVault(self.__labels, self.num_classes, self.bound)
         vault.budget = check_eps(budget)
         vault._seed = secrets.randbits(63) if seed is None else seed
         return vault
@@ -142,6 +147,7 @@ class LabelVault:
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
+        self._check_kind(mechanism, "release")
         after = self._spend(indices, check_eps(mechanism.eps))
         name = _spelled(mechanism)
         before = self._recall(name, indices)
@@ -151,8 +157,38 @@ class LabelVault:
             outputs, prior = before["outputs"], before["prior"]
         self._keep(name, indices, outputs, prior)
         self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
-        self._releases.append(Release(indices, outputs, mechanism, self.num_classes, prior))
-        return self._releases[-1]
+        release = Release(indices, outputs, mechanism, self.num_classes, prior)
+        if self.bound is None:  # real labels have no classes to agree with
+            self._releases.append(release)
+        return release
+
+    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+        """Returns what `mechanism` releases about each group of labels, and books all labels.
+
+        A local mechanism releases every label once, and the outputs are added up in each group;
+        it may draw the sum from its exact law. A central one has a curator see the labels. Groups
+        are disjoint and come from features, so that a label is in one of them.
+
+        Args:
+            mechanism: local or central, with a method `release_groups`.
+            groups: int64 (N,), the group of each label, in [0, G).
+            num_groups: G, fixed in advance.
+
+        Returns:
+            Float64 sums (G, K), int64 classes (G,) or float64 means or sums (G,).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self._check_kind(mechanism, "release_groups")
+        if groups.dtype != torch.int64 or groups.shape != (len(self),):
+            raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
+        after = self._spend(slice(None), check_eps(mechanism.eps))
+        noise = self._noise(f"{_spelled(mechanism)}/groups={num_groups}")
+        outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
+        name = type(mechanism).__name__
+        self._book(name, mechanism.trust, mechanism.eps, slice(None), after)
+        return outputs
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with Laplace noise, float64 (K,); central.
@@ -295,11 +331,20 @@ class LabelVault:
         self._left[f"{len(self.ledger)} {name}"] = left
 
     def _draw(
-        self, mechanism: Mechanism, indices: Tensor, noise: Generator, prior: Tensor | None
+        self,
+        mechanism: Any,
+        indices: Tensor | slice,
+        noise: Generator,
+        prior: Tensor | None,
+        groups: Tensor | None = None,
+        num_groups: int = 0,
     ) -> Tensor:
         """Returns the mechanism's outputs; an exception takes no true label along."""
+        limit = self.num_classes if self.bound is None else self.bound
         try:
-            return mechanism.release(self.__labels[indices], self.num_classes, noise, prior)
+            if groups is None:
+                return mechanism.release(self.__labels[indices], limit, noise, prior)
+            return mechanism.release_groups(self.__labels.clone(), limit, groups, num_groups, noise)
         except InputError as error:  # says what is wrong with arguments other than the labels
             traceback.clear_frames(error.__traceback__)
             raise
@@ -311,7 +356,20 @@ class LabelVault:
             "it may hold true labels (call it on made-up labels to see it)"
         )
 
-    def _spend(self, indices: Tensor, eps: float) -> Tensor:
+    def _check_kind(self, mechanism: Any, method: str) -> None:
+        """Refuses a mechanism for another kind of label, or one without the method asked for."""
+        name, real = type(mechanism).__name__, self.bound is not None
+        tasks = getattr(mechanism, "tasks", ("classification",))
+        if ("regression" if real else "classification") not in tasks:
+            has = "real labels (use mechanism=laplace" if real else "classes (use mechanism=rappor"
+            raise InputError(f"{name} is made for {tasks[0]}, and this data set has {has})")
+        if not hasattr(mechanism, method):
+            raise InputError(
+                f"{name} releases nothing about single labels, only about groups of them "
+                "(use learner=local_averages)"
+            )
+
+    def _spend(self, indices: Tensor | slice, eps: float) -> Tensor:
         """Returns what the labels will have spent; raises before anything leaves."""
         after = self._spent[indices] + eps
         # The tolerance absorbs the rounding of a budget that was split into parts.
@@ -324,11 +382,11 @@ class LabelVault:
         return after
 
     def _book(
-        self, name: str, trust: str, eps: float, indices: Tensor, after: Tensor,
+        self, name: str, trust: str, eps: float, indices: Tensor | slice, after: Tensor,
         reason: str | None = None,
     ) -> None:  # fmt: skip
         self._spent[indices] = after
-        self.ledger.append(LedgerEntry(name, trust, eps, len(indices), reason))
+        self.ledger.append(LedgerEntry(name, trust, eps, len(after), reason))
 
     def _check_indices(self, indices: Tensor) -> Tensor:
         if indices.dtype != torch.int64 or indices.dim() != 1:
@@ -365,6 +423,11 @@ class ReleaseDoor:
         return self.__vault.num_classes
 
     @property
+    def bound(self) -> float | None:
+        """Real labels lie in [-bound, bound]; None for classes."""
+        return self.__vault.bound
+
+    @property
     def budget(self) -> float:
         """What may be spent on each label in all."""
         return self.__vault.budget
@@ -374,6 +437,10 @@ class ReleaseDoor:
     ) -> Release:
         """Returns one release for each of `indices`; see `LabelVault.release`."""
         return self.__vault.release(mechanism, indices, prior)
+
+    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+        """Returns what is released about groups of labels; see `LabelVault.release_groups`."""
+        return self.__vault.release_groups(mechanism, groups, num_groups)
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns noisy label counts; see `LabelVault.release_histogram`."""

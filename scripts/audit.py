@@ -5,6 +5,8 @@
 
 Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. Further keys:
 `prior=[0.5,0.3,0.2]` (global), `draws`, `seed`, and every parameter as `mechanism.<name>`.
+Mechanisms for real labels are audited at the breakpoints of their density for labels in [-1, 1];
+mechanisms that answer about groups over every pair of neighbouring small data sets.
 """
 
 import math
@@ -21,9 +23,11 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from labeldp_bench.audit import exact_epsilon, sampled_epsilon
+from labeldp_bench.audit_groups import group_epsilon
 from labeldp_bench.config import compose_cell
-from labeldp_bench.mechanisms import LabelEnhancement, Mechanism
+from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior
+from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"
@@ -38,7 +42,9 @@ def main(arguments: list[str]) -> int:
     try:
         options, parameters = parse(arguments)
         mechanism = build(options["mechanism"], options["eps"], parameters)
-        return audit(mechanism, options)
+        if isinstance(mechanism, Mechanism):
+            return audit(mechanism, options)
+        return audit_other(mechanism, options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -68,7 +74,9 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, parameters
 
 
-def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
+def build(
+    name: str, eps: float, parameters: dict[str, Any]
+) -> Mechanism | RealMechanism | GroupMechanism:
     """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
     check_choice("mechanism", name, sorted(path.stem for path in CONFIGS.glob("*.yaml")))
     check_eps(eps)
@@ -78,7 +86,7 @@ def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
     except (InstantiationException, OmegaConfBaseException) as error:
         cause = str(error.__cause__ or error).splitlines()[0]
         raise InputError(f"mechanism={name}: {cause}") from error
-    if not isinstance(mechanism, Mechanism):
+    if not isinstance(mechanism, Mechanism | RealMechanism | GroupMechanism):
         raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
     return mechanism
 
@@ -126,6 +134,28 @@ def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
         print("verdict    the claim DOES NOT HOLD")
         return 1
     is_tight = exact > mechanism.eps - 1e-9
+    print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
+    return 0
+
+
+def audit_other(mechanism: RealMechanism | GroupMechanism, options: dict[str, Any]) -> int:
+    """Prints claimed, found and verdict of a mechanism for real labels or groups."""
+    if options["prior"] is not None:
+        raise InputError(f"mechanism={options['mechanism']} takes no prior over classes")
+    if isinstance(mechanism, RealMechanism):
+        found, how = exact_real_epsilon(mechanism), "from the density at its breakpoints"
+    else:
+        found = group_epsilon(mechanism, min(options["num_classes"], 3))
+        how = f"over neighbouring small data sets, {mechanism.trust}, protects {mechanism.protects}"
+    print(f"mechanism  {options['mechanism']} ({mechanism})")
+    if not math.isfinite(mechanism.eps):
+        print("claimed    nothing\nverdict    no claim")
+        return 0
+    print(f"claimed    eps = {mechanism.eps:g}\nfound      eps = {found:.9g}, {how}")
+    if found > mechanism.eps + 1e-9:
+        print("verdict    the claim DOES NOT HOLD")
+        return 1
+    is_tight = found > mechanism.eps - 1e-9
     print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
     return 0
 

@@ -2,7 +2,15 @@
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.data.holder import HolderClassification, HolderRegression
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.data.imbalanced import ImbalancedImages
 
-__all__ = ["CircleGaussians", "DataBundle", "ImageData", "ImbalancedImages"]
+__all__ = [
+    "CircleGaussians",
+    "DataBundle",
+    "HolderClassification",
+    "HolderRegression",
+    "ImageData",
+    "ImbalancedImages",
+]

@@ -19,13 +19,15 @@ class DataBundle:
         train_features: uint8 (N, H, W, C) for images, float32 (N, d) for points.
         vault: holds the N training labels, in the order of `train_features`.
         test_features: like `train_features`, (M, ...).
-        test_labels: int64 (M,), values in [0, K).
-        num_classes: K.
+        test_labels: int64 (M,), values in [0, K), or real labels, float64 (M,).
+        num_classes: K; 0 for real labels.
         sha256: hash of the arrays that were used, for the record. The training labels are left
             out: who knows all of them but one could read that one off a published hash. None
             where the arrays follow from the seed alone.
         selection_sha256: hash that names the chosen subset whatever the order of the file; None
             where no fixed subset was chosen.
+        truth: where the law of the labels is known: class probabilities, float64 (M, K), or the
+            regression function, float64 (M,), at `test_features`, whose points weigh the same.
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
     """
 
@@ -37,4 +39,10 @@ class DataBundle:
     num_classes: int
     sha256: str | None = None
     selection_sha256: str | None = None
+    truth: Tensor | None = None
     extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """`classification`, or `regression` where labels are real numbers."""
+        return "classification" if self.num_classes else "regression"

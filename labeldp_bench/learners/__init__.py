@@ -1,8 +1,9 @@
 """Learners: from releases to a classifier. They see features and releases, nothing else."""
 
 from labeldp_bench.learners.held_out_prior import HeldOutPrior
+from labeldp_bench.learners.local_averages import LocalAverages
 from labeldp_bench.learners.multi_stage import MultiStage
 from labeldp_bench.learners.ple_server import EnhancedLabels
 from labeldp_bench.learners.single_stage import SingleStage
 
-__all__ = ["EnhancedLabels", "HeldOutPrior", "MultiStage", "SingleStage"]
+__all__ = ["EnhancedLabels", "HeldOutPrior", "LocalAverages", "MultiStage", "SingleStage"]

@@ -105,6 +105,8 @@ class Session:
         on_epoch: called after every epoch with the classifier so far; nothing comes back, so
             that no test label can reach a learner.
         say: prints one line for the user.
+        queries: test features, for learners that average around given points; features are
+            public, test labels stay away.
         notes: what a fit wants in the record; releases and features only.
         stage: which of the learner's `stages` this fit is, counted from 0.
         stages: how many there are.
@@ -115,6 +117,7 @@ class Session:
     device: torch.device
     on_epoch: Callable[[Epoch, Classifier], None]
     say: Callable[[str], None]
+    queries: Tensor | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1

@@ -3,14 +3,26 @@
 from labeldp_bench.mechanisms.additive_laplace import AdditiveLaplace
 from labeldp_bench.mechanisms.base import LabelMechanism, Mechanism
 from labeldp_bench.mechanisms.block_rr import BlockRR
+from labeldp_bench.mechanisms.clipped_laplace import ClippedLaplace
+from labeldp_bench.mechanisms.cube_means import (
+    ClippedCubeMeans,
+    CubeMeans,
+    FullClippedCubeMeans,
+    FullCubeMeans,
+)
+from labeldp_bench.mechanisms.exponential_cubes import ExponentialCubes, FullExponentialCubes
+from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.hadamard import HadamardResponse
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.mechanisms.laplace import Laplace
+from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.mechanisms.local_hashing import LocalHashing
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
 from labeldp_bench.mechanisms.optimized_unary import OptimizedUnaryEncoding
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
 from labeldp_bench.mechanisms.rappor import Rappor
+from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
 from labeldp_bench.mechanisms.subset_selection import SubsetSelection
 from labeldp_bench.mechanisms.topk_subset import TopKSubset
@@ -19,9 +31,19 @@ from labeldp_bench.mechanisms.unary import UnaryEncoding
 __all__ = [
     "AdditiveLaplace",
     "BlockRR",
+    "ClippedCubeMeans",
+    "ClippedLaplace",
+    "CubeMeans",
+    "ExponentialCubes",
+    "FullClippedCubeMeans",
+    "FullCubeMeans",
+    "FullExponentialCubes",
+    "GroupMechanism",
     "HadamardResponse",
     "LabelEnhancement",
     "LabelMechanism",
+    "Laplace",
+    "LocalFull",
     "LocalHashing",
     "Mechanism",
     "NoPrivacy",
@@ -30,6 +52,7 @@ __all__ = [
     "RandomizedResponse",
     "RandomizedResponseWithPrior",
     "Rappor",
+    "RealMechanism",
     "SubsetSelection",
     "TopKSubset",
     "UnaryEncoding",

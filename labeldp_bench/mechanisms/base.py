@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.validate import (
     InputError,
     check_eps,
@@ -29,6 +30,8 @@ class Mechanism(ABC):
 
     eps: float
 
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    """Kinds of labels that it takes: classes, real numbers ('regression') or both."""
     private: ClassVar[bool] = True
     """False for mechanisms without a guarantee."""
     trust: ClassVar[str] = "local"
@@ -70,6 +73,28 @@ class Mechanism(ABC):
 
         `prior` is the one that was used for the release. At eps=inf entries are finite or -inf.
         """
+
+    def release_groups(
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        generator: Generator,
+    ) -> Tensor:  # fmt: skip
+        """Returns the sum, in each group, of one release of every label, float64 (G, K).
+
+        A released label counts as its one-hot vector. A subclass may draw from the exact law of
+        the sum.
+
+        Args:
+            labels: int64 (N,), values in [0, K), CPU.
+            num_classes: K >= 2.
+            groups: int64 (N,), the group of each label, in [0, G).
+            num_groups: G.
+            generator: CPU generator of the privacy stream.
+        """
+        released = self.release(labels, num_classes, generator)
+        if released.dim() == 1:
+            return group_counts(released, num_classes, groups, num_groups).to(torch.float64)
+        sums = torch.zeros((num_groups, num_classes), dtype=torch.float64)
+        return sums.index_add_(0, groups, released.to(torch.float64))
 
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the classes that explain each output best, bool (N, K).

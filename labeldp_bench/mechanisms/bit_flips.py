@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits
+from labeldp_bench.mechanisms.sum_laws import binomial, group_counts, numpy_stream
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
@@ -42,6 +43,21 @@ class BitFlips(Mechanism):
         bits = uniform < self.p_flip
         bits.scatter_(1, own, uniform.gather(1, own) >= self.p_drop)
         return bits.to(torch.uint8)
+
+    def release_groups(
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        generator: Generator,
+    ) -> Tensor:  # fmt: skip
+        """Returns how many bits of each class are 1 in each group, float64 (G, K).
+
+        Drawn from the exact law: a binomial number of kept ones plus one of flipped zeros.
+        """
+        check_labels(labels, num_classes)
+        stream = numpy_stream(generator)
+        own = group_counts(labels, num_classes, groups, num_groups)
+        others = own.sum(1, keepdim=True) - own
+        ones = binomial(own, 1 - self.p_drop, stream) + binomial(others, self.p_flip, stream)
+        return ones.to(torch.float64)
 
     def log_likelihood(
         self, released: Tensor, num_classes: int, prior: Tensor | None = None

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.mechanisms.sum_laws import group_sums
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 
@@ -21,6 +22,7 @@ class NoPrivacy(LabelMechanism):
 
     eps: float = math.inf
 
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     private: ClassVar[bool] = False
     trust: ClassVar[str] = "none"
 
@@ -32,8 +34,19 @@ class NoPrivacy(LabelMechanism):
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
     ) -> Tensor:
-        """Returns a copy of `labels`, int64 (N,)."""
+        """Returns a copy of `labels`, int64 (N,) or real float64 (N,)."""
+        if labels.is_floating_point():
+            return labels.clone()
         return check_labels(labels, num_classes).clone()
+
+    def release_groups(
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        generator: Generator,
+    ) -> Tensor:  # fmt: skip
+        """Returns class counts, float64 (G, K), or sums of real labels, float64 (G,)."""
+        if labels.is_floating_point():
+            return group_sums(labels, groups, num_groups)
+        return super().release_groups(labels, num_classes, groups, num_groups, generator)
 
     def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the identity, float64 (K, K)."""

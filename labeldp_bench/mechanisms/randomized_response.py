@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, two_levels
+from labeldp_bench.mechanisms.sum_laws import binomial, group_counts, numpy_stream
 from labeldp_bench.validate import check_integer, check_labels
 
 
@@ -38,6 +39,23 @@ class RandomizedResponse(LabelMechanism):
         uniform = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
         shift = torch.randint(1, num_classes, labels.shape, generator=generator)
         return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
+
+    def release_groups(
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        generator: Generator,
+    ) -> Tensor:  # fmt: skip
+        """Returns how often each label is released in each group, float64 (G, K).
+
+        Drawn from the exact law: a label is kept for certain or replaced by a uniform one, itself
+        included, with probability K p_flip.
+        """
+        check_labels(labels, num_classes)
+        stream = numpy_stream(generator)
+        counts = group_counts(labels, num_classes, groups, num_groups)
+        kept = binomial(counts, 1 - num_classes * self.p_flip(num_classes), stream)
+        replaced = (counts - kept).sum(1)
+        uniform = stream.multinomial(replaced.numpy(), [1 / num_classes] * num_classes)
+        return (kept + torch.from_numpy(uniform)).to(torch.float64)
 
     def log_likelihood(
         self, released: Tensor, num_classes: int, prior: Tensor | None = None

@@ -1,10 +1,19 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
 from labeldp_bench.models.cnn import CNN
+from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.resnet import ResNet
 from labeldp_bench.models.wide_resnet import WideResNet
 
-__all__ = ["CNN", "LinearClassifier", "NearestNeighbours", "NetworkModel", "ResNet", "WideResNet"]
+__all__ = [
+    "CNN",
+    "Cubes",
+    "LinearClassifier",
+    "NearestNeighbours",
+    "NetworkModel",
+    "ResNet",
+    "WideResNet",
+]

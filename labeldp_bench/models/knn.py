@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.models.neighbour_means import NeighbourMeans
 from labeldp_bench.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
@@ -108,6 +109,11 @@ class NearestNeighbours:
 
     def __post_init__(self) -> None:
         check_integer("model.k", self.k, low=1)
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> NeighbourMeans:
+        """Returns means over the share side^d of the examples, or over k where there is no side."""
+        k = self.k if side is None else round(num_examples * side**dimension)
+        return NeighbourMeans(min(max(1, k), num_examples), self.search)
 
     def resolved_precision(self, device: torch.device) -> str:
         """Returns the precision of the features; the search itself runs in float64 in a tree."""

@@ -1,0 +1,229 @@
+"""Synthetic data whose law is known: smoothness, margin, tails, and so the excess risk."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.rough import TARGETS, rough_function, values_at
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
+from labeldp_bench.vault import LabelVault
+
+AMPLITUDE = 0.8
+"""The largest |eta_0 - eta_1| relative to the two contested classes' mass."""
+CONTESTED = 0.8
+"""What the two contested classes have together where there are others."""
+NOISES = ("uniform", "pareto", "student")
+TAIL_MARGIN = 0.05
+SIDE = {1: 2**14, 2: 2**7}
+"""Test points along each axis: the midpoints of an even grid, on which risks are averaged."""
+
+
+@dataclass(frozen=True)
+class HolderData:
+    """Uniform features on [0, 1]^d; in one dimension in increasing order, which is public.
+
+    Args:
+        dimension: d, 1 or 2. In two dimensions the target is a mean of one function of each.
+        beta: Hölder exponent of the target, in (0, 1].
+        target: `weierstrass`, `bumps` or `smooth`.
+        n_train: examples per trial.
+        trials: independent repetitions (features, labels, noise) inside one run.
+        target_seed: which function; the same one in all trials.
+    """
+
+    dimension: int
+    beta: float
+    target: str
+    n_train: int
+    trials: int
+    target_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key in ("n_train", "trials"):
+            check_integer(f"dataset.{key}", getattr(self, key), low=1)
+        check_integer("dataset.dimension", self.dimension, low=1, high=2)
+        check_integer("dataset.target_seed", self.target_seed, low=0)
+        check_number("dataset.beta", self.beta, above=0, high=1)
+        check_choice("dataset.target", self.target, TARGETS)
+
+    @property
+    def inner_smoothness(self) -> float:
+        """Hölder exponent of the tabulated function."""
+        return self.beta
+
+    @cached_property
+    def _functions(self) -> list[Tensor]:
+        seeds = range(self.target_seed, self.target_seed + self.dimension)
+        return [rough_function(self.target, self.inner_smoothness, seed) for seed in seeds]
+
+    def signal(self, points: Tensor) -> Tensor:
+        """Returns the target in [-1, 1], float64 (N,), at points (N, d)."""
+        parts = [values_at(f, points[:, axis]) for axis, f in enumerate(self._functions)]
+        return torch.stack(parts).mean(0) if len(parts) > 1 else parts[0]
+
+    @cached_property
+    def test_points(self) -> Tensor:
+        """The points on which risks are averaged, float64 (M, d)."""
+        side = SIDE[self.dimension]
+        axis = (torch.arange(side, dtype=torch.float64) + 0.5) / side
+        return torch.cartesian_prod(*[axis] * self.dimension).reshape(-1, self.dimension)
+
+    def features(self, generator: Generator) -> Tensor:
+        """Returns uniform features, float64 (n_train, d)."""
+        if self.dimension > 1:
+            shape = (self.n_train, self.dimension)
+            return torch.rand(shape, generator=generator, dtype=torch.float64)
+        # Normalised sums of exponentials are uniform order statistics: no sorting.
+        uniform = torch.rand(self.n_train + 1, generator=generator, dtype=torch.float64)
+        sums = (-torch.log1p(-uniform)).cumsum(0)
+        return (sums[:-1] / sums[-1])[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolderClassification(HolderData):
+    """Classes with a Hölder continuous law and a margin.
+
+    Two contested classes 0 and 1 with eta_0 - eta_1 = c sign(w) |w|^(1/gamma); the others share
+    what is left evenly. P(0 < eta* - eta_s <= t) grows as t^gamma, as w passes 0 with a density.
+
+    Source: assumption 1 of Zhao et al. (2025), theoretical_limits; construction ours.
+
+    Args:
+        num_classes: K >= 2.
+        gamma: margin exponent, > 0; gamma * beta <= d, else no such law exists.
+    """
+
+    num_classes: int
+    gamma: float
+
+    name = "holder_classification"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("dataset.num_classes", self.num_classes, low=2)
+        check_number("dataset.gamma", self.gamma, above=0)
+        if self.gamma * self.beta > self.dimension:
+            raise InputError(
+                f"dataset.gamma * dataset.beta must be <= dataset.dimension = {self.dimension}, "
+                f"got {self.gamma * self.beta:g}: a margin as wide needs a steeper target"
+            )
+        if self.inner_smoothness > 1:
+            raise InputError(
+                "dataset.gamma * dataset.beta must be <= 1, as the targets here are no smoother, "
+                f"got {self.gamma * self.beta:g}"
+            )
+
+    @property
+    def inner_smoothness(self) -> float:
+        """Smoothness of w: its root |w|^(1/gamma) is rougher by the factor gamma > 1."""
+        return self.beta * max(1.0, self.gamma)
+
+    def probabilities(self, points: Tensor) -> Tensor:
+        """Returns the class probabilities, float64 (N, K), at points (N, d)."""
+        mass = 1.0 if self.num_classes == 2 else CONTESTED
+        first = self._first(points)
+        rest = (1 - mass) / max(self.num_classes - 2, 1)
+        others = torch.full((len(points), self.num_classes - 2), rest, dtype=torch.float64)
+        return torch.cat([torch.stack([first, mass - first], 1), others], 1)
+
+    def _first(self, points: Tensor) -> Tensor:
+        mass = 1.0 if self.num_classes == 2 else CONTESTED
+        signal = self.signal(points)
+        if self.gamma != 1:
+            signal = signal.sign() * signal.abs() ** (1 / self.gamma)
+        return mass * (1 + AMPLITUDE * signal) / 2
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns fresh examples; reads no file."""
+        generator = seeding.generator(seed, "data")
+        features = self.features(generator)
+        uniform = torch.rand(self.n_train, generator=generator, dtype=torch.float64)
+        labels = (uniform >= self._first(features)).long()
+        if self.num_classes > 2:
+            beyond = (uniform - CONTESTED) / (1 - CONTESTED) * (self.num_classes - 2)
+            others = 2 + beyond.long().clamp(0, self.num_classes - 3)
+            labels = torch.where(uniform >= CONTESTED, others, labels)
+        truth = self.probabilities(self.test_points)
+        return DataBundle(
+            name=self.name,
+            train_features=features,
+            vault=LabelVault(labels, self.num_classes),
+            test_features=self.test_points,
+            test_labels=truth.argmax(1),
+            num_classes=self.num_classes,
+            truth=truth,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolderRegression(HolderData):
+    """Real labels: a Hölder continuous regression function plus noise.
+
+    `uniform`: target in [-.75, .75], noise in [-.25, .25], so |Y| <= 1. `pareto`: target in
+    [-1, 1], one-sided Pareto noise with tail index p + .05, centred; its p-th moment is finite and
+    no higher one beyond the index is. `student`: Student's t with as many degrees of freedom, a
+    contrast, as symmetric noise cancels the bias of clipping.
+
+    Source: assumptions 1 to 3 of Zhao et al. (2025), theoretical_limits; construction ours.
+
+    Args:
+        noise: `uniform`, `pareto` or `student`.
+        moment: p >= 2, of the heavy-tailed noises.
+        spread: factor of the heavy-tailed noises, > 0.
+    """
+
+    noise: str
+    moment: float = 2.0
+    spread: float = 0.5
+
+    name = "holder_regression"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("dataset.noise", self.noise, NOISES)
+        check_number("dataset.moment", self.moment, low=2)
+        check_number("dataset.spread", self.spread, above=0)
+
+    @property
+    def bound(self) -> float:
+        """What no label exceeds in size."""
+        return 1.0 if self.noise == "uniform" else math.inf
+
+    def mean(self, points: Tensor) -> Tensor:
+        """Returns the regression function, float64 (N,), at points (N, d)."""
+        return self.signal(points) * (0.75 if self.noise == "uniform" else 1.0)
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns fresh examples; reads no file."""
+        generator = seeding.generator(seed, "data")
+        features = self.features(generator)
+        labels = self.mean(features) + self._noise(generator)
+        truth = self.mean(self.test_points)
+        return DataBundle(
+            name=self.name,
+            train_features=features,
+            vault=LabelVault(labels, 0, bound=self.bound),
+            test_features=self.test_points,
+            test_labels=truth,
+            num_classes=0,
+            truth=truth,
+        )
+
+    def _noise(self, generator: Generator) -> Tensor:
+        uniform = torch.rand(self.n_train, generator=generator, dtype=torch.float64)
+        if self.noise == "uniform":
+            return uniform.mul_(0.5).sub_(0.25)
+        index = self.moment + TAIL_MARGIN
+        if self.noise == "pareto":
+            pareto = (1 - uniform) ** (-1 / index)
+            return self.spread * (pareto - index / (index - 1))
+        # Bailey (1994): one uniform and one angle give a Student variable without a rejection.
+        angle = torch.rand(self.n_train, generator=generator, dtype=torch.float64)
+        radius = (index * ((1 - uniform) ** (-2 / index) - 1)).sqrt()
+        return self.spread * radius * torch.cos(2 * math.pi * angle)

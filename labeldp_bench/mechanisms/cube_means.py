@@ -1,0 +1,129 @@
+"""The noisy mean of the labels in each cube; central."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.groups import GroupMechanism
+from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums, numpy_stream
+from labeldp_bench.validate import InputError, check_number
+
+
+@dataclass(frozen=True)
+class CubeMeans(GroupMechanism):
+    """Releases each cube's mean label with Laplace noise of scale 2 bound / (n eps).
+
+    eps-label-DP, tight: a replaced label moves the mean of n by up to 2 bound / n, and n is public
+    as features are. 0 where a cube is empty.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 25.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+
+    def reach(self, bound: float) -> float:
+        """Returns the largest size of a label that is averaged."""
+        if math.isinf(bound):
+            raise InputError(
+                "cube means need bounded labels, and these have no bound "
+                "(use mechanism=clipped_cube_means)"
+            )
+        return bound
+
+    def divisors(self, sizes: Tensor) -> Tensor:
+        """Returns what sums are divided by, float64 (G,), at least 1."""
+        return sizes.to(torch.float64).clamp_min(1)
+
+    def scales(self, sizes: Tensor, bound: float) -> Tensor:
+        """Returns the scale of each cube's noise, float64 (G,); 0 for an empty cube."""
+        scale = 2 * self.reach(bound) / (self.divisors(sizes) * self.eps)
+        return torch.where(sizes > 0, scale, 0.0)
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns one mean for each cube, float64 (G,)."""
+        reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        means = group_sums(labels.clamp(-reach, reach), groups, num_groups) / self.divisors(sizes)
+        noise = laplace_sums(torch.ones_like(sizes), 1.0, numpy_stream(generator))
+        return means + self.scales(sizes, limit) * noise
+
+
+@dataclass(frozen=True)
+class ClippedCubeMeans(CubeMeans):
+    """The same for labels without a bound, which are clipped to [-clip, clip] first.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 30 and Theorem 12.
+
+    Args:
+        eps: > 0.
+        clip: > 0; None where the learner is to choose it by the theorem's rule.
+    """
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clip is not None:
+            check_number("mechanism.clip", self.clip, above=0)
+
+    def reach(self, bound: float) -> float:
+        """Returns the clip, or the bound of labels that have one."""
+        reach = bound if self.clip is None else self.clip
+        if math.isinf(reach):
+            raise InputError(
+                "mechanism.clip must be given for labels without a bound (or use "
+                "learner.tuning=theory, which chooses it)"
+            )
+        return reach
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what is protected and the clip."""
+        return super().summary() | ({} if self.clip is None else {"clip": self.clip})
+
+
+@dataclass(frozen=True)
+class FullCubeMeans(CubeMeans):
+    """Cube means under replacement of a whole example, features included.
+
+    Divides by max(n, n_0) with n_0 half of what a cube holds at the lowest density, as n is secret
+    here. A moved example changes two cubes by up to 2 bound / n_0 each: noise 4 bound / (n_0 eps).
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 35.
+
+    Args:
+        eps: > 0.
+        density: lower bound of the density of the features, public; 1 for uniform ones.
+    """
+
+    density: float = 1.0
+
+    protects: ClassVar[str] = "labels and features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("mechanism.density", self.density, above=0)
+
+    def floor(self, sizes: Tensor) -> float:
+        """Returns n_0."""
+        return self.density * float(sizes.sum()) / len(sizes) / 2
+
+    def divisors(self, sizes: Tensor) -> Tensor:
+        """Returns max(n, n_0), float64 (G,)."""
+        return sizes.to(torch.float64).clamp_min(self.floor(sizes))
+
+    def scales(self, sizes: Tensor, bound: float) -> Tensor:
+        """Returns the same scale for every cube, float64 (G,)."""
+        scale = 4 * self.reach(bound) / (self.floor(sizes) * self.eps)
+        return torch.full(sizes.shape, scale, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class FullClippedCubeMeans(FullCubeMeans, ClippedCubeMeans):
+    """`FullCubeMeans` of clipped labels.
+
+    Source: Zhao et al. (2025), theoretical_limits, equations 36 to 38.
+    """

@@ -1,0 +1,74 @@
+"""One class for each cube by the exponential mechanism; central."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.groups import GroupMechanism
+from labeldp_bench.mechanisms.sum_laws import group_counts
+from labeldp_bench.validate import check_choice, check_labels
+
+
+@dataclass(frozen=True)
+class ExponentialCubes(GroupMechanism):
+    """Draws a class for each cube with P(j) proportional to exp(weight n_j), n_j its count there.
+
+    With weight eps/2 eps-label-DP: a replaced label moves one count down and another up. eps is
+    the supremum, reached in the limit of many labels.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+
+    @property
+    def weight(self) -> float:
+        """What one label adds to the log-probability of its class."""
+        return self.eps / 2
+
+    def log_probabilities(self, counts: Tensor) -> Tensor:
+        """Returns the log-probability of each class, float64 (G, K), from counts (G, K)."""
+        return (self.weight * counts.to(torch.float64)).log_softmax(1)
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
+        num_classes = int(limit)
+        counts = group_counts(check_labels(labels, num_classes), num_classes, groups, num_groups)
+        uniform = torch.rand(counts.shape, generator=generator, dtype=torch.float64)
+        if math.isinf(self.eps):  # the most frequent class; half a count decides ties
+            return (counts + uniform / 2).argmax(1)
+        # The largest score plus Gumbel noise is a draw from the softmax of the scores.
+        gumbel = -(-torch.log1p(-uniform)).clamp_min(1e-300).log()
+        return (self.weight * counts + gumbel).argmax(1)
+
+
+@dataclass(frozen=True)
+class FullExponentialCubes(ExponentialCubes):
+    """The same under replacement of a whole example, features included.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 33, with weight eps/4. A moved example
+    takes a count from one cube and adds one to another, each of which costs no more than its
+    weight, so that eps/2 suffices too (docs/theory.md): equation 19 is eps-DP as it stands.
+
+    Args:
+        eps: > 0.
+        constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).
+    """
+
+    constant: str = "paper"
+
+    protects: ClassVar[str] = "labels and features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism.constant", self.constant, ("paper", "tight"))
+
+    @property
+    def weight(self) -> float:
+        """What one label adds to the log-probability of its class."""
+        return self.eps / 4 if self.constant == "paper" else self.eps / 2

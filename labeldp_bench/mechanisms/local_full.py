@@ -1,0 +1,73 @@
+"""Local privacy of features and labels together, for the comparison row of the theory."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.groups import GroupMechanism
+from labeldp_bench.mechanisms.sum_laws import (
+    group_counts,
+    group_sizes,
+    group_sums,
+    laplace_sums,
+    numpy_stream,
+)
+from labeldp_bench.validate import InputError, check_number
+
+
+@dataclass(frozen=True)
+class LocalFull(GroupMechanism):
+    """Every example releases its indicator over cubes x classes with Laplace noise of scale 2/eps.
+
+    eps-DP under replacement of a whole example, tight: the indicator moves by 2 in L1. Real labels:
+    half of eps goes to the indicator over cubes, half to the label in its cube (clipped, moved by
+    up to 2 bound in L1): scales 4/eps and 4 bound/eps. All N examples add noise to every entry, so
+    the sums of noise are drawn from their exact law.
+
+    Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
+    et al. (2025), theoretical_limits, table I.
+
+    Args:
+        eps: > 0.
+        clip: > 0, for real labels without a bound; None where the learner is to choose it.
+    """
+
+    clip: float | None = None
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    trust: ClassVar[str] = "local"
+    protects: ClassVar[str] = "labels and features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clip is not None:
+            check_number("mechanism.clip", self.clip, above=0)
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
+        stream, total = numpy_stream(generator), len(labels)
+        if not labels.is_floating_point():
+            counts = group_counts(labels, int(limit), groups, num_groups)
+            return counts + laplace_sums(torch.full_like(counts, total), 2 / self.eps, stream)
+        clip = limit if self.clip is None else self.clip
+        if math.isinf(clip):
+            raise InputError(
+                "mechanism.clip must be given for labels without a bound (or use "
+                "learner.tuning=theory, which chooses it)"
+            )
+        sizes = group_sizes(groups, num_groups)
+        everyone = torch.full_like(sizes, total)
+        sums = group_sums(labels.clamp(-clip, clip), groups, num_groups)
+        sums = sums + laplace_sums(everyone, 4 * clip / self.eps, stream)
+        noisy_sizes = sizes + laplace_sums(everyone, 4 / self.eps, stream)
+        # A mean cannot be beyond the clip; a size below half the average is noise.
+        return (sums / noisy_sizes.clamp_min(total / num_groups / 2)).clamp(-clip, clip)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what is protected and the clip."""
+        return super().summary() | ({} if self.clip is None else {"clip": self.clip})

@@ -1,0 +1,89 @@
+"""The contract of a mechanism for real labels: a sampler and its exact density."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.sum_laws import group_sums
+from labeldp_bench.validate import check_eps
+
+
+@dataclass(frozen=True)
+class RealMechanism(ABC):
+    """A randomiser of real labels that is eps-label-DP under label replacement.
+
+    `eps` is what ONE release of one label costs; infinity is allowed.
+    """
+
+    eps: float
+
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    private: ClassVar[bool] = True
+    trust: ClassVar[str] = "local"
+    delta: ClassVar[float] = 0.0
+    unbiased: ClassVar[bool] = True
+    """Whether the release has the label as its mean."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @abstractmethod
+    def release(
+        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns one noisy output per label, float64 (N,).
+
+        Args:
+            values: true labels, float64 (N,), in [-bound, bound]; left untouched.
+            bound: public; infinity where labels have none.
+            generator: CPU generator of the privacy stream.
+            prior: what a mechanism may assume of labels (see the subclass); not from these labels.
+
+        Raises:
+            InputError: an infinite bound, for a mechanism that needs a finite one.
+        """
+
+    @abstractmethod
+    def log_density(
+        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns the log-density (or log-probability) of outputs, float64 (R, V).
+
+        Args:
+            released: outputs, float64 (R,).
+            values: true labels, float64 (V,).
+            bound: as for `release`.
+            prior: as for `release`.
+        """
+
+    @abstractmethod
+    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns outputs and labels among which the worst log ratio is attained.
+
+        Between these points the log-density is linear or constant in the output and monotone in
+        the label, so that its extremes lie on them; the subclass says why.
+        """
+
+    def release_groups(
+        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns the sum, in each group, of one release of every label, float64 (G,)."""
+        return group_sums(self.release(values, bound, generator), groups, num_groups)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns derived parameters worth a line in the record."""
+        return {}
+
+
+def exact_real_epsilon(
+    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
+) -> float:
+    """Returns the largest log ratio of the densities under two labels, over the breakpoints."""
+    outputs, values = mechanism.breakpoints(bound, prior)
+    densities = mechanism.log_density(outputs, values, bound, prior)
+    high, low = densities.max(1).values, densities.min(1).values
+    possible = high > -torch.inf  # an output that no label gives says nothing
+    return float((high - low)[possible].max()) if possible.any() else 0.0

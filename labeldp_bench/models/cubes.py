@@ -1,0 +1,137 @@
+"""A partition of a box into cubes; every cube has one class or one mean."""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.validate import InputError, check_integer, check_number
+
+MOST_CUBES = 2**22
+
+
+class LastPoints:
+    """Remembers in which cube the last points lie, so that cells on the same points share it."""
+
+    def __init__(self) -> None:
+        self._points: Tensor | None = None
+        self._answers: dict[int, Tensor] = {}
+
+    def cubes(self, points: Tensor, model: "Cubes") -> Tensor:
+        """Returns the number of each point's cube, int64 (N,)."""
+        if self._points is not points:
+            self._points, self._answers = points, {}
+        if model.cells not in self._answers:
+            self._answers[model.cells] = model.locate(points)
+        return self._answers[model.cells]
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """Cuts a box into `cells`^d cubes; points outside belong to the nearest cube.
+
+    Source: Zhao et al. (2025), theoretical_limits, equations 14 and 15.
+
+    Args:
+        cells: cubes along each axis, >= 1.
+        box: lowest and highest coordinate, the same for all axes; fixed without a look at data.
+    """
+
+    cells: int
+    box: tuple[float, float] | list[float] = (0.0, 1.0)
+    last: tuple[LastPoints, LastPoints] = field(
+        default_factory=lambda: (LastPoints(), LastPoints()), init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True
+    disjoint: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_integer("model.cells", self.cells, low=1)
+        if len(self.box) != 2:
+            raise InputError(f"model.box must be two numbers [low, high], got {self.box}")
+        check_number("model.box", self.box[1], above=check_number("model.box", self.box[0]))
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> "Cubes":
+        """Returns the model with cubes of about this side, a share of the box, if one is given."""
+        if side is None:
+            return self
+        largest = int(MOST_CUBES ** (1 / dimension))
+        model = replace(self, cells=min(largest, max(1, round(1 / side))))
+        object.__setattr__(model, "last", self.last)
+        return model
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Returns the size, for the record."""
+        return {"cells": self.cells}
+
+    def locate(self, points: Tensor) -> Tensor:
+        """Returns the number of each point's cube, int64 (N,) in [0, cells^d), at points (N, d)."""
+        low, high = self.box
+        flat = points.flatten(1).to(torch.float64)
+        steps = ((flat - low) * (self.cells / (high - low))).long().clamp_(0, self.cells - 1)
+        number = steps[:, 0]
+        for axis in range(1, steps.shape[1]):
+            number = number * self.cells + steps[:, axis]
+        return number
+
+    def groups(self, features: Tensor, queries: Tensor | None) -> tuple[Tensor, int]:
+        """Returns the cube of each example, int64 (N,), and the number of cubes."""
+        return self.last[0].cubes(features, self), self._num_cubes(features)
+
+    def estimator(self, outputs: Tensor) -> "CubeEstimator":
+        """Returns the estimator that has one output per cube."""
+        return CubeEstimator(self, outputs)
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns the precision of sums in a cube."""
+        return "float64"
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "CubeEstimator":
+        """Returns the classifier that adds up the votes in each cube."""
+        votes = supervision.votes().to(torch.float64)
+        sums = torch.zeros((self._num_cubes(features), votes.shape[1]), dtype=torch.float64)
+        return CubeEstimator(
+            self, sums.index_add_(0, self.locate(features)[supervision.indices], votes)
+        )
+
+    def _num_cubes(self, features: Tensor) -> int:
+        dimension = math.prod(features.shape[1:])
+        if dimension * math.log(self.cells) > math.log(MOST_CUBES) + 1e-9:
+            raise InputError(
+                f"model.cells={self.cells} in {dimension} dimensions makes more than {MOST_CUBES} "
+                "cubes (fewer cells, or model=knn)"
+            )
+        return self.cells**dimension
+
+
+@dataclass(frozen=True)
+class CubeEstimator:
+    """Classes, class sums or means, one for each cube."""
+
+    model: Cubes
+    outputs: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns one score per class, float64 (m, K)."""
+        return self.outputs[self.model.last[1].cubes(features, self.model)]
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        votes = self.scores(features).clamp_min(0) ** (1 / temperature)
+        total = votes.sum(1, keepdim=True)
+        return torch.where(total > 0, votes / total, 1 / votes.shape[1])
+
+    def values(self, features: Tensor) -> Tensor:
+        """Returns the mean of each point's cube, float64 (m,)."""
+        return self.scores(features)

@@ -43,27 +43,42 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
 
 
 def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
-    """Returns a table per panel: a row per line, a column per x, value ± standard error."""
+    """Returns a table per panel: a row per line, a column per x, value ± standard error.
+
+    Where x is measured, so that each line has its own, there is a row per point.
+    """
     spec = figure.spec
     tables = []
     for panel, rows in points.groupby("panel", sort=False):
-        xs = sorted(rows.x.dropna().unique())
-        columns = [f"{spec.x.symbol}={x:g}" for x in xs] or [spec.y.label]
-        table: dict[str, list[str]] = {}
-        for line, group in rows.groupby("line", sort=False):
-            at = {point["x"]: _number(point) for point in group.to_dict("records")}
-            level = next((text for x, text in at.items() if math.isnan(x)), "-")
-            name = max(group.name, key=len)  # with its marks, which only a record brings
-            table[f"{name}" if name not in table else f"{name} ({line})"] = [
-                at.get(x, level) for x in xs
-            ] or [level]
-        if rows.bayes.notna().any():
-            limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
-            table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
-        frame = pd.DataFrame.from_dict(table, orient="index", columns=columns)
-        frame.index.name = spec.panel_title(str(panel)) or spec.y.label
-        tables.append(frame.to_markdown(disable_numparse=True))
+        measured = rows.x.nunique() > rows.groupby("line").x.nunique().max()
+        table = _points(figure, rows) if measured else _grid(figure, rows)
+        name = spec.panel_title(str(panel)) or spec.y.label
+        tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
     return [f"{spec.y.label} ± standard error:", *tables]
+
+
+def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+    done = rows[rows.n > 0]
+    columns = {
+        figure.spec.x.symbol: [f"{x:.2f}" for x in done.x],
+        figure.spec.y.symbol: [_number(point) for point in done.to_dict("records")],
+    }
+    return pd.DataFrame(columns, index=done.name)
+
+
+def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+    xs = sorted(rows.x.dropna().unique())
+    table: dict[str, list[str]] = {}
+    for _, line in rows.groupby("line", sort=False):
+        at = {point["x"]: _number(point) for point in line.to_dict("records")}
+        level = next((number for x, number in at.items() if math.isnan(x)), "-")
+        name = max(line.name, key=len)  # with its marks, which only a record brings
+        table[name] = [at.get(x, level) for x in xs] or [level]
+    if rows.bayes.notna().any():
+        limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
+        table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
+    columns = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
+    return pd.DataFrame.from_dict(table, orient="index", columns=columns)
 
 
 def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:

@@ -64,7 +64,10 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
 
 
 def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
-    """Labels both axes, sets their scales and puts a tick at each of the given values of x."""
+    """Labels both axes, sets their scales and puts a tick at each of the given values of x.
+
+    Values that were measured have too many digits for that, and get the usual ticks.
+    """
     axes.margins(x=0.02)
     axes.set_xlabel(x.label)
     axes.set_ylabel(y.label)
@@ -72,7 +75,7 @@ def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None
         axes.set_yscale("log")
     if x.log:
         axes.set_xscale("log")
-    if ticks:
+    if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.xaxis.minorticks_off()
 

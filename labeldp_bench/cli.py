@@ -14,7 +14,15 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
-from labeldp_bench.config import CHECKOUT, GROUPS, cell_of, compose_cell, experiment_names
+from labeldp_bench.budget import scaled
+from labeldp_bench.config import (
+    CHECKOUT,
+    CHOICES,
+    PAPER,
+    cell_of,
+    compose_cell,
+    experiment_names,
+)
 from labeldp_bench.host import keep_memory, prepare_threads
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError, did_you_mean
@@ -23,7 +31,6 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 """The environment variable that asks for a traceback in place of one line."""
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
 
-CHOICES = (*GROUPS, "trainer", "pretrain", "sweep", "experiment")
 NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 if (CHECKOUT / "configs" / "config.yaml").is_file():
@@ -50,6 +57,9 @@ def task(config: DictConfig) -> int:
         if config.cells is not None:
             raise InputError("cells are a sweep (add -m)")
         cell = cell_of(config, HydraConfig.get().runtime.choices)
+        if cell.budget != PAPER:
+            given = HydraConfig.get().overrides.task
+            cell = compose_cell(scaled(given, asked=[text.partition("=")[0] for text in given]))
         parts = cell.build()  # a wrong value is refused before anything is written
         _check_effect(HydraConfig.get().overrides.task, parts["model"])
         place = place_of(*(config[key] for key in sweeper.LOCAL))
@@ -107,10 +117,14 @@ def _check_arguments(arguments: list[str]) -> None:
             raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
         if key == "job":
             raise InputError("job is filled by the sweep, it cannot be given")
+        if key.startswith("budget."):
+            raise InputError(f"{key} cannot be given: a budget is chosen by its name")
         if key.partition(".")[0] == "table":
             raise InputError("table is what an experiment says of itself, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
+                if text == "budget=null":
+                    continue  # as budget=paper
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
                     raise InputError(f"{key} must be the name of a choice, got {value}")
 

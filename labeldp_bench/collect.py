@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.config import CHECKOUT, Cell, canonical
+from labeldp_bench.config import CHECKOUT, PAPER, Cell, canonical
 from labeldp_bench.records import is_done, read_record
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
@@ -100,6 +100,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     row = {column: record.get(column) for column in COLUMNS}
     for key in ("eps", "eps_spent"):
         row[key] = _text(row[key])
+    row["budget"] = row["budget"] or PAPER  # older records have none
     row["identity"] = canonical(record["identity"])
     return row
 

@@ -28,12 +28,13 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 CONFIGS = CHECKOUT / "configs"
 
 GROUPS = ("dataset", "mechanism", "learner", "model")
-CHOICE = re.compile(
-    r"[+~]*(dataset|mechanism|learner|model|trainer|pretrain|sweep|experiment)(@|=|$)"
-)
+CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
+CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
 LARGEST_SEED = 2**63 - 1
+PAPER = "paper"
+"""The budget that changes nothing, and is no part of an identity."""
 
 
 @dataclass
@@ -52,7 +53,7 @@ class RunConfig:
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
     checkpoint_epochs: int | None = None
-    budget: str | None = None
+    budget: Any = None  # the rules of configs/budget; its name is what counts
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
     # How a paper's table or figure shows them; no part of a cell.
@@ -96,7 +97,13 @@ class Cell:
             parts.append(f"eps={self.identity['mechanism.eps']}")
         if "dataset.name" not in self.identity:  # synthetic data
             parts.append(_size_of(self.identity))
-        return ", ".join([*parts, f"seed {self.seed}"])
+        parts.append(f"seed {self.seed}")
+        return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
+
+    @property
+    def budget(self) -> str:
+        """`paper`, or the smaller version that this cell is."""
+        return str(self.identity.get("budget", PAPER))
 
     @property
     def num_classes(self) -> int:
@@ -105,14 +112,21 @@ class Cell:
 
     def setting(self, key: str) -> Any:
         """Returns the value that `key=` would set, e.g. `trainer.epochs`; None without one."""
+        parent, last = self._parent(key)
+        return parent.get(last)
+
+    def has(self, key: str) -> bool:
+        """Returns whether `key` sets anything in this cell."""
+        parent, last = self._parent(key)
+        return last in parent
+
+    def _parent(self, key: str) -> tuple[dict[str, Any], str]:
         # The trainer is a group of its own on the command line; in the objects it is the model's.
-        key = re.sub(r"^trainer\b", "model.trainer", key)
+        *path, last = re.sub(r"^trainer\b", "model.trainer", key).split(".")
         node: Any = self.config
-        for part in key.split("."):
-            if not isinstance(node, dict) or part not in node:
-                return None
-            node = node[part]
-        return node
+        for part in path:
+            node = node.get(part) if isinstance(node, dict) else None
+        return (node if isinstance(node, dict) else {}), last
 
     @property
     def dataset_name(self) -> str:
@@ -258,11 +272,9 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     identity: dict[str, Any] = {
         "seed": check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     }
-    if plain["budget"] is not None:
-        raise InputError(
-            f"budget must be null until experiments have smaller versions, got {plain['budget']!r} "
-            "(make a run small with trainer.epochs, dataset.limit_train or dataset.trials)"
-        )
+    plain["budget"] = choices.get("budget") or PAPER
+    if plain["budget"] != PAPER:
+        identity["budget"] = plain["budget"]
     for group in GROUPS:
         identity[group] = choices[group]
         identity |= _flat(group, _without_defaults(plain[group]))

@@ -1,14 +1,15 @@
 """What an experiment's YAML says: its cells, and how they are shown. Imports no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import hydra
 from omegaconf import OmegaConf
 
-from labeldp_bench.config import Cell, compose_cell, use_configs
-from labeldp_bench.sweeper import expand
+from labeldp_bench.blocks import expand
+from labeldp_bench.budget import scaled
+from labeldp_bench.config import PAPER, Cell, compose_cell, use_configs
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,22 @@ class Experiment:
     blocks: list[dict[str, Any]] | None
     table: dict[str, Any] | None
     figure: dict[str, Any] | None = None
+    _cells: dict[str, list[Cell]] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def command(self) -> str:
         """What fills missing cells."""
         return f"python -m labeldp_bench experiment={self.name}"
 
-    def cells(self) -> list[Cell]:
-        """Returns its cells, each once."""
+    def cells(self, budget: str = PAPER) -> list[Cell]:
+        """Returns its cells in the version of a budget, each once."""
         if self.blocks is None:
             return []
-        cells = [compose_cell(overrides) for overrides in expand(self.blocks, {})]
-        return list({cell.config_hash: cell for cell in cells}.values())
+        if budget not in self._cells:
+            spelled = expand(self.blocks, {"budget": [budget]})
+            cells = [compose_cell(scaled(overrides)) for overrides in spelled]
+            self._cells[budget] = list({cell.config_hash: cell for cell in cells}.values())
+        return self._cells[budget]
 
 
 @cache

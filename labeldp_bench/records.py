@@ -32,7 +32,7 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
         "loss": identity.get("learner.loss"),
         "eps": measured.pop("eps"),
         "seed": cell.seed,
-        "budget": cell.config.get("budget"),
+        "budget": cell.budget,
         **measured,
         "pretrain": identity.get("pretrain", "none"),
         "torch_version": torch.__version__,

@@ -5,28 +5,24 @@ overrides plus a grid.
 """
 
 import hashlib
-import itertools
-import re
 import sys
 import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from labeldp_bench.config import Cell, compose_cell
+from labeldp_bench.blocks import Axes, expand, quote, spell
+from labeldp_bench.budget import scaled
+from labeldp_bench.config import PAPER, Cell, compose_cell
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError
 
-Axes = dict[str, list[str]]
-# Text that means itself in an override; `null` and numbers in quotes stay text.
-PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
 LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
@@ -67,7 +63,9 @@ class CellSweeper(Sweeper):
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
-        for overrides in expand(blocks, parse_axes(arguments, self.hydra_context)):
+        axes = parse_axes(arguments, self.hydra_context)
+        for overrides in expand(blocks, axes):
+            overrides = scaled(overrides, asked=axes)
             cell = compose_cell(overrides)
             cells.setdefault(cell.config_hash, (cell, overrides))
         if not cells:
@@ -85,6 +83,7 @@ class CellSweeper(Sweeper):
         todo = len(cells) - len(done)
         say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
         name = (experiment or choices.get("sweep") or f"sweep-{hash_of(cells)}").replace("/", "_")
+        name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
         failed = 0
         try:
             if jobs:  # all in one call, so that a launcher may run several at a time
@@ -102,8 +101,8 @@ class CellSweeper(Sweeper):
 
     def _job(self, job: list[tuple[Cell, list[str]]], number: int, jobs: int) -> list[str]:
         """Returns the overrides of one job; the title is left to whoever runs it."""
-        lists = ",".join(f"[{','.join(_quote(text) for text in pair[1])}]" for pair in job)
-        local = [f"{key}={_value(self.config[key])}" for key in LOCAL]
+        lists = ",".join(f"[{','.join(quote(text) for text in pair[1])}]" for pair in job)
+        local = [f"{key}={spell(self.config[key])}" for key in LOCAL]
         return [*local, f"job={{number:{number},of:{jobs},cells:[{lists}]}}"]
 
 
@@ -159,45 +158,6 @@ def parse_axes(arguments: list[str], context: HydraContext) -> Axes:
     return axes
 
 
-def expand(blocks: Any, axes: Axes) -> list[list[str]]:
-    """Returns the overrides of every cell.
-
-    Args:
-        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
-        axes: what the command line says. Values that the blocks have pick the cells with them, so
-            that `eps=2` takes the cells of a table whose other keys go with that eps; any other
-            value replaces theirs, or adds a key.
-
-    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
-    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
-    """
-    cells: list[list[str]] = []
-    if not isinstance(blocks, list):
-        raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
-    spelled: list[Axes] = []
-    for block in blocks:
-        if not isinstance(block, dict) or set(block) - {"set", "grid"}:
-            raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
-        own = {key: [_value(value)] for key, value in (block.get("set") or {}).items()}
-        for key, values in (block.get("grid") or {}).items():
-            if not isinstance(values, list):
-                raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
-            own[key] = [_value(value) for value in values]
-        spelled.append(own)
-    for key, values in axes.items():
-        wanted = {_comparable(value) for value in values}
-        has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own in spelled]
-        if {_comparable(value) for found in has for value in found} == wanted:
-            pairs = zip(spelled, has, strict=True)
-            spelled = [own | {key: kept or values} for own, kept in pairs if kept or key not in own]
-        else:
-            spelled = [own | {key: values} for own in spelled]
-    for own in spelled:
-        for combination in itertools.product(*own.values()):
-            cells.append([f"{key}={value}" for key, value in zip(own, combination, strict=True)])
-    return cells
-
-
 def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str]]]]:
     """Returns jobs: cells that can share work stand in one, in the order they were given."""
     jobs: dict[str, list[tuple[Cell, list[str]]]] = {}
@@ -215,29 +175,3 @@ def title(cells: Sequence[Cell]) -> str:
     """Returns what a person calls the cells of one job."""
     more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
     return cells[0].title + more
-
-
-def _comparable(value: str) -> float | str:
-    """Returns a number for what spells one, so that 1 and 1.0 are the same value."""
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{','.join(_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_value(key)}:{_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, str):
-        return value if PLAIN.fullmatch(value) else _quote(value)
-    return str(value)
-
-
-def _quote(text: str) -> str:
-    return str(QuotedString(text, Quote.single).with_quotes())

@@ -13,7 +13,7 @@ from tests.shell import quick, records_under
 
 CONTRACT = {
     "schema_version": int, "task": str, "dataset": str, "mechanism": str, "model": str,
-    "learner": str, "eps": float, "seed": int, "budget": type(None), "accuracy": float,
+    "learner": str, "eps": float, "seed": int, "budget": str, "accuracy": float,
     "per_class_accuracy": list, "per_class_mean": float, "eps_spent": float, "delta": float,
     "trust": str, "private": bool, "released_agreement": float, "selection": str, "pretrain": str,
     "precision": str, "epochs": type(None), "n_train": int, "n_test": int, "wall_seconds": float,
@@ -69,7 +69,10 @@ BAD = {
     "mechanism.eps=[1,2]": r"eps must be a number > 0, got \[1, 2\]",
     "seed=1.5": r"seed must be an integer, got '1\.5'",
     "seed=-1": r"seed must be in \[0, \d+\], got -1",
-    "budget=5": r"budget must be null until experiments have smaller versions, got .5.",
+    "budget=5": r"budget must be the name of a choice, got 5",
+    "budget=fast": r"budget must be one of paper, quick, smoke; got 'fast'",
+    "budget.rules=[]": r"budget\.rules cannot be given: a budget is chosen by its name",
+    "table.kind=x": r"table is what an experiment says of itself, it cannot be given",
     "device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
     "device=cuda:99": r"device=cuda:99: torch sees \d+ GPUs here \(use device=cpu\)",
     "mechanism=rapor": r"mechanism must be one of .*rappor.*; got 'rapor' \(did you mean rappor",

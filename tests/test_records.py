@@ -208,5 +208,5 @@ def test_committed_records_come_back_as_they_were(tmp_path):
             close = pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
             assert row[column] == close, column
     assert committed[cells[0].config_hash]["eps"] == math.inf
-    assert committed[cells[0].config_hash]["budget"] is None
+    assert committed[cells[0].config_hash]["budget"] == "paper"
     assert read_committed(tmp_path / "absent.csv") == {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from labeldp_bench.config import PAPER
 from labeldp_bench.plotting import name_of
 
 if TYPE_CHECKING:
@@ -16,25 +17,30 @@ CAPTIONS = {
     "per_class_mean": "Test accuracy in percent, averaged over classes",
     "class_accuracy": "Test accuracy of each class in percent",
 }
+QUICK_CAPTION = (
+    "*ours (quick)*: a smaller version of the cell, for a machine without a GPU; not comparable "
+    "with the printed value."
+)
 Row = dict[str, Any]
 
 
 def markdown(
-    table: "AccuracyTable", rows: pd.DataFrame, recipes: Mapping[str, Sequence[str]]
+    table: "AccuracyTable", rows: pd.DataFrame, recipes: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> str:
     """Returns the table for people.
 
     Args:
         table: says what the panels, lines and columns are.
         rows: of `table.rows`.
-        recipes: {how the networks are trained: the methods for which they are}.
+        recipes: {budget: {how the networks are trained: the methods for which they are}}.
     """
     parts = [
         f"# {table.paper}, table {table.number}",
         "",
         f"{CAPTIONS[table.metric]}. *ours*: mean ± standard deviation over seeds (their number), "
         "at paper budget. *paper*: the printed value. `*`: a difference of more than twice its "
-        "standard error. `†`: printed, but known to be wrong.",
+        "standard error. `†`: printed, but known to be wrong."
+        + ("" if set(rows.budget) == {PAPER} else f" {QUICK_CAPTION}"),
         "",
     ]
     for heading, group in panels(table, rows):
@@ -45,9 +51,11 @@ def markdown(
         headings = [heading, "", *(_heading(table.columns, value) for value in columns)]
         frame = pd.DataFrame(lines, columns=headings)
         parts += [frame.to_markdown(index=False, disable_numparse=True), ""]
-    parts += [*_notes(rows), *_recipes(recipes)]
+    parts += _notes(rows)
+    for budget, trained in recipes.items():
+        parts += _recipes(_whose(budget).capitalize(), trained)
     # A run of a per-class table fills one row per class.
-    runs = rows[rows["class"].isna() | (rows["class"] == 0)]
+    runs = rows[(rows.budget == PAPER) & (rows["class"].isna() | (rows["class"] == 0))]
     done = f"{runs.n.sum()} of {runs.cells.sum()} runs done"
     parts += ["", f"{done}; the others: `{table.experiment.command}`", ""]
     return "\n".join(parts)
@@ -65,9 +73,11 @@ def latex(table: "AccuracyTable", rows: pd.DataFrame) -> str:
             out[-1] += " \\\\"
         out.append("\\midrule")
         for name, line in _lines(table, group):
-            at = _at(table, line)
-            cells = [_escaped(name), *(_pair(at.get(value)) for value in columns)]
-            out.append(" & ".join(cells) + " \\\\")
+            for budget in _budgets(line):
+                at = _at(table, line, budget)
+                cells = [_pair(at.get(value)) for value in columns]
+                head = name if budget == PAPER else f"{name} ({budget})"
+                out.append(" & ".join([_escaped(head), *cells]) + " \\\\")
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
 
 
@@ -97,25 +107,36 @@ def _lines(table: "AccuracyTable", group: pd.DataFrame) -> Iterator[tuple[str, p
         yield _heading(table.lines, value) + trust, line
 
 
-def _at(table: "AccuracyTable", line: pd.DataFrame) -> dict[Any, Row]:
-    """Returns {column: row}."""
+def _at(table: "AccuracyTable", line: pd.DataFrame, budget: str) -> dict[Any, Row]:
+    """Returns {column: row} of the cells at one budget."""
+    line = line[line.budget == budget]
     return {row[_column(table)]: row for row in line.to_dict("records")}
+
+
+def _whose(budget: str) -> str:
+    return "ours" if budget == PAPER else f"ours ({budget})"
 
 
 def _texts(
     table: "AccuracyTable", name: str, line: pd.DataFrame, columns: Sequence[Any]
 ) -> list[list[str]]:
     """Returns what stands in the lines of one method: ours, the paper's and the difference."""
-    at = _at(table, line)
-    kinds: list[tuple[str, Callable[[Row], str]]] = [
-        ("ours", _ours), ("paper", _printed), ("difference", _difference),
-    ]  # fmt: skip
-    lines = []
-    for kind, write in kinds:
+    paper = _at(table, line, PAPER)
+    kinds: list[tuple[str, dict[Any, Row], Callable[[Row], str]]] = [
+        *((_whose(budget), _at(table, line, budget), _ours) for budget in _budgets(line)),
+        ("paper", paper, _printed),
+        ("difference", paper, _difference),
+    ]
+    lines: list[list[str]] = []
+    for kind, at, write in kinds:
         texts = [write(at[value]) if value in at else "" for value in columns]
-        if kind == "ours" or any(texts):
-            lines.append([name if kind == "ours" else "", kind, *texts])
+        if any(texts):
+            lines.append(["" if lines else name, kind, *texts])
     return lines
+
+
+def _budgets(line: pd.DataFrame) -> list[str]:
+    return [PAPER, *sorted(set(line.budget) - {PAPER})]
 
 
 def _ours(row: Row) -> str:
@@ -180,13 +201,13 @@ def _notes(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _recipes(recipes: Mapping[str, Sequence[str]]) -> list[str]:
+def _recipes(whose: str, recipes: Mapping[str, Sequence[str]]) -> list[str]:
     """Returns how ours are trained, methods that are trained alike in one line."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for recipe, methods in recipes.items():
         alike.setdefault(tuple(methods), []).append(recipe)
     return [
-        f"- Ours{_those(methods) if len(alike) > 1 else ''}: {' or '.join(texts)}."
+        f"- {whose}{_those(methods) if len(alike) > 1 else ''}: {' or '.join(texts)}."
         for methods, texts in alike.items()
     ]
 

@@ -1,0 +1,81 @@
+"""From the blocks of an experiment to the overrides of its cells. Imports no torch."""
+
+import itertools
+import re
+from typing import Any
+
+from hydra.core.override_parser.types import Quote, QuotedString
+
+from labeldp_bench.validate import InputError
+
+Axes = dict[str, list[str]]
+"""The values that each key of a command line takes."""
+# Text that means itself in an override; `null` and numbers in quotes stay text.
+PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
+
+
+def expand(blocks: Any, axes: Axes) -> list[list[str]]:
+    """Returns the overrides of every cell.
+
+    Args:
+        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
+        axes: what the command line says. Values that the blocks have pick the cells with them, so
+            that `eps=2` takes the cells of a table whose other keys go with that eps; any other
+            value replaces theirs, or adds a key.
+
+    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
+    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
+    """
+    cells: list[list[str]] = []
+    if not isinstance(blocks, list):
+        raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
+    spelled: list[Axes] = []
+    for block in blocks:
+        if not isinstance(block, dict) or set(block) - {"set", "grid"}:
+            raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
+        own = {key: [spell(value)] for key, value in (block.get("set") or {}).items()}
+        for key, values in (block.get("grid") or {}).items():
+            if not isinstance(values, list):
+                raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
+            own[key] = [spell(value) for value in values]
+        spelled.append(own)
+    for key, values in axes.items():
+        wanted = {_comparable(value) for value in values}
+        has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own in spelled]
+        if {_comparable(value) for found in has for value in found} == wanted:
+            pairs = zip(spelled, has, strict=True)
+            spelled = [own | {key: kept or values} for own, kept in pairs if kept or key not in own]
+        else:
+            spelled = [own | {key: values} for own in spelled]
+    for own in spelled:
+        for combination in itertools.product(*own.values()):
+            cells.append([f"{key}={value}" for key, value in zip(own, combination, strict=True)])
+    return cells
+
+
+def _comparable(value: str) -> float | str:
+    """Returns a number for what spells one, so that 1 and 1.0 are the same value."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def spell(value: Any) -> str:
+    """Returns a value of a YAML as an override has it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(spell(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{spell(key)}:{spell(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else quote(value)
+    return str(value)
+
+
+def quote(text: str) -> str:
+    """Returns `text` as Hydra reads text."""
+    return str(QuotedString(text, Quote.single).with_quotes())

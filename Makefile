@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 RUN := $(BIN)/python -m labeldp_bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures clean
+.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -50,6 +50,9 @@ reproduce-tables: $(VENV)/.installed  ## every table of the papers from the comm
 
 reproduce-figures: $(VENV)/.installed  ## every figure of the papers from the committed records; no training
 	$(BIN)/python scripts/reproduce_figures.py
+
+status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours on this device, commands
+	$(BIN)/python scripts/status.py
 
 collect: $(VENV)/.installed  ## merge the records of results/runs into results/records.csv
 	$(BIN)/python scripts/collect.py

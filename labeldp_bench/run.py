@@ -30,7 +30,7 @@ SPREAD_SECONDS = 20.0
 BLOCK_SECONDS = 2.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """One cell while it runs: its objects and what its trials gave."""
 
@@ -188,12 +188,14 @@ def _in_processes(
     work = partial(block_of_trials, pickle.dumps([run.cell for run in runs]), place)
     failed: dict[int, Exception] = {}
     try:
-        for block, parts in zip(blocks, processes.spread(work, blocks), strict=True):
-            for number, (part, error) in enumerate(parts):
-                runs[number].add(part)
-                if error is not None:
-                    failed.setdefault(number, error)
-            bar.update(len(block))
+        for block in processes.spread(work, blocks):
+            for given in block:
+                for number, (part, error) in enumerate(given):
+                    if error is not None:
+                        failed.setdefault(number, error)
+                    if number not in failed:
+                        runs[number].add(part)
+                bar.update()
     except Exception as error:  # a worker died
         return [(run, error) for run in runs]
     return [(runs[number], error) for number, error in failed.items()]
@@ -201,19 +203,25 @@ def _in_processes(
 
 def block_of_trials(
     cells: bytes, place: Place, trials: range
-) -> list[tuple[Run, Exception | None]]:
-    """Returns what `trials` of the pickled cells gave, without their objects; in a worker."""
-    runs = [Run(cell, place.out_dir / cell.folder, parts) for cell, parts in _built(cells)]
-    dataset, model = runs[0].parts["dataset"], runs[0].parts["model"]
+) -> list[list[tuple[Run, Exception | None]]]:
+    """Returns what each of `trials` gave for each of the pickled cells; in a worker.
+
+    Trial by trial, so that sums of floats are taken in one order whatever the blocks are.
+    """
+    built = _built(cells)
+    dataset, model = built[0][1]["dataset"], built[0][1]["model"]
     errors: dict[int, Exception] = {}
+    given = []
     for trial in trials:
+        runs = [Run(cell, place.out_dir / cell.folder, parts) for cell, parts in built]
         seed = seeding.derive(runs[0].cell.seed, "trial", trial)
         bundle = dataset.draw(place.data_dir, seed)
-        active = [run for run in runs if id(run) not in errors]
+        active = [run for number, run in enumerate(runs) if number not in errors]
         for run, error in each_run(active, bundle, model, seed, place):
             error.add_note("".join(traceback.format_exception(error)))  # a pickle has no traceback
-            errors[id(run)] = error
-    return [(replace(run, parts={}), errors.get(id(run))) for run in runs]
+            errors[runs.index(run)] = error
+        given.append([(replace(run, parts={}), errors.get(i)) for i, run in enumerate(runs)])
+    return given
 
 
 @cache

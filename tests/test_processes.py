@@ -55,12 +55,17 @@ def test_records_do_not_depend_on_the_number_of_processes(tmp_path, monkeypatch,
     monkeypatch.setattr(
         processes, "spread", lambda work, blocks: used.append(len(blocks)) or spread(work, blocks)
     )
-    both = cells("alibi", "lp_2st", "rrwithprior")
-    assert run.run_cells(both, place(tmp_path / "one")) == [] == used
+    votes = cells("alibi", "lp_2st", "rrwithprior")
+    sums = ["dataset=holder_regression", "dataset.n_train=300", "dataset.trials=23"]
+    risk = [compose_cell([*sums, "mechanism=clipped_laplace"])]
+    for job in (votes, risk):
+        assert run.run_cells(job, place(tmp_path / "one")) == [] == used
     monkeypatch.setattr(run, "SPREAD_SECONDS", 0)
-    assert run.run_cells(both, place(tmp_path / "two")) == []
-    assert used[0] > 2
+    for job in (votes, risk):
+        assert run.run_cells(job, place(tmp_path / "two")) == []
+    assert len(used) == 2 and used[0] > 2
     folders = [records_under(tmp_path / name) for name in ("one", "two")]
+    assert len(folders[0]) == 4
     for one, two in zip(*folders, strict=True):
         left, right = (json.loads(path.read_text()) for path in (one, two))
         assert left["trials"] == 23
@@ -104,12 +109,11 @@ def test_trial_that_fails_in_a_worker_ends_its_cell_alone(tmp_path, monkeypatch)
 
     monkeypatch.setattr(run, "one_trial", fails_late)
     spelled = pickle.dumps(cells("rr", "rappor"))
-    (rr, error), (rappor, nothing) = pickle.loads(
-        pickle.dumps(run.block_of_trials(spelled, place(tmp_path), range(2, 9)))
-    )
-    assert (len(rr.accuracies), len(rappor.accuracies), nothing) == (2, 7, None)
+    given = pickle.loads(pickle.dumps(run.block_of_trials(spelled, place(tmp_path), range(2, 9))))
+    assert [len(rr.accuracies) for (rr, _), _ in given] == [1, 1, 0, 0, 0, 0, 0]
+    assert [len(rappor.accuracies) for _, (rappor, _) in given] == [1] * 7
     assert seen.count("rr") == 3
-    assert "fails_late" in "".join(traceback.format_exception(error))
+    assert all("fails_late" in "".join(traceback.format_exception(rr[1])) for rr, _ in given[2:])
 
     monkeypatch.setattr(processes, "spread", lambda work, blocks: map(work, blocks))
     monkeypatch.setattr(run, "_worth_spreading", lambda *_: True)

@@ -52,5 +52,8 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> Ends:
         else:
             axes.fill_between(line.x, line.y - band, line.y + band, color=colour, alpha=0.2, lw=0)
             axes.plot(line.x, line.y, "o-", color=colour)
+            if line.x.iloc[-1] < rows.x.max():  # leads to the label at the edge
+                span = (line.x.iloc[-1], rows.x.max())
+                axes.hlines(line.y.iloc[-1], *span, color=colour, lw=0.8, ls=(0, (1, 3)))
         ends.append((float(line.y.iloc[-1]), line.name.iloc[0], colour))
     return ends

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from labeldp_bench.config import PAPER
 from labeldp_bench.statements import Verdict
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     """Returns what stands below the picture: whose it is, what bands are, what is missing."""
     cells, done = int(points.cells.sum()), int(points.n.sum())
     missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
-    source = f"Figure {figure.number} of {figure.paper} from our own records."
+    small = (
+        "" if figure.budget == PAPER else f" at budget={figure.budget}, smaller than the paper's"
+    )
+    source = f"Figure {figure.number} of {figure.paper} from our own records{small}."
     return " ".join(filter(None, [source, figure.spec.note, figure.spec.picture.CAPTION])) + missing
 
 
@@ -38,7 +42,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
         parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
-    missing = f"; the others: `{figure.experiment.command}`" if done < cells else ""
+    missing = f"; the others: `{figure.command}`" if done < cells else ""
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 
 

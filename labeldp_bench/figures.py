@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT, Cell, experiment_names
+from labeldp_bench.config import CHECKOUT, PAPER, Cell, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figure_text import caption, markdown
@@ -26,6 +26,7 @@ from labeldp_bench.tables import method_of
 from labeldp_bench.validate import InputError
 
 FIGURES = CHECKOUT / "results" / "figures"
+QUICK = "quick"
 Records = dict[str, dict[str, Any]]
 """{config_hash: record}."""
 
@@ -36,9 +37,11 @@ class PaperFigure:
 
     Attributes:
         experiment: what the YAML behind it says.
+        budget: whose version of the cells it shows.
     """
 
     experiment: Experiment
+    budget: str = PAPER
 
     @property
     def paper(self) -> str:
@@ -53,7 +56,12 @@ class PaperFigure:
     @property
     def stem(self) -> str:
         """Name of its files."""
-        return f"{self.paper}_figure{self.number}"
+        return f"{self.paper}_figure{self.number}" + f"_{self.budget}" * (self.budget != PAPER)
+
+    @property
+    def command(self) -> str:
+        """What fills missing cells."""
+        return self.experiment.command + f" budget={self.budget}" * (self.budget != PAPER)
 
     @cached_property
     def spec(self) -> Spec:
@@ -70,7 +78,7 @@ class PaperFigure:
     @cached_property
     def cells(self) -> list[Cell]:
         """The cells of the experiment, each once."""
-        return self.experiment.cells()
+        return self.experiment.cells(self.budget)
 
     @property
     def title(self) -> str:
@@ -116,7 +124,9 @@ class PaperFigure:
         for statement in self.spec.statements:
             try:
                 check = read_check(statement["check"], self.spec.x.symbol)
-                other = load_figure(check.other).points(records) if check.other else points
+                other = points
+                if check.other:
+                    other = load_figure(check.other, self.budget).points(records)
                 names = [text(each) for each in statement.get("panels", points.panel.unique())]
                 panels = {name: self.spec.panel_title(name) for name in names}
                 verdicts.append(judge(compare(check, points, other, panels)))
@@ -170,25 +180,31 @@ class PaperFigure:
         return number if math.isfinite(number) else math.nan
 
 
-def load_figure(name: str) -> PaperFigure:
+def load_figure(name: str, budget: str = PAPER) -> PaperFigure:
     """Returns the figure of the experiment called `name`, e.g. `blockrr/figure2`."""
     if name not in experiment_names():
         raise InputError(f"there is no experiment {name}")
-    return PaperFigure(read_experiment(name))
+    return PaperFigure(read_experiment(name), budget)
 
 
-def paper_figures() -> list[PaperFigure]:
+def paper_figures(budget: str = PAPER) -> list[PaperFigure]:
     """Returns every figure that has an experiment."""
     names = [name for name in experiment_names() if re.search(r"/figure\w+$", name)]
-    return [load_figure(name) for name in names]
+    return [load_figure(name, budget) for name in names]
 
 
 def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
-    """Writes every figure from the committed records; returns each with its points."""
+    """Writes every figure from the committed records; returns each with its points.
+
+    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
+    """
     records = read_committed()
-    figures = [(figure, figure.points(records)) for figure in paper_figures()]
-    for figure, points in figures:
-        write_figure(figure, points, figure.verdicts(points, records), out)
+    figures = []
+    for figure in [*paper_figures(), *paper_figures(QUICK)]:
+        points = figure.points(records)
+        if figure.budget == PAPER or points.n.sum():
+            write_figure(figure, points, figure.verdicts(points, records), out)
+            figures.append((figure, points))
     return figures
 
 

@@ -12,10 +12,7 @@ def main() -> None:
         cells, done = int(points.cells.sum()), int(points.n.sum())
         total, found = total + cells, found + done
         state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
-        print(
-            f"{figure.stem}: {state}"
-            + (f"; fill: {figure.experiment.command}" if done < cells else "")
-        )
+        print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
     print(f"{len(written)} figures in {FIGURES.relative_to(CHECKOUT)}: ", end="")
     print(f"{found} of {total} cells done, {total - found} missing")
 

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from labeldp_bench import figures, plotting
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
-from labeldp_bench.figure_text import numbers
+from labeldp_bench.figure_text import caption, numbers
 from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
 from labeldp_bench.statements import RELATIONS, Estimate, judge, read_check
 from labeldp_bench.validate import InputError
@@ -167,6 +167,20 @@ def test_without_any_record_there_is_no_picture_and_an_older_one_goes(tmp_path):
     assert "No cell has a record yet" in (tmp_path / "made_up_figure7.md").read_text()
 
 
+def test_quick_cells_fill_a_figure_of_their_own():
+    # A picture of fifty trials would pass for the paper's thousand.
+    drawn = figure()
+    small = PaperFigure(drawn.experiment, "quick")
+    records = records_of(small)
+    assert drawn.points(records).n.sum() == 0
+    points = small.points(records)
+    assert points.n.sum() == len(points)
+    assert small.title == "Circle, eps=1, k=9, 50 trials"
+    assert small.stem == "made_up_figure7_quick"
+    assert small.command.endswith("experiment=made_up/figure7 budget=quick")
+    assert "at budget=quick, smaller than the paper's" in caption(small, points)
+
+
 def test_what_has_no_x_is_a_level_in_every_panel():
     blocks = [
         {"set": {"mechanism": "none", "dataset.num_classes": 40}},
@@ -252,7 +266,7 @@ def test_a_figure_can_be_compared_with_another(monkeypatch):
     ])  # fmt: skip
     before = records_of(drawn)
     after = {key: r | {"accuracy": r["accuracy"] - 0.05} for key, r in before.items()}
-    monkeypatch.setattr("labeldp_bench.figures.load_figure", lambda name: figure())
+    monkeypatch.setattr("labeldp_bench.figures.load_figure", lambda name, budget: figure())
     monkeypatch.setattr(
         PaperFigure, "points", lambda self, r, real=PaperFigure.points: real(
             self, after if self.spec.statements else before)

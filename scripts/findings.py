@@ -1,0 +1,127 @@
+"""Prints the numbers of docs/findings.md that need no new run.
+
+    python scripts/findings.py
+
+From the library (rule for k, audit), results/published and results/records.csv. Half a minute.
+"""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from labeldp_bench import seeding
+from labeldp_bench.audit import exact_epsilon
+from labeldp_bench.collect import COMMITTED
+from labeldp_bench.mechanisms import RandomizedResponseWithPrior
+from labeldp_bench.published import read_published
+
+CLASSES = 10
+PRIORS = 100_000
+
+
+@dataclass(frozen=True)
+class OthersFromAllClasses(RandomizedResponseWithPrior):
+    """RRTop-k as a public code has it: the other label comes from all classes, not the top k."""
+
+    def log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns log P(released | label = c), float64 (N, K), of a global prior."""
+        assert prior is not None and prior.dim() == 1
+        k = int(self.top_k(prior[None]))
+        top = torch.zeros(num_classes, dtype=torch.bool)
+        top[prior.argsort(descending=True)[:k]] = True
+        keep = 1 / (1 + (k - 1) * math.exp(-self.eps))
+        matrix = torch.full((num_classes, num_classes), (1 - keep) / (num_classes - 1))
+        matrix = matrix.double().fill_diagonal_(keep)
+        matrix[~top] = top.double() / k  # a label outside the top k: uniform over them
+        return matrix[:, released].T.log()
+
+
+def rule_for_k() -> pd.DataFrame:
+    """Returns how the released rule for k differs from the paper's, on Dirichlet(0.3) priors."""
+    seed = seeding.generator(0, "findings")
+    concentration = torch.full((PRIORS, CLASSES), 0.3, dtype=torch.float64)
+    priors = torch._sample_dirichlet(concentration, generator=seed)
+    ordered = priors.sort(1, descending=True).values.cumsum(1)
+    uniform = torch.full((1, CLASSES), 1 / CLASSES, dtype=torch.float64)
+    rows = []
+    for eps in (0.5, 1.0, 2.0, 3.0, 4.0):
+        rules = [RandomizedResponseWithPrior(eps, rule) for rule in ("paper", "released_code")]
+        sizes = [rule.top_k(priors) for rule in rules]
+        kept = [
+            ordered.gather(1, k[:, None] - 1).squeeze(1) / (1 + (k - 1) * math.exp(-eps))
+            for k in sizes
+        ]
+        rows.append(
+            {
+                "eps": eps,
+                "priors with another k, %": 100 * float((sizes[0] != sizes[1]).double().mean()),
+                "labels kept less, points": 100 * float((kept[0] - kept[1]).mean()),
+                "k under a uniform prior: paper": int(rules[0].top_k(uniform)),
+                "released": int(rules[1].top_k(uniform)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def public_multi_stage() -> pd.DataFrame:
+    """Returns the exact eps of RRTop-k and of the public variant, enumerated, K=10."""
+    rows = []
+    for eps in (1.0, 2.0, 4.0):
+        prior = torch.arange(1, CLASSES + 1, dtype=torch.float64) ** 2
+        prior /= prior.sum()
+        ours = RandomizedResponseWithPrior(eps)
+        k = int(ours.top_k(prior[None]))
+        rows.append(
+            {
+                "eps": eps,
+                "k": k,
+                "as published": exact_epsilon(ours, CLASSES, prior),
+                "others from all classes": exact_epsilon(OthersFromAllClasses(eps), CLASSES, prior),
+                "between two labels of the top k": eps + math.log((CLASSES - 1) / (k - 1)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def class_averages() -> pd.DataFrame:
+    """Returns BlockRR's printed class averages minus those of RR and RRWithPrior, usable ones."""
+    rows = read_published("blockrr")
+    rows = rows[(rows.metric == "per_class_mean") & rows.usable]
+    wide = rows.pivot(index=["dataset", "eps"], columns="method", values="value")
+    return pd.DataFrame(
+        {
+            "blockrr - rr": wide.blockrr - wide.rr,
+            "blockrr - rrwithprior": wide.blockrr - wide.rrwithprior,
+        }
+    ).reset_index()
+
+
+def best_epoch() -> pd.DataFrame:
+    """Returns what the best test epoch adds to the last one, in points, by budget; networks."""
+    rows = pd.read_csv(COMMITTED)
+    rows = rows[rows.best_epoch_accuracy.notna() & (rows.selection == "last")]
+    gap = 100 * (rows.best_epoch_accuracy - rows.accuracy)
+    grouped = gap.groupby([rows.dataset, rows.eps])
+    return grouped.agg(runs="size", mean="mean", largest="max").reset_index()
+
+
+def main() -> None:
+    """Prints one table per finding."""
+    parts = {
+        "The released rule for k (K=10)": rule_for_k(),
+        "RRTop-k with others from all classes (K=10, prior ~ (i + 1)^2)": public_multi_stage(),
+        "BlockRR's class averages as printed": class_averages(),
+        "Best test epoch minus last epoch": best_epoch(),
+    }
+    for title, frame in parts.items():
+        text = frame.to_markdown(index=False, floatfmt=".2f")
+        print(f"## {title}\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

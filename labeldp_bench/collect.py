@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.config import CHECKOUT, PAPER, Cell, canonical
+from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses
 from labeldp_bench.records import is_done, read_record
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
@@ -20,6 +21,7 @@ COLUMNS = (
     "git_commit", "schema_version", "task", "excess_risk", "excess_risk_sem", "bias", "variance",
     "test_mse", "config_hash", "identity",
 )  # fmt: skip
+DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
     "config_hash", "dataset", "model", "mechanism", "loss", "eps", "seed", "class", "accuracy",
@@ -36,6 +38,9 @@ def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
         record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
         record["identity"] = json.loads(str(record["identity"]))
         records[str(record["config_hash"])] = record
+    for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
+        if name in records:
+            records[name]["enhancement"] = diagnosis
     return records
 
 
@@ -91,6 +96,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
+    merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)

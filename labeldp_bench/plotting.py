@@ -24,13 +24,14 @@ COLOURS = {
     "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": OLIVE,
     "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": SKY, "rrwithprior": TEAL,
     "unary": PINK, "oue": ROSE, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
+    "ple": BLACK,
 }  # fmt: skip
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
 NAMES = {
     "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
     "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
-    "topk_subset": "top-k subset", "hadamard": "Hadamard",
+    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE",
 }  # fmt: skip
 LABEL_SIZE = 9.5
 STYLE: Any = {

@@ -71,8 +71,6 @@ class Trainer:
         check_integer("trainer.views", self.views, low=1)
         if self.patience is not None:
             check_integer("trainer.patience", self.patience, low=1)
-            if self.selection != "best_validation":
-                raise InputError("trainer.patience needs trainer.selection=best_validation")
 
     def fit(
         self,

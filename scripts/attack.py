@@ -6,7 +6,7 @@
 
 Arguments as for a sweep. Runs what a release needs (a client, a first stage), no further training.
 Adds rows to results/attacks.csv (`out=<file>` for another), with the model accuracy of the same
-cell where it has a record. `known=[0,0.01]` for other shares.
+cell where it has a record, and draws utility against advantage. `known=[0,0.01]` for other shares.
 """
 
 import math
@@ -21,6 +21,9 @@ from torch import Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
+from labeldp_bench.attack_picture import draw_attacks
+from labeldp_bench.blocks import expand
+from labeldp_bench.budget import scaled
 from labeldp_bench.collect import find_done
 from labeldp_bench.config import CHECKOUT, Cell, compose_cell
 from labeldp_bench.experiments import read_experiment
@@ -30,13 +33,15 @@ from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.place import place_of
 from labeldp_bench.progress import say
 from labeldp_bench.records import git_commit
-from labeldp_bench.sweeper import expand
 from labeldp_bench.validate import InputError, check_number
 from labeldp_bench.vault import Release
 
 OUT = CHECKOUT / "results" / "attacks.csv"
+FIGURES = CHECKOUT / "results" / "figures"
 RUNS = CHECKOUT / "results" / "runs"
 KNOWN = (0.0, 0.001, 0.01, 0.1)
+FROM_FEATURES: dict[tuple[Any, ...], Tensor] = {}
+"""What features alone tell, once for all mechanisms that release the same examples."""
 KEY = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "known"]
 
 
@@ -98,7 +103,7 @@ def cells_of(axes: dict[str, list[str]]) -> list[Cell]:
     """Returns the cells that the command line spells, each once."""
     (name,) = axes.pop("experiment", [""])
     blocks = (read_experiment(name).blocks or []) if name else [{}]
-    cells = [compose_cell(overrides) for overrides in expand(blocks, axes)]
+    cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
     return list({cell.config_hash: cell for cell in cells}.values())
 
 
@@ -123,7 +128,16 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     images = flat(bundle.train_features[order])
     rows = []
     for share in shares:
-        before, after, known = beliefs(vault.releases, images, truth, share, cell.seed)
+        draws = seeding.generator(cell.seed, "attack", "known")
+        known = torch.randperm(len(truth), generator=draws)[: round(share * len(truth))]
+        data = tuple(pair for pair in cell.identity.items() if pair[0].startswith("dataset"))
+        same = (data, cell.seed, share, order.numpy().tobytes())
+        if same not in FROM_FEATURES:
+            FROM_FEATURES[same] = learned_beliefs(
+                [images], truth[known], known, bundle.num_classes, cell.seed
+            )
+        before = FROM_FEATURES[same]
+        after = beliefs(vault.releases, before, images, truth[known], known, cell.seed)
         unknown = torch.ones(len(truth), dtype=torch.bool)
         unknown[known] = False
         found = Attack.of(before[unknown], after[unknown], truth[unknown])
@@ -149,43 +163,43 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
 
 
 def beliefs(
-    releases: tuple[Release, ...], images: Tensor, truth: Tensor, share: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the log beliefs of both attackers, (n, K) each, and which labels they know.
+    releases: tuple[Release, ...], before: Tensor, images: Tensor, labels: Tensor, known: Tensor,
+    seed: int,
+) -> Tensor:  # fmt: skip
+    """Returns the log beliefs, (n, K), of who believed `before` and sees the releases.
 
     Private mechanisms meet the best attacker there is for given beliefs, Bayes' rule. A vector of
     ple has no likelihood: the attacker reads it as a distribution, or learns from known labels what
     it means.
     """
-    num_classes = releases[0].num_classes
-    draws = seeding.generator(seed, "attack", "known")
-    known = torch.randperm(len(truth), generator=draws)[: round(share * len(truth))]
-    labels = truth[known]
-    before = learned_beliefs([images], labels, known, num_classes, seed)
     if not isinstance(releases[0].mechanism, LabelEnhancement):
         ends = [len(release.indices) for release in releases]
         pairs = zip(before.split(ends), releases, strict=True)
-        return before, torch.cat([posterior(part, release) for part, release in pairs]), known
+        return torch.cat([posterior(part, release) for part, release in pairs])
     (release,) = releases
     log_d = release.outputs.double().clamp_min(1e-12).log()
     vectors = flat(log_d.float())
     if (before == before[0, 0]).all():  # nothing is known
-        return before, log_d, known
+        return log_d
     # Ten columns beside hundreds of pixels: scaled to weigh as much together.
     weight = math.sqrt(images.shape[1] / vectors.shape[1])
     both = torch.cat([images, weight * vectors], 1)
-    after = learned_beliefs([images, vectors, both], labels, known, num_classes, seed)
-    return before, after, known
+    inputs = [images, vectors, both]
+    return learned_beliefs(inputs, labels, known, release.num_classes, seed)
 
 
 def write(rows: list[dict[str, Any]], path: str | Path) -> None:
-    """Merges rows into the CSV: a row replaces that of the same cell and share."""
+    """Merges rows into the CSV, in place of those of the same cell and share, and draws it."""
     table = pd.DataFrame(rows)
     if Path(path).is_file():
         old = pd.read_csv(path, dtype={"config_hash": str})
         table = pd.concat([old, table]).drop_duplicates(["config_hash", "known"], keep="last")
     table = table.sort_values(KEY)
     table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+    for name, same in table.groupby("dataset"):
+        folder = FIGURES if Path(path) == OUT else Path(path).parent
+        if draw_attacks(same, folder / f"attacks_{name}.png"):
+            say(f"picture  {folder / f'attacks_{name}.png'}")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,16 @@ import pytest
 import torch
 
 from labeldp_bench.config import compose_cell
+from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses, sample_size
+from labeldp_bench.experiments import read_experiment
+from labeldp_bench.figures import PaperFigure, picture_of
 from labeldp_bench.learners import EnhancedLabels, SingleStage
 from labeldp_bench.learners.base import Session
 from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
 from labeldp_bench.learners.ple_server import ServerLoss, cut
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy, RandomizedResponse
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.plotting import save
 from labeldp_bench.report import sweep_frame, sweep_table
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import BudgetError, LabelVault
@@ -274,7 +278,10 @@ def both_losses(tmp_path_factory):
     printed = quick(["-m", *data, *SHORT, "learner.loss=enhanced,plain"], folder)
     assert printed.returncode == 0, printed.stderr
     records = [json.loads(path.read_text()) for path in records_under(folder)]
-    return printed, {record["loss"]: record for record in records}
+    found = {record["loss"]: record for record in records}
+    private = {"mechanism": "rr", "private": True, "trust": "local", "eps": 1.0}
+    identity = found["plain"]["identity"] | {"mechanism": "rr", "mechanism.eps": 1}
+    return printed, found | {"private": found["plain"] | private | {"identity": identity}}
 
 
 def test_record_says_that_nothing_is_guaranteed(both_losses):
@@ -304,18 +311,18 @@ def test_record_says_that_nothing_is_guaranteed(both_losses):
 def test_every_printed_number_says_no_guarantee(both_losses):
     # A number would be copied into a table of private methods.
     printed, _ = both_losses
-    rows = [line for line in printed.lines if line.startswith("|") and "ple" in line]
+    rows = [line for line in printed.lines if line.startswith("|") and "PLE" in line]
     assert len(rows) == 2 and all("no guarantee" in row for row in rows)
 
 
 def test_no_column_holds_it_beside_private_methods(both_losses):
     # RR at eps=inf and PLE would stand in one column, as if one number could be held against both.
     _, records = both_losses
-    private = records["plain"] | {"mechanism": "rr", "private": True, "trust": "local", "eps": 1.0}
-    private["identity"] = private["identity"] | {"mechanism": "rr", "mechanism.eps": 1}
-    first, second = sweep_table(sweep_frame([private, records["plain"]])).split("\n\ntiny")
-    assert "RR" in first and "ple" not in first
-    assert "ple" in second and "RR" not in second and "response accuracy" in second
+    first, second = sweep_table(sweep_frame([records["private"], records["plain"]])).split(
+        "\n\ntiny"
+    )
+    assert "RR" in first and "PLE" not in first
+    assert "PLE" in second and "RR" not in second and "response accuracy" in second
 
 
 BAD = {
@@ -363,3 +370,54 @@ def test_audit_finds_no_claim():
 
     assert main(["mechanism=ple", "num_classes=10"]) == 0
     assert isinstance(learner(), EnhancedLabels)
+
+
+# --- Degrees of the theory, figures from records ------------------------------------------------
+
+
+def test_sample_size_as_printed_and_corrected():
+    # The printed n_0 would be believed where its own proof breaks off.
+    given = dict(error=1.0, confidence=0.05, dimension=10, num_classes=10)
+    assert sample_size(0.2, 0.3, **given, corrected=False) == math.inf
+    rate = math.log(1.6 / 1.1) / 2 + math.log(1 / 0.8)
+    size = math.log(20) + math.log(1 / rate) + 2 * math.log(10)
+    expected = 2 / rate * (10 * size + math.log(20) + 1)
+    assert sample_size(0.2, 0.3, **given, corrected=True) == pytest.approx(expected)
+    assert sample_size(0.5, 0.6, **given, corrected=True) == math.inf  # Delta + gamma > 1
+    assert sample_size(0.0, 0.5, **given, corrected=True) == math.inf
+
+
+def test_diagnoses_survive_collection(tmp_path, both_losses):
+    # Figure 4 could be drawn only by who has the runs.
+    _, records = both_losses
+    path, records = tmp_path / "enhancement.csv", {k: records[k] for k in ("enhanced", "plain")}
+    merge_diagnoses([*records.values()], path)
+    first = path.read_bytes()
+    merge_diagnoses([records["plain"]], path)
+    assert path.read_bytes() == first
+    found = read_diagnoses(path)
+    assert found == {r["config_hash"]: r["notes"]["enhancement"] for r in records.values()}
+    assert read_diagnoses(tmp_path / "none.csv") == {}
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_figures_are_drawn_from_records_and_say_no_guarantee(number, both_losses, tmp_path):
+    # A figure would need training again, or show PLE as one of the private lines.
+    _, records = both_losses
+    figure = PaperFigure(read_experiment(f"ple/figure{number}"))
+    made = {}
+    for place, cell in enumerate(figure.cells):
+        one = records["plain"] if cell.identity["mechanism"] == "ple" else records["private"]
+        made[cell.config_hash] = one | {
+            "eps": float(cell.identity.get("mechanism.eps", math.inf)),
+            "mechanism": cell.identity["mechanism"], "identity": cell.identity,
+            "released_agreement": 0.1 + 0.02 * place, "enhancement": one["notes"]["enhancement"],
+        }  # fmt: skip
+    points = figure.points(made)
+    assert points.n.sum() == len(figure.cells)
+    ple = points[points.mechanism == "ple"]
+    assert len(ple) and all("no guarantee" in name for name in ple["name"])
+    others = points[points.mechanism != "ple"]
+    assert not any("no guarantee" in name for name in others["name"])
+    save(picture_of(figure, points), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -306,7 +306,7 @@ def test_the_best_epoch_is_put_back_and_patience_ends_training():
     supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
     supervision = dataclasses.replace(supervision, validate=validate)
     notes: dict = {}
-    session = Session(SEED, CPU, lambda *_: None, lambda _: None, notes)
+    session = Session(SEED, CPU, lambda *_: None, lambda _: None, notes=notes)
     recipe = trainer(epochs=9, selection="best_validation", patience=2)
     classifier = NetworkModel(LINEAR, recipe).fit(images, supervision, session, None)
     assert torch.equal(classifier.scores(images), kept[1]) and len(kept) == 4
@@ -321,8 +321,8 @@ def test_best_validation_needs_validation_labels():
     model = NetworkModel(LINEAR, trainer(selection="best_validation"))
     with pytest.raises(InputError, match=r"this learner has none \(use trainer.selection=last\)"):
         fit(model, images, supervision)
-    with pytest.raises(InputError, match=r"patience needs trainer\.selection=best_validation"):
-        trainer(patience=3)
+    with pytest.raises(InputError, match=r"trainer\.patience must be >= 1, got 0"):
+        trainer(patience=0)
 
 
 @pytest.mark.parametrize(

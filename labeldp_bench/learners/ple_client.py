@@ -113,6 +113,7 @@ def diagnosis(published: Tensor, labels: Tensor) -> dict[str, list[float] | list
         other labels l, of examples of y that have l in their top k. (Equation 11 takes the largest
         over single examples; as d is a function of x, that is 1 as soon as one example has a wrong
         label in its top k.) `mean`: the mean d of each true class, (K, K) (ple, Figure 4).
+        `example`: d of the first example of each class, (K, K) (ple, Figure 1b).
     """
     num_classes = published.shape[1]
     one_hot = functional.one_hot(labels, num_classes).double()
@@ -124,8 +125,10 @@ def diagnosis(published: Tensor, labels: Tensor) -> dict[str, list[float] | list
         unreliability.append(1 - float((inside * one_hot).sum() / len(labels)))
         ambiguity.append(float((one_hot.T @ inside / sizes).fill_diagonal_(0).max()))
     mean = one_hot.T @ published.double() / sizes
+    example = published[one_hot.argmax(0)]
     return {
         "unreliability": [round(max(0.0, share), 6) for share in unreliability],
         "ambiguity": [round(share, 6) for share in ambiguity],
         "mean": [[round(share, 5) for share in row] for row in mean.tolist()],
+        "example": [[round(share, 5) for share in row] for row in example.tolist()],
     }

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from labeldp_bench.checks import read_check
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT, PAPER, Cell, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
@@ -21,7 +22,7 @@ from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figure_text import caption, markdown
 from labeldp_bench.plotting import name_of, save
 from labeldp_bench.records import is_heuristic
-from labeldp_bench.statements import Verdict, compare, judge, read_check
+from labeldp_bench.statements import Verdict, compare, judge
 from labeldp_bench.tables import method_of
 from labeldp_bench.validate import InputError
 

@@ -1,20 +1,7 @@
-"""What a paper's text says of its figure, checked against records. Imports no torch.
-
-A check is one line of YAML; lines and x are called as the figure calls them:
-
-    rappor > rr, alibi for K >= 40                   more, at every such x
-    rappor > rr + 2                                  by more than 2, in units of the axis
-    rr, rappor > the same in <paper>/figure4         each more than its namesake there
-    rappor within 1 of rr, alibi                     at most 1 apart
-    rappor falls for K >= 20                         from each x to the next; also: rises
-    rappor flat within 5                             no two values more than 5 apart
-    blockrr highest between 1.0 and 1.4              no x outside is better than the best inside
-    blockrr flatter than blockrr in <paper>/figure2  a smaller range, than in any panel there
-"""
+"""Whether a paper's statements about its figure are true of our records. Imports no torch."""
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 from scipy.stats import norm
 
+from labeldp_bench.checks import Check
 from labeldp_bench.validate import InputError
 
 SURE = 2.0
@@ -60,36 +48,6 @@ Gaps = Iterator[tuple[str, Estimate]]
 
 
 @dataclass(frozen=True)
-class Check:
-    """One line that was read.
-
-    Attributes:
-        relation: a key of RELATIONS.
-        left: names of lines.
-        right: likewise; None where each line is compared with its namesake.
-        numbers: those of the relation.
-        other: the experiment that the right side is from; None for the same figure.
-        operator, bounds: pick values of x; an empty operator takes all.
-    """
-
-    relation: str
-    left: tuple[str, ...]
-    right: tuple[str, ...] | None
-    numbers: tuple[float, ...]
-    other: str | None
-    operator: str
-    bounds: tuple[float, ...]
-
-    def takes(self, x: float | None) -> bool:
-        """Returns whether the condition picks x."""
-        if not self.operator or x is None:
-            return True
-        if self.operator == "=":
-            return x in self.bounds
-        return x >= self.bounds[0] if self.operator == ">=" else x <= self.bounds[0]
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What the records say of one statement.
 
@@ -100,49 +58,6 @@ class Verdict:
 
     word: str
     evidence: str
-
-
-def read_check(text: str, symbol: str) -> Check:
-    """Returns the check that one line spells.
-
-    Args:
-        text: as in the docstring of this module.
-        symbol: what a condition must call x.
-
-    Raises:
-        InputError: a line that spells none.
-
-    >>> read_check("rappor > rr, alibi for K >= 40", "K").right
-    ('rr', 'alibi')
-    """
-    claim, _, condition = text.partition(" for ")
-    claim, _, other = claim.partition(" in ")
-    matches = {
-        relation: re.fullmatch(pattern.replace("#", r"(\d+(?:\.\d+)?)"), claim)
-        for relation, (pattern, _) in RELATIONS.items()
-    }
-    relation, match = next(((name, m) for name, m in matches.items() if m), ("", None))
-    if match is None:
-        raise InputError(f"cannot read the check {text!r} (statements.py lists what there is)")
-    operator, bounds = "", ""
-    if condition:
-        picks = re.fullmatch(rf"{re.escape(symbol)} (>=|<=|=) (\d[\d., ]*)", condition)
-        if not picks:
-            raise InputError(f"after `for` comes {symbol} >= 1, <= 1 or = 1, 2; got {condition!r}")
-        operator, bounds = picks.groups()
-    names = {key: value for key, value in match.groupdict().items() if value is not None}
-    named = match.re.groupindex.values()
-    numbers = [text for place, text in enumerate(match.groups(), 1) if text and place not in named]
-    right = names.get("right", "the same")
-    return Check(
-        relation=relation,
-        left=tuple(names["left"].split(", ")),
-        right=None if right == "the same" else tuple(right.split(", ")),
-        numbers=tuple(float(number) for number in numbers),
-        other=other or None,
-        operator=operator,
-        bounds=tuple(float(bound) for bound in bounds.split(",")) if bounds else (),
-    )
 
 
 def series_of(points: pd.DataFrame) -> dict[tuple[str, str], Series]:
@@ -181,7 +96,7 @@ def compare(
             for other in dict.fromkeys(elsewhere):
                 where = f" ({check.other}{', ' + other if other != panel else ''})"
                 rivals[rival + where * bool(check.other)] = _find(theirs, other, rival)
-        for what, gap in RELATIONS[check.relation][1](name, line, rivals, *check.numbers):
+        for what, gap in RELATIONS[check.relation](name, line, rivals, *check.numbers):
             gaps.append((f"{what}, {title}" if len(panels) > 1 else what, gap))
     return gaps
 
@@ -277,13 +192,13 @@ def _spell(x: float | None) -> str:
     return "any x" if x is None else f"{x:g}"
 
 
-RELATIONS: dict[str, tuple[str, Callable[..., Gaps]]] = {
-    "above": (r"(?P<left>.+) > (?P<right>.+?)(?: \+ #)?", _above),
-    "within": (r"(?P<left>.+) within # of (?P<right>.+)", _within),
-    "falls": (r"(?P<left>.+) falls", _falls),
-    "rises": (r"(?P<left>.+) rises", _rises),
-    "flat": (r"(?P<left>.+) flat within #", _flat),
-    "highest": (r"(?P<left>.+) highest between # and #", _highest),
-    "flatter": (r"(?P<left>.+) flatter than (?P<right>.+)", _flatter),
+RELATIONS: dict[str, Callable[..., Gaps]] = {
+    "above": _above,
+    "within": _within,
+    "falls": _falls,
+    "rises": _rises,
+    "flat": _flat,
+    "highest": _highest,
+    "flatter": _flatter,
 }
-"""How each relation is spelled, # being a number, and what it compares."""
+"""What each relation of checks.PATTERNS compares."""

@@ -13,11 +13,12 @@ import pytest
 from matplotlib.text import Text
 
 from labeldp_bench import figures, plotting
+from labeldp_bench.checks import PATTERNS, read_check
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_text import caption, numbers
 from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
-from labeldp_bench.statements import RELATIONS, Estimate, judge, read_check
+from labeldp_bench.statements import RELATIONS, Estimate, judge
 from labeldp_bench.validate import InputError
 
 GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
@@ -254,7 +255,7 @@ def test_verdicts_on_pinned_records(check):
 
 def test_every_relation_has_a_pinned_verdict():
     read = {read_check(check, "K").relation for check in VERDICTS}
-    assert read | {"flatter"} == set(RELATIONS)
+    assert read | {"flatter"} == set(RELATIONS) == set(PATTERNS)
 
 
 def test_a_figure_can_be_compared_with_another(monkeypatch):

@@ -45,12 +45,14 @@ class Checkpoint:
         every: epochs from one save to the next; None saves after an epoch that ends a minute or
             more after the last save.
         parts: what else has state, by name.
+        share: of the time that passes, which others may share.
     """
 
     path: Path
     belongs_to: Mapping[str, str]
     every: int | None = None
     parts: Mapping[str, Stateful] = field(default_factory=dict)
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         self.belongs_to = {**self.belongs_to, "format": FORMAT}
@@ -104,7 +106,7 @@ class Checkpoint:
             return
         state_now = state()
         if finished:  # a later fit may start from its network, and asks for no more of it
-            kept = ("epoch", "network")
+            kept = ("epoch", "network", "notes")
             state_now = {key: _copied(state_now[key]) for key in kept} | {"finished": True}
         self._fits[-1] = state_now
         if due:
@@ -121,7 +123,7 @@ class Checkpoint:
         """Writes under another name first: what is there stays whole until the new one is."""
         state = {
             "belongs_to": dict(self.belongs_to),
-            "seconds": self.seconds_before + time.perf_counter() - self._started,
+            "seconds": self.seconds_before + self.share * (time.perf_counter() - self._started),
             "fits": self._fits,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
         }
@@ -137,7 +139,8 @@ class Checkpoint:
             say(f"no checkpoint ({' '.join(str(error).split())[:100]}); training goes on")
 
 
-def _copied(tensors: Mapping[str, torch.Tensor]) -> Any:
-    if not isinstance(tensors, Mapping):
-        return tensors
-    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+def _copied(value: Any) -> Any:
+    """Returns the value with tensors of its own on the CPU."""
+    if isinstance(value, Mapping):
+        return {name: _copied(item) for name, item in value.items()}
+    return value.detach().cpu().clone() if isinstance(value, torch.Tensor) else value

@@ -150,6 +150,28 @@ class Cell:
         return canonical({k: v for k, v in self.identity.items() if k.split(".")[0] in shared})
 
     @property
+    def pack_key(self) -> str | None:
+        """A key that is equal for cells which can train as one (pack.py); None for a cell alone.
+
+        They differ in mechanism and loss only, have a small network, and fit it once.
+        """
+        network, learner = self.config["model"].get("network"), self.config["learner"]
+        if not network or "pretrain" in self.identity or learner.get("retrain", "none") != "none":
+            return None
+        small = bool(self.packs_on)
+        once = getattr(hydra.utils.get_class(learner["_target_"]), "fits_once", False)
+        if not (small and once):
+            return None
+        own = {key for key in self.identity if key.split(".")[0] == "mechanism"} | {"learner.loss"}
+        return canonical({k: v for k, v in self.identity.items() if k not in own})
+
+    @property
+    def packs_on(self) -> tuple[str, ...]:
+        """The kinds of device on which its network trains faster in a pack than alone."""
+        network = self.config["model"].get("network") or {"_target_": "builtins.object"}
+        return getattr(hydra.utils.get_object(network["_target_"]), "packs_on", ())
+
+    @property
     def pretrain_recipe(self) -> dict[str, Any]:
         """What decides the weights that training starts from; empty without pre-training."""
         if "pretrain" not in self.identity:

@@ -111,6 +111,7 @@ class NetworkFit:
             return 0
         self.classifier.network.load_state_dict(saved["network"])
         if saved.get("finished"):
+            self.session.notes.update(saved["notes"])
             return self.trainer.epochs
         self.optimizer.load_state_dict(saved["optimizer"])
         self.targets = self.targets if saved["targets"] is None else saved["targets"]
@@ -203,6 +204,7 @@ class NetworkFit:
         return {
             "epoch": self.number,
             "network": self.classifier.network.state_dict(),
+            "notes": dict(self.session.notes),
             "optimizer": self.optimizer.state_dict(),
             "targets": None if self.supervision.refine is None else self.targets,
             "best": vars(self.best),
@@ -262,6 +264,12 @@ def finite(mean_loss: float, number: int) -> float:
             "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
         )
     return mean_loss
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether an allocation failed, on a GPU or on the CPU."""
+    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def dropout_state(device: torch.device) -> list[Tensor]:

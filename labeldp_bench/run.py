@@ -4,7 +4,7 @@ import math
 import pickle
 import time
 import traceback
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from labeldp_bench import processes, seeding
 from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.evaluate import Evaluator, accuracy_of, per_class_accuracy
-from labeldp_bench.learners.base import Session
+from labeldp_bench.evaluate import per_class_accuracy
+from labeldp_bench.fit import out_of_memory
 from labeldp_bench.place import Place, describe_device
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
 from labeldp_bench.risk import RiskTally
+from labeldp_bench.trial import one_trial, packed_trial
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import LabelVault
 
 # Work that takes longer than this goes to processes, which take some seconds to start.
 SPREAD_SECONDS = 20.0
@@ -51,6 +51,7 @@ class Run:
     train_seconds: float = 0.0
     trained_examples: int = 0
     checkpoint: Checkpoint | None = None
+    share: float = 1.0  # of the time that its job takes
 
     def add(self, later: "Run") -> None:
         """Takes in what the next trials of the same cell gave."""
@@ -161,6 +162,9 @@ def each_run(
     runs: list[Run], bundle: DataBundle, model: Any, seed: int, place: Place
 ) -> list[tuple[Run, Exception]]:
     """Runs one trial of every run; returns those that failed, and why."""
+    keys = {run.cell.pack_key for run in runs}
+    if len(runs) > 1 and len(keys) == 1 and None not in keys:
+        return packed_trial(runs, bundle, model, seed, place)
     failed = []
     for run in runs:
         try:
@@ -245,58 +249,6 @@ def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
     return replace(model, initial=weights.tensors)
 
 
-def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place) -> None:
-    """Releases, trains and evaluates once; adds the outcome to `run`."""
-    mechanism, learner = run.parts["mechanism"], run.parts["learner"]
-    vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
-    has_epochs = hasattr(model, "trainer")
-    # Learners hold one of its methods, so that it gets no way to training labels.
-    nothing = LabelVault(torch.empty(0, dtype=torch.int64), max(2, bundle.num_classes))
-    evaluator = Evaluator(
-        replace(bundle, vault=nothing),
-        selection=model.trainer.selection if has_epochs else "last",
-        seed=seed,
-        history=run.folder / "history.csv" if has_epochs else None,
-        say=say,
-    )
-    session = Session(
-        seed, place.device, evaluator.on_epoch, say, queries=bundle.test_features, notes=run.notes
-    )
-    if has_epochs:
-        run.checkpoint = Checkpoint(
-            run.folder / NAME,
-            belongs_to={
-                "identity": run.cell.config_hash,
-                "data": bundle.sha256 or "",
-                "torch": str(torch.__version__),
-                "device": place.device.type,
-                "precision": model.resolved_precision(place.device),
-            },
-            every=place.checkpoint_epochs,
-            parts={"vault": vault, "evaluator": evaluator},
-        )
-        run.checkpoint.resume()
-        session = replace(session, checkpoint=run.checkpoint)
-    classifier = learner.fit(bundle.train_features, vault.door, mechanism, model, session)
-    if bundle.truth is not None:
-        run.tally = run.tally or RiskTally(bundle.truth)
-        run.tally.add(classifier, bundle.test_features, seed)
-    else:
-        confusion = evaluator.finish(classifier)
-        run.confusion = run.confusion + confusion
-        run.accuracies.append(accuracy_of(confusion))
-    run.epochs_averaged = evaluator.epochs_averaged
-    run.best_epoch_accuracy = evaluator.best_epoch_accuracy
-    run.extra_tests = evaluator.extra_tests(classifier)
-    run.ledger, run.trust = [asdict(entry) for entry in vault.ledger], vault.trust
-    run.eps_spent = max(run.eps_spent, vault.eps_spent)
-    agreement = vault.released_agreement
-    if agreement is not None:  # sums of releases agree with nobody
-        run.agreements.append(agreement)
-    run.train_seconds += evaluator.train_seconds
-    run.trained_examples += evaluator.trained_examples
-
-
 def _record(
     run: Run, bundle: DataBundle, dataset: Any, model: Any, seconds: float, device: torch.device
 ) -> dict[str, Any]:
@@ -330,6 +282,7 @@ def _record(
         wall_seconds=round(seconds, 3),
         images_per_second=round(rate, 1) if rate else None,
         device=describe_device(device),
+        **({"packed": round(1 / run.share)} if run.share < 1 else {}),
     )
 
 
@@ -364,12 +317,6 @@ def _announce(lap: float, trials: int, workers: int) -> None:
         if seconds > LONG_RUN_SECONDS:
             text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS * workers / lap)}"
         say(text)
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Returns whether an allocation failed, on a GPU or on the CPU."""
-    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def _fail(cell: Cell, folder: Path, error: Exception) -> Path:

@@ -25,6 +25,8 @@ from labeldp_bench.validate import InputError
 
 LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
+LARGEST_PACK = 32
+"""Networks that train as one; a card's memory seldom asks for fewer of this size."""
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 
 
@@ -79,7 +81,8 @@ class CellSweeper(Sweeper):
             return find_done(every, place.out_dir, committed=experiment is not None)
 
         done = find()
-        jobs = group([pair for key, pair in cells.items() if key not in done])
+        missing = [pair for key, pair in cells.items() if key not in done]
+        jobs = group(missing, place.device.type)
         todo = len(cells) - len(done)
         say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
         name = (experiment or choices.get("sweep") or f"sweep-{hash_of(cells)}").replace("/", "_")
@@ -158,11 +161,22 @@ def parse_axes(arguments: list[str], context: HydraContext) -> Axes:
     return axes
 
 
-def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str]]]]:
-    """Returns jobs: cells that can share work stand in one, in the order they were given."""
+def group(
+    cells: list[tuple[Cell, list[str]]], device: str = ""
+) -> list[list[tuple[Cell, list[str]]]]:
+    """Returns jobs: cells that can share work stand in one, in the order they were given.
+
+    Args:
+        cells: with their overrides.
+        device: its kind, `cpu` or `cuda`: small networks train as one where that is faster.
+    """
     jobs: dict[str, list[tuple[Cell, list[str]]]] = {}
     for cell, overrides in cells:
-        jobs.setdefault(cell.shared_work or cell.config_hash, []).append((cell, overrides))
+        pack = cell.pack_key if device in cell.packs_on else None
+        key = cell.shared_work or pack or cell.config_hash
+        if pack is not None and len(jobs.get(key, [])) == LARGEST_PACK:
+            jobs[cell.config_hash] = jobs.pop(key)  # full; the key begins another
+        jobs.setdefault(key, []).append((cell, overrides))
     return list(jobs.values())
 
 

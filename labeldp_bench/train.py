@@ -87,12 +87,16 @@ class Trainer:
             supervision: which of them to use, and what is known of their labels.
             session: seed, device and reports.
         """
+        self.check(supervision)
+        self.run(NetworkFit(self, classifier, supervision, session), images, session)
+
+    def check(self, supervision: Supervision) -> None:
+        """Raises InputError where the supervision has not what the recipe needs."""
         if self.selection == "best_validation" and supervision.validate is None:
             raise InputError(
                 "trainer.selection=best_validation needs validation labels, and this learner has "
                 "none (use trainer.selection=last)"
             )
-        self.run(NetworkFit(self, classifier, supervision, session), images, session)
 
     def run(self, fit: Fit, images: Tensor, session: Session) -> None:
         """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.

@@ -1,6 +1,7 @@
 """One global prior from a held-out part, then one release of every other label."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -36,6 +37,8 @@ class HeldOutPrior:
     fraction: float = 0.01
     prior_eps: float | None = None
     retrain: str = "none"
+
+    fits_once: ClassVar[bool] = True  # unless it retrains
 
     def __post_init__(self) -> None:
         loss_named(self.loss)

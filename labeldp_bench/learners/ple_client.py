@@ -4,6 +4,7 @@ Nothing here is private, and nothing here claims to be.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,9 +14,11 @@ from labeldp_bench import seeding
 from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.train import Trainer
 from labeldp_bench.vault import Release, ReleaseDoor
+
+if TYPE_CHECKING:  # they import learners themselves
+    from labeldp_bench.models.network import NetworkModel
+    from labeldp_bench.train import Trainer
 
 
 class ClientLoss(Loss):
@@ -58,8 +61,8 @@ def enhance(
     part: Tensor,
     vault: ReleaseDoor,
     mechanism: LabelEnhancement,
-    model: NetworkModel,
-    trainer: Trainer,
+    model: "NetworkModel",
+    trainer: "Trainer",
     session: Session,
 ) -> Release:
     """Returns what the client publishes of the examples `part`: d = f(x), float32 (n, K).

@@ -1,7 +1,7 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,10 +13,11 @@ from labeldp_bench.learners.ple_client import enhance
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.vault import Release, ReleaseDoor
+
+if TYPE_CHECKING:  # they import learners themselves
+    from labeldp_bench.train import Trainer
 
 LOSSES = ("enhanced", "plain")
 SURE = 1 - 1e-6
@@ -43,7 +44,7 @@ class EnhancedLabels:
     """
 
     loss: str
-    client: Trainer
+    client: "Trainer"
     k2: int = 4
     negative_weight: float = 1.0
     ramp_epochs: int = 10
@@ -73,6 +74,8 @@ class EnhancedLabels:
                 f"learner=ple goes with mechanism=ple, got {type(mechanism).__name__}: it trains a "
                 "client on true labels"
             )
+        from labeldp_bench.models.network import NetworkModel  # it imports learners itself
+
         if not isinstance(model, NetworkModel):
             raise InputError("mechanism=ple needs a network (use model=cnn on images)")
         if model.trainer.mixup is not None:
@@ -106,7 +109,7 @@ class EnhancedLabels:
         )
         return model.fit(features, supervision, replace(session, stage=1, stages=2), None)
 
-    def split(self, num_examples: int, trainer: Trainer, seed: int) -> tuple[Tensor, Tensor]:
+    def split(self, num_examples: int, trainer: "Trainer", seed: int) -> tuple[Tensor, Tensor]:
         """Returns the examples to learn from and those set aside; none without validation.
 
         Raises:

@@ -1,6 +1,7 @@
 """Release every label once, train once."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -22,6 +23,8 @@ class SingleStage:
 
     loss: str
     retrain: str = "none"
+
+    fits_once: ClassVar[bool] = True  # unless it retrains
 
     def __post_init__(self) -> None:
         loss_named(self.loss)

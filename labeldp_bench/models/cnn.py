@@ -1,6 +1,7 @@
 """The small convolutional network of the digit-sized data sets."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -29,6 +30,9 @@ class CNN(nn.Module):
     >>> sum(p.numel() for p in CNN(10, (28, 28, 1)).parameters())
     421642
     """
+
+    # On a CPU grouped convolutions took three times as long as single runs (docs/speed.md).
+    packs_on: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def __init__(
         self,

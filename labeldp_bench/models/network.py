@@ -1,7 +1,7 @@
 """A network as a model: initialised, fitted by a trainer, asked for scores."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,29 +44,42 @@ class NetworkModel:
         start: Classifier | None = None,
     ) -> "NetworkClassifier":
         """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
+        with self.seeded(session):
+            classifier = self.begin(features, supervision, session, start)
+            self.trainer.fit(classifier, features, supervision, session)
+        return classifier
+
+    @contextmanager
+    def seeded(self, session: Session) -> Iterator[None]:
+        """Seeds the global stream, of initial weights and dropout, and leaves it as it was."""
+        devices = [session.device] if session.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seeding.derive(session.seed, "train"))
+            yield
+
+    def begin(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "NetworkClassifier":
+        """Returns the network before training; first weights come from the global stream."""
         if features.dim() != 4:
             raise InputError(
                 f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
                 "(use model=knn for points)"
             )
-        # Initial weights and dropout use the global stream, which is left as it was.
-        devices = [session.device] if session.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seeding.derive(session.seed, "train"))
-            network = self.network(
-                num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
-            )
-            if self.initial is not None:
-                adopt(network, self.initial)
-            classifier = NetworkClassifier(
-                network.to(session.device, memory_format=torch.channels_last),  # type: ignore[call-overload]
-                *pixel_scale(self.trainer.pixels, features),
-                precision=self.resolved_precision(session.device),
-            )
-            if isinstance(start, NetworkClassifier):
-                network.load_state_dict(start.network.state_dict())
-            self.trainer.fit(classifier, features, supervision, session)
-        return classifier
+        network = self.network(
+            num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
+        )
+        if self.initial is not None:
+            adopt(network, self.initial)
+        network = network.to(session.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if isinstance(start, NetworkClassifier):
+            network.load_state_dict(start.network.state_dict())
+        scale = pixel_scale(self.trainer.pixels, features)
+        return NetworkClassifier(network, *scale, self.resolved_precision(session.device))
 
 
 @dataclass(frozen=True)

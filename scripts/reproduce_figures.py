@@ -1,7 +1,12 @@
 """Draws every figure of the papers from the committed records and checks what their text says."""
 
+from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.figures import FIGURES, write_figures
+from labeldp_bench.tables import load_table
+from labeldp_bench.theory.pictures import write_pictures
+
+EXPONENTS = "theoretical_limits/table1"
 
 
 def main() -> None:
@@ -13,6 +18,8 @@ def main() -> None:
         total, found = total + cells, found + done
         state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
         print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
+    pictures = write_pictures(load_table(EXPONENTS), read_committed(), FIGURES)
+    print(f"{EXPONENTS}: {', '.join(path.name for path in pictures) or 'no record, no picture'}")
     print(f"{len(written)} figures in {FIGURES.relative_to(CHECKOUT)}: ", end="")
     print(f"{found} of {total} cells done, {total - found} missing")
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -28,7 +29,11 @@ from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.models import Cubes
 from labeldp_bench.models.neighbour_means import first_of_window
 from labeldp_bench.risk import RiskTally
+from labeldp_bench.tables import load_table
+from labeldp_bench.tables.exponents import ExponentTable, is_theory
+from labeldp_bench.theory.pictures import write_pictures
 from labeldp_bench.theory.rates import Problem, along, clip, exponents, side
+from labeldp_bench.theory.slopes import fit_slope
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import BudgetError, LabelVault
 from tests.shell import quick, records_under
@@ -292,3 +297,43 @@ def test_one_run_through_the_command_line(tmp_path):
         ["dataset=holder_regression", "mechanism=cube_means", "model=knn", *options], tmp_path
     )
     assert knn.returncode == 1 and "use model=cubes" in knn.stdout + knn.stderr
+
+
+def test_slope_and_its_interval():
+    # The table would print another exponent than the points have, or a wrong interval.
+    x = [2.0**j for j in range(5)]
+    risks = [[3 * value**-0.7, 5.0] for value in x]  # the second tuning never wins
+    exact = fit_slope(x, risks, [[0.0, 0.0]] * 5)
+    assert exact.value == pytest.approx(-0.7) and exact.low == pytest.approx(exact.high)
+    noisy = fit_slope(x, risks, [[0.05 * risk[0], 0.0] for risk in risks])
+    spread = 0.05 / math.sqrt(sum((j - 2) ** 2 for j in range(5))) / math.log(2)
+    assert noisy.high - noisy.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
+
+
+def test_table_of_exponents_from_made_up_records(tmp_path):
+    # A slope would stand beside another cell's exponent, or agree without a reason.
+    whole = load_table("theoretical_limits/table1").experiment
+    table = ExponentTable(experiment=replace(whole, blocks=whole.blocks[7:18]))
+    records = {}
+    for series in table.series:
+        for x, cell in series.cells:
+            off = 0.3 if series.mechanism == "full_exponential_cubes" else 0.0
+            risk = x ** (0.0 if series.kind == "K" else series.predicted() + off)
+            risk *= 1.0 if is_theory(cell) else 1.5
+            records[cell.config_hash] = {
+                "excess_risk": risk, "excess_risk_sem": risk / 100, "bias": risk / 2,
+                "variance": risk / 2,
+            }  # fmt: skip
+    rows = table.rows(records)
+    judged = rows[rows.predicted.notna()]
+    wrong = judged[judged.agrees != "yes"]
+    assert set(wrong.cell) == {"classification | central, all | full_exponential_cubes, cubes"}
+    assert set(wrong.against) == {"eps at N=524,288"}
+    assert wrong.why.str.contains("flatter than predicted by 0.30").all()
+    assert (rows[rows.tuning == "theory"].least_bias_share == 0.5).all()
+    assert "-0.667" in table.markdown(rows) and "toprule" in table.latex(rows)
+    empty = table.rows({})
+    assert empty.measured.isna().all() and "0 of" in table.markdown(empty)
+    paths = write_pictures(table, records, tmp_path)
+    assert len(paths) == 4 and all(path.is_file() for path in paths)
+    assert write_pictures(table, {}, tmp_path) == [] and not any(p.is_file() for p in paths)

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -44,8 +45,9 @@ class ExponentTable(Table):
     tolerance: float = 0.05
     least_share: float = 0.2
 
+    @cached_property
     def series(self) -> list[Series]:
-        """Returns the series of the experiment."""
+        """The series of the experiment."""
         return read_series(self.experiment)
 
     def rows(self, records: Records) -> pd.DataFrame:
@@ -54,7 +56,7 @@ class ExponentTable(Table):
         `risk_at_eps_inf`: the largest share of the risk that is there without privacy at the same
         h. Shares are the least over the series; of classification see `risk.RiskTally`.
         """
-        every = self.series()
+        every = self.series
         free = {
             (series.task, cell.config["dataset"]["n_train"], x): records[cell.config_hash]
             for series in every
@@ -122,7 +124,8 @@ class ExponentTable(Table):
 
     def markdown(self, rows: pd.DataFrame) -> str:
         """Returns the table for people."""
-        shown = rows.fillna({"agrees": "", "why": "no run yet"})
+        texts = rows[["agrees", "why"]].astype(object)
+        shown = rows.assign(**texts.fillna({"agrees": "", "why": "no run yet"}))
         frame = pd.DataFrame(
             {
                 "cell of table I | mechanism": shown.cell.str.replace(" | ", ", ", regex=False),

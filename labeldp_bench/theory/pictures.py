@@ -46,7 +46,7 @@ def write_pictures(table: ExponentTable, records: Records, out: Path) -> list[Pa
 
 def draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, path: Path) -> None:
     """Draws one panel per series: risks, their bias and variance, fitted and predicted slope."""
-    series = [one for one in table.series() if not one.companion and _done(one, records)]
+    series = [one for one in table.series if not one.companion and _done(one, records)]
     height = math.ceil(len(series) / COLUMNS)
     figure, axes = plotting.new_figure(COLUMNS, height, height=3.5)
     for place, panel in enumerate(axes.flat):
@@ -98,7 +98,7 @@ def draw_exponents(rows: pd.DataFrame, table: ExponentTable, path: Path) -> None
     """Draws measured against predicted exponents: filled for theory's tuning, open for the best."""
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
     figure.set_size_inches(7.2, 5.6)
-    kinds = {(one.name, one.against): one.trust for one in table.series()}
+    kinds = {(one.name, one.against): one.trust for one in table.series}
     rows = rows[rows.predicted.notna()]
     ends = [min(rows.predicted.min(), rows.measured.min()) - 0.06, 0.0]
     ends[1] = max(rows.predicted.max(), rows.measured.max()) + 0.06

@@ -36,22 +36,12 @@ def fit_slope(
     """
     log_x = np.log(np.asarray(x, dtype=float))
     weights = (log_x - log_x.mean()) / np.square(log_x - log_x.mean()).sum()
-
-    def slope_of(tables: list[np.ndarray]) -> float:
-        best = np.array([np.min(row) for row in tables])
-        return float(weights @ np.log(best))
-
-    rows = [np.asarray(row, dtype=float) for row in risks]
-    sems = [np.asarray(row, dtype=float) for row in errors]
-    generator = np.random.default_rng(0)
-    draws = [
-        slope_of(
-            [
-                np.maximum(row + sem * generator.standard_normal(len(row)), row / 10)
-                for row, sem in zip(rows, sems, strict=True)
-            ]
-        )
-        for _ in range(DRAWS)
-    ]
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Slope(round(slope_of(rows), 12), float(low), float(high))
+    width = max(len(row) for row in risks)
+    # Tunings that a point does not have never win.
+    table = np.array([[*row, *[np.inf] * (width - len(row))] for row in risks])
+    sems = np.array([[*row, *[0.0] * (width - len(row))] for row in errors])
+    noise = np.random.default_rng(0).standard_normal((DRAWS, *table.shape))
+    drawn = np.maximum(table + sems * noise, table / 10)
+    slopes = np.log(drawn.min(2)) @ weights
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    return Slope(round(float(np.log(table.min(1)) @ weights), 12), float(low), float(high))

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
+from labeldp_bench.compiled import accelerated
 from labeldp_bench.learners.base import Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.validate import InputError
@@ -90,6 +91,7 @@ class NetworkFit:
         self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
         self.optimizer = trainer.optimizer(self.tensors[0].values(), fused=True)  # same update
         self.peak_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.objective = accelerated(objective, session.device)
         self.best = Best()
         self.number = 0
         self.streams: tuple[Generator, ...] = ()
@@ -137,7 +139,7 @@ class NetworkFit:
         """Learns from one batch."""
         views = self.trainer.views
         with self.classifier.autocast():
-            losses, logits = objective(
+            losses, logits = self.objective(
                 *self.tensors, self.classifier.network, batch, self.targets[rows],
                 self.supervision.loss, mixed,
             )  # fmt: skip

@@ -1,0 +1,77 @@
+"""The compiled step is the eager one, and is compiled once for all runs of a process."""
+
+import functools
+
+import pytest
+import torch
+
+from labeldp_bench import compiled
+from labeldp_bench.learners.base import Session, Supervision
+from labeldp_bench.losses import loss_named
+from labeldp_bench.models import CNN
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.train import Trainer
+
+CPU = torch.device("cpu")
+
+
+def fit(seed: int, loss: str = "plain") -> tuple[dict[str, torch.Tensor], list[float]]:
+    """Returns weights and losses after ten steps, the last of each epoch on a shorter batch."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (110, 8, 8, 1), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(3, (110,), generator=generator)
+    one_hot = torch.nn.functional.one_hot(labels, 3)
+    targets = labels if loss == "plain" else one_hot.float()
+    supervision = Supervision(torch.arange(110), targets, one_hot.bool(), loss_named(loss))
+    network = functools.partial(CNN, widths=[4, 4], hidden=8)
+    adam = functools.partial(torch.optim.Adam, lr=0.001)
+    trainer = Trainer(2, 25, adam, selection="last", precision="float32")
+    losses: list[float] = []
+    session = Session(seed, CPU, lambda epoch, _: losses.append(epoch.loss), lambda _: None)
+    classifier = NetworkModel(network, trainer).fit(images, supervision, session)
+    return classifier.network.state_dict(), losses
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Compiles on the CPU, with autograd traced ahead; what was compiled so far."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(graph)
+        return aot_eager(graph, inputs)
+
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": backend})
+    yield seen
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+def test_compiled_steps_equal_eager_ones_and_are_compiled_once(graphs, monkeypatch):
+    # A GPU would train something else; or every cell of a table would pay minutes of compiling.
+    for seed in (0, 1):
+        weights, losses = fit(seed)
+        assert len(graphs) == 2  # a full batch and a short one
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "BACKENDS", {})
+            eager, eager_losses = fit(seed)
+        assert losses == pytest.approx(eager_losses, abs=1e-5)
+        for name, values in eager.items():
+            assert torch.allclose(weights[name], values, atol=1e-5), name
+    fit(2, "bce")
+    assert len(graphs) == 4
+
+
+def test_compiling_that_fails_goes_on_without(monkeypatch):
+    # A GPU machine without a compiler would train nothing.
+    def broken(graph, inputs):
+        raise RuntimeError("no compiler here")
+
+    eager, _ = fit(0)
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": broken})
+    weights, _ = fit(0)
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+    assert all(torch.allclose(weights[name], values, atol=1e-5) for name, values in eager.items())

@@ -1,0 +1,68 @@
+"""A campaign on a lent machine: in order of worth, within its time, over several calls."""
+
+import runpy
+import tarfile
+
+import pytest
+
+from labeldp_bench.config import compose_cell
+from tests.conftest import CHECKOUT
+from tests.shell import records_under
+
+CAMPAIGN = runpy.run_path(str(CHECKOUT / "scripts" / "gpu_campaign.py"))
+TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=linear",
+        "trainer.batch_size=64", "seed=0"]  # fmt: skip
+
+
+def test_one_seed_of_each_cell_comes_first():
+    # A campaign that ends early would leave rows of a table empty and others with five seeds.
+    grid = [["mechanism=rr", f"eps={eps}", f"seed={seed}"] for eps in (4, 2) for seed in (3, 0)]
+    cells = [compose_cell(own) for own in [*grid, ["mechanism=none", "seed=0"]]]
+    spelled = [(cell.identity.get("mechanism.eps"), cell.seed) for cell in CAMPAIGN["order"](cells)]
+    assert spelled == [(2, 0), (None, 0), (4, 0), (2, 3), (4, 3)]
+
+
+def call(tiny_images, folder, *more, epochs=2):
+    return CAMPAIGN["main"]([
+        "vector_approximation/table1a", *TINY, f"trainer.epochs={epochs}",
+        "--data-dir", str(tiny_images), "--out-dir", str(folder / "runs"), "--device", "cpu",
+        "--merge", str(folder / "r.tar.gz"), *more,
+    ])  # fmt: skip
+
+
+def test_campaign_fills_cells_and_a_later_call_goes_on(tiny_images, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
+    monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir(), second.mkdir()
+    assert call(tiny_images, first, "--minutes", "0") == 0
+    text = capsys.readouterr().out
+    assert "TFLOP/s" in text and "0 records made" in text
+    assert call(tiny_images, first, "--minutes", "5") == 0
+    made = len(records_under(first))
+    assert made > 10
+    with tarfile.open(first / "r.tar.gz") as tar:
+        assert sum(name.endswith("record.json") for name in tar.getnames()) == made
+    capsys.readouterr()
+    assert call(tiny_images, second, "--minutes", "5", "--records", str(first / "r.tar.gz")) == 0
+    assert f"{made} cells, 0 missing" in capsys.readouterr().out
+
+
+def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkeypatch):
+    # The machine would be taken away before the records are in the archive.
+    monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
+    monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
+    monkeypatch.setattr("labeldp_bench.checkpoint.SECONDS", 0.0)
+    assert call(tiny_images, tmp_path, "--minutes", "0.1", epochs=1_000_000) == 0
+    text = capsys.readouterr().out
+    assert "time is up" in text
+    assert "0 records made" in text
+    with tarfile.open(tmp_path / "checkpoints.tar.gz") as tar:
+        assert any(name.endswith("checkpoint.pt") for name in tar.getnames())
+
+
+def test_unknown_experiment_is_refused_in_one_line(capsys):
+    with pytest.raises(SystemExit) as stop:
+        CAMPAIGN["main"](["vector_approximation/table9", "--minutes", "1"])
+    assert stop.value.code == 2
+    assert "experiment must be one of" in capsys.readouterr().err

@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 RUN := $(BIN)/python -m labeldp_bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status clean
+.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status report clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -53,6 +53,9 @@ reproduce-figures: $(VENV)/.installed  ## every figure of the papers from the co
 
 status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours on this device, commands
 	$(BIN)/python scripts/status.py
+
+report: $(VENV)/.installed  ## results/report.html: tables, figures and findings on one page
+	$(BIN)/python scripts/report.py
 
 collect: $(VENV)/.installed  ## merge the records of results/runs into results/records.csv
 	$(BIN)/python scripts/collect.py

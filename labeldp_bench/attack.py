@@ -9,6 +9,7 @@ arXiv:2406.02797, for two classes; with more, we take the odds of the true label
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -93,12 +94,14 @@ def flat(features: Tensor) -> Tensor:
 
 
 def learned_beliefs(
-    inputs: list[Tensor], labels: Tensor, known: Tensor, num_classes: int, seed: int
-) -> Tensor:
+    inputs: list[Tensor], labels: Tensor, known: Tensor, num_classes: int, seed: int,
+    ready: Sequence[Tensor] = (),
+) -> Tensor:  # fmt: skip
     """Returns what a small model learns from known labels, log probabilities float64 (n, K).
 
     One model for each of `inputs`; the one that does best on a fifth of the known labels is taken,
-    and its temperature fitted there. Without known labels: uniform.
+    and its temperature fitted there, among them those that are `ready`. Without known labels:
+    uniform.
 
     Args:
         inputs: float32 (n, d) each: one row per example, known or not.
@@ -106,13 +109,14 @@ def learned_beliefs(
         known: int64 (m,), positions in [0, n).
         num_classes: K.
         seed: of weights and order.
+        ready: logits (n, K) that need no training.
     """
     count = len(inputs[0])
     if len(known) < 2 * num_classes:  # too few to learn from and to choose by
         return torch.full((count, num_classes), -math.log(num_classes), dtype=torch.float64)
     fifth = len(known) // 5
     fitted, chosen = known[fifth:], known[:fifth]
-    candidates = []
+    candidates = [logits.double() for logits in ready]
     for columns in inputs:
         network = _small_model(columns[fitted], labels[fifth:], num_classes, seed)
         with torch.no_grad():

@@ -181,11 +181,13 @@ def beliefs(
     vectors = flat(log_d.float())
     if (before == before[0, 0]).all():  # nothing is known
         return log_d
-    # Ten columns beside hundreds of pixels: scaled to weigh as much together.
+    # A few columns beside hundreds of pixels: scaled to weigh as much together.
     weight = math.sqrt(images.shape[1] / vectors.shape[1])
     both = torch.cat([images, weight * vectors], 1)
+    # Few labels teach a model less than the vector says by itself, or added to the features' word.
+    ready = [vectors, *(before + weight * vectors for weight in (0.5, 1.0, 2.0, 4.0))]
     inputs = [images, vectors, both]
-    return learned_beliefs(inputs, labels, known, release.num_classes, seed)
+    return learned_beliefs(inputs, labels, known, release.num_classes, seed, ready)
 
 
 def write(rows: list[dict[str, Any]], path: str | Path) -> None:

@@ -72,6 +72,8 @@ def test_small_model_learns_and_is_calibrated(monkeypatch):
     loss = -beliefs[500:].gather(1, truth).mean()
     assert float(loss) < 0.65 < math.log(3)
     assert torch.equal(beliefs, learned_beliefs([noise, points], labels[known], known, 3, seed=0))
+    right = torch.eye(3)[labels]
+    assert accuracy(learned_beliefs([noise], labels[known], known, 3, 0, [right]), labels) == 1.0
     nothing = learned_beliefs([points], labels[:0], known[:0], 3, seed=0)
     assert accuracy(nothing, labels) == pytest.approx(1 / 3)
 

@@ -3,11 +3,14 @@
     python scripts/bench_training.py [--quick] [--device cpu] [--precision float32] [model ...]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
-step of each network is not timed. Prints a Markdown table and writes
-results/benchmarks/training_<device>.csv.
+step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
+one; a textbook loop (labeldp_bench/textbook.py) in the same process; and which share the step has
+of what the device reached a moment before in one large matrix product and one large copy. Prints a
+Markdown table and writes results/benchmarks/training_<device>.csv.
 """
 
 import argparse
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,13 +22,18 @@ prepare_threads()  # before torch, which reads the setting
 import torch  # noqa: E402
 
 from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
+from labeldp_bench.ceilings import Ceilings, ceilings  # noqa: E402
 from labeldp_bench.config import compose_cell  # noqa: E402
 from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402
+from labeldp_bench.models.network import resolve_precision  # noqa: E402
+from labeldp_bench.pack import Pack  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
+from labeldp_bench.textbook import textbook_rate  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import InputError  # noqa: E402
+from labeldp_bench.work import per_image  # noqa: E402
 
 CLASSES = 10
 DIGITS = ["dataset=mnist", "trainer=vector_approximation"]  # Adam, batch 400, nothing augmented
@@ -39,11 +47,19 @@ NETWORKS = {
     "wrn28_4": (COLOUR, (32, 32, 3)),
     "resnet18": (COLOUR, (32, 32, 3)),
 }
-SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second")
+IMAGES = {"mnist": 60_000, "cifar10": 50_000}
+PACKED = 16
+SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
+         "packed_images_per_second", "textbook_images_per_second", "over_textbook",
+         "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
 
 
-def measure(name: str, device: torch.device, precision: str, steps: int) -> dict[str, Any]:
+def measure(
+    name: str, device: torch.device, precision: str, steps: int, limits: Ceilings
+) -> dict[str, Any]:
     """Returns one row of the table: the network `name` over `steps` steps."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     recipe, shape = NETWORKS[name]
     cell = compose_cell(
         [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
@@ -64,8 +80,29 @@ def measure(name: str, device: torch.device, precision: str, steps: int) -> dict
             loss_named("plain"),
         )
         session = Session(0, device, lambda epoch, _: epochs.append(epoch), lambda _: None)
-        network = model.fit(images, supervision, session).network
+        classifier = model.fit(images, supervision, session)
+        network = classifier.network
         parameters = sum(each.numel() for each in network.parameters())
+    peak = peak_mib(device)
+    rate = epochs[-1].num_examples / epochs[-1].seconds
+    batch = classifier.normalise(images[:size].to(device))
+    flops, moved = per_image(network, batch, classifier.autocast())
+    few = 2 if steps <= 3 else 6  # the slow loop
+    fresh = model.network(num_classes=CLASSES, image_shape=shape)
+    augmented = bool(model.trainer.augment)
+    textbook = textbook_rate(
+        fresh, images[: few * size], labels[: few * size], size, augmented, device
+    )
+    packed = None
+    if cell.packs_on:
+        pack = Pack(model)
+        seconds: list[float] = []
+        for _ in range(PACKED):
+            session = Session(0, device, lambda e, _: seconds.append(e.seconds), lambda _: None)
+            pack.fit(images[: few * size], supervision.take(torch.arange(count) < few * size),
+                     session)  # fmt: skip
+        pack.train()
+        packed = round(PACKED * few * size / sum(seconds), 1)
     return {
         "model": name,
         "image": "x".join(map(str, shape)),
@@ -74,8 +111,31 @@ def measure(name: str, device: torch.device, precision: str, steps: int) -> dict
         "parameters": parameters,
         "precision": model.resolved_precision(device),
         "steps": steps,
-        "images_per_second": round(epochs[-1].num_examples / epochs[-1].seconds, 1),
+        "images_per_second": round(rate, 1),
+        "packed_images_per_second": packed,
+        "textbook_images_per_second": round(textbook, 1),
+        "over_textbook": round(rate / textbook, 2),
+        "matmul_share": round(rate * flops / limits.flops, 4),
+        "copy_share": round(rate * moved / limits.copied_bytes, 4),
+        "seconds_per_epoch": round(IMAGES[recipe[0].partition("=")[2]] / rate, 2),
+        "peak_mib": round(peak),
+        "matmul_tflops": round(limits.flops / 1e12, 4),
+        "copy_gb": round(limits.copied_bytes / 1e9, 2),
     }
+
+
+def peak_mib(device: torch.device) -> float:
+    """Returns the most memory that was in use: of the card, or of this process so far."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _spelled(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def main(arguments: list[str]) -> int:
@@ -95,12 +155,14 @@ def main(arguments: list[str]) -> int:
     except InputError as error:
         parser.error(str(error))
     keep_memory()
+    limits = ceilings(device, resolve_precision(options.precision, device))
+    print(f"{describe_device(device)}: {limits}\n")
     print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
     rows = []
     for name in options.models or NETWORKS:
-        rows.append(measure(name, device, options.precision, 3 if options.quick else 20))
-        shown = [f"{rows[-1][key]:,}" if key in SHOWN[4:] and key != "precision"
-                 else str(rows[-1][key]) for key in SHOWN]  # fmt: skip
+        steps = 3 if options.quick else 20
+        rows.append(measure(name, device, options.precision, steps, limits))
+        shown = [_spelled(rows[-1][key]) for key in SHOWN]
         print("| " + " | ".join(shown) + " |", flush=True)
     path = write_benchmark("training", rows, device, options.out)
     print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")

@@ -1,5 +1,6 @@
 """The training benchmark: a table, and a file that says on what it was measured."""
 
+import contextlib
 import csv
 import runpy
 import sys
@@ -7,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from labeldp_bench.textbook import textbook_rate
+from labeldp_bench.work import per_image
 from tests.conftest import CHECKOUT
 
 SCRIPT = CHECKOUT / "scripts" / "bench_training.py"
@@ -26,7 +29,12 @@ def test_benchmark_prints_and_writes_one_row_per_network(main, tmp_path, capsys)
     assert path.name == "training_cpu.csv"
     with path.open() as file:
         (row,) = csv.DictReader(file)
-    assert float(row["images_per_second"]) > 0
+    rates = [float(row[f"{kind}images_per_second"]) for kind in ("", "packed_", "textbook_")]
+    assert min(rates) > 0
+    assert float(row["over_textbook"]) == pytest.approx(rates[0] / rates[2], rel=0.01)
+    assert float(row["seconds_per_epoch"]) == pytest.approx(60_000 / rates[0], rel=0.01, abs=0.01)
+    assert float(row["matmul_share"]) > 0 and float(row["copy_share"]) > 0
+    assert float(row["peak_mib"]) > 100
     assert (row["steps"], row["precision"]) == ("3", "float32")
     assert row["torch_version"] == torch.__version__
     assert row["python_version"].startswith(f"{sys.version_info[0]}.")
@@ -37,3 +45,23 @@ def test_unknown_network_is_refused(main, capsys):
         main(["resnet19"])
     assert stop.value.code == 2
     assert "got resnet19" in capsys.readouterr().err
+
+
+def test_work_of_a_linear_layer_is_counted_exactly():
+    # A share of the ceiling would be of other work than the network's.
+    network = torch.nn.Linear(10, 4, bias=False)
+    batch = torch.zeros(8, 10)
+    flops, moved = per_image(network, batch, contextlib.nullcontext())
+    assert flops == 2 * (2 * 10 * 4)  # forward, and the gradient of the weights
+    assert moved >= 2 * 4 * (10 + 4)  # reads the image, writes the scores, twice
+
+
+def test_textbook_loop_trains():
+    # A ratio against a loop that does nothing flatters.
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    before = network[1].weight.clone()
+    images = torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8)
+    labels = torch.arange(12) % 3
+    rate = textbook_rate(network, images, labels, 4, True, torch.device("cpu"))
+    assert rate > 0
+    assert not torch.equal(network[1].weight, before)

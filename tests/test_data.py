@@ -255,7 +255,7 @@ def test_every_official_data_set_has_its_config():
 @pytest.fixture
 def datasets():
     try:
-        return official._import_torchvision().datasets
+        return official.import_torchvision().datasets
     except Exception as error:
         pytest.skip(f"torchvision cannot be imported here: {official.brief(error)}")
 
@@ -426,14 +426,14 @@ def test_without_torchvision_the_ways_out_are_said(tmp_path, monkeypatch):
     def missing():
         raise ModuleNotFoundError("No module named 'torchvision'")
 
-    monkeypatch.setattr(official, "_import_torchvision", missing)
+    monkeypatch.setattr(official, "import_torchvision", missing)
     with pytest.raises(official.NotAvailable, match=r"No module named 'torchvision' \(three ways"):
         load_images(tmp_path, "mnist", 10)
 
 
 def test_torchvision_is_not_imported_for_a_file_that_is_there(tmp_path, monkeypatch):
     """If it failed, every run would pay for, or fail at, an import that it does not need."""
-    monkeypatch.setattr(official, "_import_torchvision", lambda: pytest.fail("imported"))
+    monkeypatch.setattr(official, "import_torchvision", lambda: pytest.fail("imported"))
     write_npz(tmp_path, "mnist", **make_arrays())
     load_images(tmp_path, "mnist", 4)
 

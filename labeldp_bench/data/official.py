@@ -106,7 +106,7 @@ def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def _read_official(name: str, path: Path) -> dict[str, np.ndarray]:
     try:
-        make = getattr(_import_torchvision().datasets, OFFICIAL[name])
+        make = getattr(import_torchvision().datasets, OFFICIAL[name])
     except Exception as error:
         raise NotAvailable(path, f"torchvision cannot be imported: {brief(error)}") from error
     root = str(path.parent)
@@ -144,7 +144,7 @@ _schemas: list[torch.library.Library] = []
 
 
 @functools.cache
-def _import_torchvision() -> Any:
+def import_torchvision() -> Any:
     """Returns torchvision, also where its compiled part does not fit torch.
 
     The published wheel is linked against CUDA; beside a CPU build of torch its operators are

@@ -23,10 +23,13 @@ from labeldp_bench.mechanisms.optimized_unary import OptimizedUnaryEncoding
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
 from labeldp_bench.mechanisms.rappor import Rappor
 from labeldp_bench.mechanisms.real import RealMechanism
+from labeldp_bench.mechanisms.rp_with_prior import RPWithPrior
+from labeldp_bench.mechanisms.rr_on_bins import RROnBins
 from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
 from labeldp_bench.mechanisms.subset_selection import SubsetSelection
 from labeldp_bench.mechanisms.topk_subset import TopKSubset
 from labeldp_bench.mechanisms.unary import UnaryEncoding
+from labeldp_bench.mechanisms.unbiased_randomizer import UnbiasedRandomizer
 
 __all__ = [
     "AdditiveLaplace",
@@ -49,6 +52,8 @@ __all__ = [
     "NoPrivacy",
     "OptimalMechanism",
     "OptimizedUnaryEncoding",
+    "RPWithPrior",
+    "RROnBins",
     "RandomizedResponse",
     "RandomizedResponseWithPrior",
     "Rappor",
@@ -56,4 +61,5 @@ __all__ = [
     "SubsetSelection",
     "TopKSubset",
     "UnaryEncoding",
+    "UnbiasedRandomizer",
 ]

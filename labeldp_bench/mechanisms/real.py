@@ -1,5 +1,6 @@
 """The contract of a mechanism for real labels: a sampler and its exact density."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.sum_laws import group_sums
-from labeldp_bench.validate import check_eps
+from labeldp_bench.validate import InputError, check_eps, check_prior
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,32 @@ class RealMechanism(ABC):
     def summary(self) -> dict[str, Any]:
         """Returns derived parameters worth a line in the record."""
         return {}
+
+
+def label_grid(name: str, bound: float, levels: int) -> Tensor:
+    """Returns `levels` equally spaced labels in [-bound, bound], float64.
+
+    Raises:
+        InputError: an infinite bound.
+    """
+    if math.isinf(bound):
+        raise InputError(
+            f"{name} needs bounded labels, and these have no bound (use mechanism=clipped_laplace)"
+        )
+    return torch.linspace(-bound, bound, levels, dtype=torch.float64)
+
+
+def on_grid(values: Tensor, bound: float, levels: int) -> Tensor:
+    """Returns the number of the nearest level of each label, int64 (N,)."""
+    place = (values / bound + 1) / 2 * (levels - 1)
+    return place.round().long().clamp(0, levels - 1)
+
+
+def prior_on_grid(prior: Tensor | None, levels: int) -> Tensor:
+    """Returns the prior over levels, float64 (levels,); None is the uniform one."""
+    if prior is not None and torch.as_tensor(prior).dim() != 1:
+        raise InputError("a prior over levels must be global, of shape (levels,)")
+    return check_prior(prior, 1, levels)
 
 
 def exact_real_epsilon(

@@ -17,6 +17,7 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import InstantiationException
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
@@ -253,12 +254,15 @@ def _compose(overrides: tuple[str, ...]) -> Cell:
     # time goes into those.
     chosen = tuple(text for text in overrides if CHOICE.match(text))
     config, choices = _compose_choices(chosen)
-    values = OverridesParser.create().parse_overrides(
-        [text for text in overrides if text not in chosen]
-    )
+    values = [_parsed(text) for text in overrides if text not in chosen]
     config = copy.deepcopy(config)
     ConfigLoaderImpl._apply_overrides_to_config(values, config)  # as on the command line
     return cell_of(config, choices)
+
+
+@cache
+def _parsed(override: str) -> Override:
+    return OverridesParser.create().parse_override(override)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from labeldp_bench import plotting
 from labeldp_bench.tables.base import Records
@@ -86,6 +87,9 @@ def _draw_panel(axes: Axes, series: Series, rows: pd.DataFrame, records: Records
     axes.plot(list(best), list(best.values()), "x", color=plotting.GREY, label="best of the grid")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if series.kind != "N" and series.kind != "along":
+        axes.set_xticks(x[::2], [f"{value:g}" for value in x[::2]])
     low = min(risk.min(), min(best.values())) / 8
     axes.set_ylim(max(axes.get_ylim()[0], low), None)
     task, protection, what = series.name.split(" | ")

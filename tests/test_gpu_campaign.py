@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 from labeldp_bench.config import compose_cell
+from labeldp_bench.fit import NetworkFit
 from labeldp_bench.pack import PackFit
 from tests.conftest import CHECKOUT
 from tests.shell import records_under
@@ -55,14 +56,14 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
     monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
     monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
     monkeypatch.setattr("labeldp_bench.checkpoint.SECONDS", 0.0)
-    plain = PackFit.begin_epoch
 
-    def begin(fit):
+    def begin(plain, fit):
         if fit.number == 2:  # as the timer does, wherever the cell is
             signal.raise_signal(signal.SIGALRM)
         plain(fit)
 
-    monkeypatch.setattr(PackFit, "begin_epoch", begin)
+    for kind in (NetworkFit, PackFit):
+        monkeypatch.setattr(kind, "begin_epoch", lambda fit, p=kind.begin_epoch: begin(p, fit))
     assert call(tiny_images, tmp_path, "--minutes", "5", epochs=1_000_000) == 0
     text = capsys.readouterr().out
     assert "time is up" in text

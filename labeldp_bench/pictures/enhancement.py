@@ -12,10 +12,7 @@ from labeldp_bench.enhancement import is_consistent
 from labeldp_bench.figure_spec import Spec
 
 OPTIONS = ("class",)
-CAPTION = (
-    "Top: row = true class, column = label. Middle: one example and the mean of one class. Bottom: "
-    "filled marks where Theorem 1 applies (gamma < 1 - Delta / (1 - Delta))."
-)
+CAPTION = "Last row: filled marks where Theorem 1 applies."
 
 
 def draw(points: pd.DataFrame, spec: Spec) -> Figure:
@@ -27,7 +24,9 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
     figure, axes = plotting.new_figure(len(done), rows=3, height=3.4)
     for column, point in enumerate(done.to_dict("records")):
         found = point["records"][0]["enhancement"]
-        axes[0][column].set_title(f"{point['panel']}, {spec.x.symbol}={point['x']:g}")
+        axes[0][column].set_title(
+            f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
+        )
         _heat_map(axes[0][column], found)
         _one_class(axes[1][column], found, int(spec.options.get("class", 2)))
         _degrees(axes[2][column], found)
@@ -35,7 +34,7 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
 
 
 def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
-    shown = axes.imshow(np.array(found["mean"]), cmap="viridis", vmin=0)
+    shown = axes.imshow(np.array(found["mean"]), cmap="viridis")
     axes.grid(visible=False)
     axes.set_xlabel("label")
     axes.set_ylabel("true class")
@@ -44,6 +43,7 @@ def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
 
 def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
     labels = np.arange(len(found["mean"]))
+    axes.set_axisbelow(True)
     if "example" in found:  # records from before it was kept have none
         axes.bar(
             labels - 0.2, found["example"][number], 0.4, label="one example", color=plotting.SKY

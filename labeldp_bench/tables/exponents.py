@@ -132,7 +132,7 @@ class ExponentTable(Table):
         shown = rows.assign(**texts.fillna({"agrees": "", "why": "no run yet"}))
         frame = pd.DataFrame(
             {
-                "cell of table I, with its mechanism": shown.cell.str.replace(" | ", ", ", regex=False),
+                "cell of table I, mechanism": shown.cell.str.replace(" | ", ", ", regex=False),
                 "slope against": shown.against,
                 "tuning": shown.tuning,
                 "predicted": shown.predicted.map(_number),

@@ -58,4 +58,5 @@ def _mark(point: dict[str, object], spec: Spec) -> str:
         return f"eps={float(record['eps']):g}"
     key = str(spec.options.get("mark", ""))
     value = record["identity"].get(key)
-    return "" if value is None else f"{key.rsplit('.', 1)[-1]} {value:g}"
+    name = key.rsplit(".", 1)[-1]
+    return f"{name} {'default' if value is None else format(value, 'g')}" if name else ""

@@ -24,6 +24,7 @@ from labeldp_bench.config import (
     experiment_names,
 )
 from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError, did_you_mean
 
@@ -68,7 +69,7 @@ def task(config: DictConfig) -> int:
     except (InputError, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
-        if _comes_from_ctrl_c(error):
+        if comes_from_ctrl_c(error):
             raise KeyboardInterrupt from None
         # Hydra would print a line of its own about an exception; it lets an exit pass.
         raise SystemExit(refuse(error)) from None
@@ -97,7 +98,7 @@ def main() -> None:
     except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
-        sys.exit(refuse(error))
+        sys.exit(130 if comes_from_ctrl_c(error) else refuse(error))
 
 
 def _check_arguments(arguments: list[str]) -> None:
@@ -127,18 +128,6 @@ def _check_arguments(arguments: list[str]) -> None:
                     continue  # as budget=paper
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
                     raise InputError(f"{key} must be the name of a choice, got {value}")
-
-
-def _comes_from_ctrl_c(error: BaseException) -> bool:
-    """Returns whether an error was raised while OmegaConf cleaned up after Ctrl-C."""
-    context: BaseException | None = error
-    seen: set[int] = set()  # a cause that is raised again has its wrapper as context: a ring
-    while context is not None and id(context) not in seen:
-        if isinstance(context, KeyboardInterrupt):
-            return True
-        seen.add(id(context))
-        context = context.__cause__ or context.__context__
-    return False
 
 
 def _check_effect(overrides: Sequence[str], model: object) -> None:

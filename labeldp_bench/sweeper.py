@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from labeldp_bench.blocks import Axes, expand, quote, spell
 from labeldp_bench.budget import scaled
 from labeldp_bench.config import PAPER, Cell, compose_cell
+from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError
 
@@ -93,7 +94,9 @@ class CellSweeper(Sweeper):
                 spelled = [self._job(job, number, len(jobs)) for number, job in enumerate(jobs, 1)]
                 for result in self.launcher.launch(spelled, initial_job_idx=0):
                     failed += result.return_value
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Exception) as error:
+            if not comes_from_ctrl_c(error):
+                raise
             left = len(every) - len(find())
             say(f"interrupted: {left} of {len(every)} cells left; the same command goes on")
             raise SystemExit(130) from None

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from labeldp_bench.cli import _comes_from_ctrl_c
+from labeldp_bench.interrupt import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
 from tests.shell import quick, records_under
 
@@ -246,5 +246,5 @@ def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():
         finally:
             raise AttributeError("half-made")
     except AttributeError as error:
-        assert _comes_from_ctrl_c(error)
-    assert not _comes_from_ctrl_c(ValueError("alone"))
+        assert comes_from_ctrl_c(error)
+    assert not comes_from_ctrl_c(ValueError("alone"))

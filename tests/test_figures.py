@@ -344,7 +344,8 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     # A reader would not learn which of the commands to start.
     monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
     runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
-    *lines, total = capsys.readouterr().out.splitlines()
+    *lines, theory, total = capsys.readouterr().out.splitlines()
+    assert theory.startswith("theoretical_limits/table1: ")
     assert [line.partition(":")[0] for line in lines] == [f.stem for f in figures.paper_figures()]
     for line, drawn in zip(lines, figures.paper_figures(), strict=True):
         cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line

@@ -35,7 +35,7 @@ class NoPrivacy(LabelMechanism):
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
     ) -> Tensor:
         """Returns a copy of `labels`, int64 (N,) or real float64 (N,)."""
-        if labels.is_floating_point():
+        if labels.dtype == torch.float64:
             return labels.clone()
         return check_labels(labels, num_classes).clone()
 
@@ -44,7 +44,7 @@ class NoPrivacy(LabelMechanism):
         generator: Generator,
     ) -> Tensor:  # fmt: skip
         """Returns class counts, float64 (G, K), or sums of real labels, float64 (G,)."""
-        if labels.is_floating_point():
+        if labels.dtype == torch.float64:
             return group_sums(labels, groups, num_groups)
         return super().release_groups(labels, num_classes, groups, num_groups, generator)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp_bench import seeding
-from labeldp_bench.vault import Release
+from labeldp_bench.release import Release
 
 HIDDEN, BATCH, LEARNING_RATE, WEIGHT_DECAY = 128, 64, 1e-3, 1e-4
 STEPS = 1500

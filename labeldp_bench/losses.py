@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_choice
-from labeldp_bench.vault import Release
 
 
 class Loss(ABC):

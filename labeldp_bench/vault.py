@@ -4,14 +4,15 @@ import math
 import secrets
 import traceback
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NoReturn, SupportsIndex
 
 import torch
 from torch import Generator, Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.mechanisms.base import Mechanism, most_likely
+from labeldp_bench.door import ReleaseDoor
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_eps, check_labels, check_values
 
 
@@ -21,45 +22,6 @@ class BudgetError(InputError):
 
 class ReleaseError(RuntimeError):
     """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
-
-
-@dataclass(frozen=True)
-class Release:
-    """What left the vault for some examples: all that a learner may know of their labels.
-
-    Attributes:
-        indices: int64 (n,), positions in the training set.
-        outputs: what the mechanism released, first axis n.
-        mechanism: who released it.
-        num_classes: K.
-        prior: the prior that was used, (K,) or (n, K), or None.
-    """
-
-    indices: Tensor
-    outputs: Tensor
-    mechanism: Mechanism
-    num_classes: int
-    prior: Tensor | None = None
-
-    def take(self, kept: Tensor) -> "Release":
-        """Returns the release of the examples where `kept`, bool (n,), holds."""
-        per_example = self.prior is not None and self.prior.dim() == 2
-        prior = self.prior[kept] if self.prior is not None and per_example else self.prior
-        return Release(
-            self.indices[kept], self.outputs[kept], self.mechanism, self.num_classes, prior
-        )
-
-    @cached_property
-    def log_likelihood(self) -> Tensor:
-        """Exact log P(output | true label = c), float64 (n, K)."""
-        return self.mechanism.log_likelihood(self.outputs, self.num_classes, self.prior)
-
-    @cached_property
-    def plausible(self) -> Tensor:
-        """Which classes explain the output best, bool (n, K): the argmax set of the likelihood."""
-        if "log_likelihood" in vars(self):  # paid for already
-            return most_likely(self.log_likelihood)
-        return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)
 
 
 @dataclass(frozen=True)
@@ -399,60 +361,6 @@ class LabelVault:
         if len(indices.unique()) != len(indices):
             raise InputError("indices must be distinct: a label is released once")
         return indices
-
-
-class ReleaseDoor:
-    """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
-
-    True labels themselves only on behalf of a mechanism without a guarantee. No other budget, no
-    ledger to edit, no evaluation. It guards against mistakes; Python cannot stop code that sets out
-    to read private names (docs/privacy.md).
-    """
-
-    __slots__ = ("__vault",)
-
-    def __init__(self, vault: LabelVault) -> None:
-        self.__vault = vault
-
-    def __len__(self) -> int:
-        return len(self.__vault)
-
-    @property
-    def num_classes(self) -> int:
-        """K."""
-        return self.__vault.num_classes
-
-    @property
-    def bound(self) -> float | None:
-        """Real labels lie in [-bound, bound]; None for classes."""
-        return self.__vault.bound
-
-    @property
-    def budget(self) -> float:
-        """What may be spent on each label in all."""
-        return self.__vault.budget
-
-    def release(
-        self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
-    ) -> Release:
-        """Returns one release for each of `indices`; see `LabelVault.release`."""
-        return self.__vault.release(mechanism, indices, prior)
-
-    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
-        """Returns what is released about groups of labels; see `LabelVault.release_groups`."""
-        return self.__vault.release_groups(mechanism, groups, num_groups)
-
-    def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
-        """Returns noisy label counts; see `LabelVault.release_histogram`."""
-        return self.__vault.release_histogram(indices, eps)
-
-    def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
-        """Returns true labels, at eps = inf each; see `LabelVault.trusted_labels`."""
-        return self.__vault.trusted_labels(mechanism, reason, indices)
-
-    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
-        """Returns what was computed from trusted labels as a release; see `LabelVault.publish`."""
-        return self.__vault.publish(mechanism, outputs, indices)
 
 
 def _spelled(mechanism: Mechanism) -> str:

@@ -33,8 +33,8 @@ from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.place import place_of
 from labeldp_bench.progress import say
 from labeldp_bench.records import git_commit
+from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_number
-from labeldp_bench.vault import Release
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 FIGURES = CHECKOUT / "results" / "figures"

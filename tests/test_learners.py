@@ -39,9 +39,10 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
+from labeldp_bench.release import Release
 from labeldp_bench.run import run_cells
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import LabelVault, Release
+from labeldp_bench.vault import LabelVault
 from tests.conftest import TINY_CIRCLE
 
 CPU = torch.device("cpu")

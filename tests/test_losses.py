@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from labeldp_bench.losses import LOSSES, decode, loss_named
 from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor
+from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import Release
 
 K = 4
 MECHANISMS = {"labels": RandomizedResponse(1.0), "bits": Rappor(1.0), "reals": AdditiveLaplace(1.0)}

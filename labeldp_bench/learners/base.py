@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.vault import Release, ReleaseDoor
+from labeldp_bench.release import Release
 
 if TYPE_CHECKING:
     from labeldp_bench.checkpoint import Checkpoint

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.theory.rates import TRUSTS, Problem, clip, side
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_number
-from labeldp_bench.vault import ReleaseDoor
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("theory", "fixed")

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp_bench import seeding
+from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.vault import Release, ReleaseDoor
+from labeldp_bench.release import Release
 
 if TYPE_CHECKING:  # they import learners themselves
     from labeldp_bench.models.network import NetworkModel

@@ -8,13 +8,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp_bench import seeding
+from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.ple_client import enhance
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
-from labeldp_bench.vault import Release, ReleaseDoor
 
 if TYPE_CHECKING:  # they import learners themselves
     from labeldp_bench.train import Trainer

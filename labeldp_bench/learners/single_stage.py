@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.vault import ReleaseDoor
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ def main() -> None:
     try:
         _check_arguments(sys.argv[1:])
         run()
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
+        if comes_from_ctrl_c(error):  # or a worker's pipe
+            sys.exit(130)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print("interrupted; nothing was recorded", file=sys.stderr)

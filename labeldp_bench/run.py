@@ -18,6 +18,7 @@ from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import per_class_accuracy
 from labeldp_bench.fit import out_of_memory
+from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.place import Place, describe_device
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
@@ -201,6 +202,8 @@ def _in_processes(
                         runs[number].add(part)
                 bar.update()
     except Exception as error:  # a worker died
+        if comes_from_ctrl_c(error):
+            raise KeyboardInterrupt from None
         return [(run, error) for run in runs]
     return [(runs[number], error) for number, error in failed.items()]
 

@@ -65,8 +65,11 @@ def test_no_tracked_file_names_this_machine():
             text = (CHECKOUT / name).read_text()
         except UnicodeDecodeError:
             continue
+        text = re.sub("base64,[A-Za-z0-9+/=]+", "", text)  # pictures inside a page
         if not name.endswith(".lock"):
-            found += [f"{name}: {hit}" for hit in re.findall(f".*(?:{MACHINE}).*", text)[:1]]
+            found += [
+                f"{name}: {hit[0]}" for hit in [re.search(f".{{0,80}}(?:{MACHINE})", text)] if hit
+            ]
     assert found == []
 
 

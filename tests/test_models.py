@@ -154,6 +154,21 @@ def test_dropout_is_off_in_evaluation_only():
     assert not torch.equal(network.train()(batch()), network(batch()))
 
 
+def test_relu_after_pooling_is_the_papers_block():
+    """Same logits and gradients, bit for bit, as convolution, ReLU, pooling."""
+    torch.manual_seed(0)
+    network = CNN(10, MNIST, dropout=0.0)
+    first, pool, relu, second, *_ = network.features
+    stated = nn.Sequential(first, relu, pool, second, relu, pool, nn.Flatten(), network.head)
+    gradients = []
+    for forward in (network, stated):
+        network.zero_grad()
+        logits = forward(torch.randn(64, 1, 28, 28, generator=torch.Generator().manual_seed(1)))
+        logits.logsumexp(1).sum().backward()
+        gradients.append([logits, *(weight.grad.clone() for weight in network.parameters())])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*gradients, strict=True))
+
+
 @pytest.mark.parametrize(("slope", "negative"), [(0.0, 0.0), (0.1, -0.1)])
 def test_slope_reaches_every_rectifier(slope, negative):
     network = WideResNet(10, TINY, 10, 1, negative_slope=slope)

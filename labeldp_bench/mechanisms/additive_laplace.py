@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.validate import InputError, check_integer, check_labels, check_number
 
 
@@ -38,12 +39,8 @@ class AdditiveLaplace(Mechanism):
     ) -> Tensor:
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
-        shape = (2, len(labels), num_classes)
-        # A difference of two exponentials -log(1 - u), which stay below 37 in float64; the inverse
-        # of the Laplace distribution itself meets log(0). In place, as memory sets the pace here.
-        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
-        logs = uniform.neg_().log1p_()
-        noisy = logs[1].sub_(logs[0]).mul_(self.scale)
+        noise = laplace((len(labels), num_classes), numpy_stream(generator))
+        noisy = torch.from_numpy(noise).mul_(self.scale)
         noisy[torch.arange(len(labels)), labels] += 1
         return noisy.to(torch.float32)
 

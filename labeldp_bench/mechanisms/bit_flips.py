@@ -4,11 +4,13 @@ import math
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits
-from labeldp_bench.mechanisms.sum_laws import binomial, group_counts, numpy_stream
+from labeldp_bench.mechanisms.draws import coins, numpy_stream
+from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
@@ -37,12 +39,10 @@ class BitFlips(Mechanism):
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K)."""
         check_labels(labels, num_classes)
-        shape = (len(labels), num_classes)
-        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
-        own = labels[:, None]
-        bits = uniform < self.p_flip
-        bits.scatter_(1, own, uniform.gather(1, own) >= self.p_drop)
-        return bits.to(torch.uint8)
+        stream = numpy_stream(generator)
+        bits = coins(self.p_flip, (len(labels), num_classes), stream)
+        bits[np.arange(len(labels)), labels.numpy()] = coins(1 - self.p_drop, labels.shape, stream)
+        return torch.from_numpy(bits.view(np.uint8))
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
-from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums, numpy_stream
+from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.validate import InputError, check_number
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.mechanisms.real import RealMechanism
-from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums, numpy_stream
+from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.validate import InputError
 
 
@@ -39,9 +40,8 @@ class Laplace(RealMechanism):
     ) -> Tensor:
         """Returns the label plus noise, float64 (N,)."""
         scale = self.scale(bound)
-        uniform = torch.rand((2, len(values)), generator=generator, dtype=torch.float64)
-        exponential = -torch.log1p(-uniform)  # a difference of two is Laplace, and never infinite
-        return values + scale * (exponential[0] - exponential[1])
+        noise = torch.from_numpy(laplace(values.shape, numpy_stream(generator)))
+        return values + scale * noise
 
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator

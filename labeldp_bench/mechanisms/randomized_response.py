@@ -7,7 +7,8 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, two_levels
-from labeldp_bench.mechanisms.sum_laws import binomial, group_counts, numpy_stream
+from labeldp_bench.mechanisms.draws import numpy_stream
+from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.validate import check_integer, check_labels
 
 

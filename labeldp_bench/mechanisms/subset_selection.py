@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits, refuse_non_bits
+from labeldp_bench.mechanisms.draws import coins, numpy_stream, sets_around
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
@@ -65,12 +66,10 @@ class SubsetSelection(Mechanism):
         """Returns uint8 bits (N, K) with d ones each; O(N K)."""
         check_labels(labels, num_classes)
         size = self.chosen_size(num_classes)
-        keys = torch.rand((len(labels), num_classes), generator=generator, dtype=torch.float64)
-        uniform = torch.rand((len(labels), 1), generator=generator, dtype=torch.float64)
-        inside = uniform >= p_outside(self.eps, num_classes, size)
-        # Keys lie in [0, 1), so -1 is always among the d smallest, and 2 never.
-        keys.scatter_(1, labels[:, None], two_levels(inside, -1.0, 2.0))
-        return smallest(keys, size)
+        stream = numpy_stream(generator)
+        inside = coins(1 - p_outside(self.eps, num_classes, size), labels.shape, stream)
+        sets = sets_around(labels.numpy(), inside, size, num_classes, stream)
+        return torch.from_numpy(sets.view(np.uint8))
 
     def log_likelihood(
         self, released: Tensor, num_classes: int, prior: Tensor | None = None
@@ -114,18 +113,6 @@ class SubsetSelection(Mechanism):
     def summary(self) -> dict[str, Any]:
         """Returns the rule that chose the size; the size itself depends on K."""
         return {"size": self.size, "rule": self.rule}
-
-
-def smallest(keys: Tensor, size: int) -> Tensor:
-    """Returns which `size` keys of each row, float64 (N, K), are smallest: uint8 (N, K)."""
-    values = keys.numpy()
-    # NumPy selects three times as fast as torch.topk.
-    bits = values <= np.partition(values, size - 1, axis=1)[:, size - 1 : size]
-    if np.count_nonzero(bits) == size * len(values):
-        return torch.from_numpy(bits.view(np.uint8))
-    # Two equal keys at the border, once in 2^53 pairs: the set must not grow.
-    chosen = keys.topk(size, dim=1, largest=False, sorted=False).indices
-    return torch.zeros(keys.shape, dtype=torch.uint8).scatter_(1, chosen, 1)
 
 
 def p_outside(eps: float, num_classes: int, size: int) -> float:

@@ -6,13 +6,7 @@ are added up (tests/test_sum_laws.py), and costs as much as one of them.
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
-
-
-def numpy_stream(generator: Generator) -> np.random.Generator:
-    """Returns a NumPy generator that `generator` seeds: torch draws no gamma from a stream."""
-    words = torch.randint(2**32, (4,), generator=generator)
-    return np.random.default_rng(words.tolist())
+from torch import Tensor
 
 
 def group_counts(labels: Tensor, num_classes: int, groups: Tensor, num_groups: int) -> Tensor:

@@ -75,6 +75,15 @@ def test_both_searches_equal_a_full_sort(nearest, name, k):
     assert sets(tree_search(points, queries, k)) == expected
 
 
+def test_squares_that_overflow_go_to_the_tree(nearest):
+    # The compiled search would turn a NaN into the number of a cell.
+    search = NeighbourSearch()
+    search.compile(print)
+    points = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    search._compiled = lambda *_: pytest.fail("the compiled search was asked")
+    assert search(points * 1e200, points * 1e200, 1).shape == (50, 1)
+
+
 def test_a_single_point_is_found(nearest):
     # The grid would have no extent, and no cell.
     point = np.array([[0.5, -0.5]])

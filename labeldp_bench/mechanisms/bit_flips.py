@@ -80,7 +80,7 @@ class BitFlips(Mechanism):
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
         refuse_non_bits(released, num_classes)
         # The largest bit is several times quicker to find than whether there is any.
-        return (released == 1) | (released.amax(1, keepdim=True) == 0)
+        return released.to(torch.bool) | (released.amax(1, keepdim=True) == 0)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""

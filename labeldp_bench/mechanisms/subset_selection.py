@@ -84,7 +84,7 @@ class SubsetSelection(Mechanism):
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels in the set, bool (N, K)."""
         refuse_non_bits(released, num_classes)
-        return released == 1
+        return released.to(torch.bool)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 CELLS_PER_POINT = 1.6
 LARGEST_SIDE = 1024
+BUCKETS = 128
 # More than the rounding of a root and a difference, so that the ball leaves no point out.
 ROUND_UP = 1 + 1e-12
 
@@ -50,8 +51,8 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
         index[place], x[place], y[place] = i, points[i, 0], points[i, 1]
 
     found = np.empty((len(queries), k), np.int32)
-    squares, scratch = np.empty(count), np.empty(count)
-    candidates = np.empty(count, np.int32)
+    squares, scratch = np.empty(count + 1), np.empty(count)
+    candidates, tied = np.empty(count + 1, np.int32), np.empty(count + 1, np.int32)
     for q in range(len(queries)):
         query_x, query_y = queries[q, 0], queries[q, 1]
         column, row = _bin(query_x, low_x, per_x, side), _bin(query_y, low_y, per_y, side)
@@ -66,9 +67,9 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
         size = 0
         for r in range(top, bottom + 1):
             for place in range(first[r * side + left], first[r * side + right + 1]):
-                scratch[size] = (x[place] - query_x) ** 2 + (y[place] - query_y) ** 2
+                squares[size] = (x[place] - query_x) ** 2 + (y[place] - query_y) ** 2
                 size += 1
-        bound = _select(scratch, size, k - 1)
+        bound = _select(squares, size, k - 1, scratch)
 
         # Cells rise with the coordinate, so these are all that meet the ball.
         radius = np.sqrt(bound) * ROUND_UP
@@ -79,19 +80,17 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
         size = 0
         for r in range(top, bottom + 1):
             for place in range(first[r * side + left], first[r * side + right + 1]):
-                square = (x[place] - query_x) ** 2 + (y[place] - query_y) ** 2
-                if square <= bound:
-                    squares[size], candidates[size] = square, index[place]
-                    size += 1
-        scratch[:size] = squares[:size]
-        farthest = _select(scratch, size, k - 1)
-        taken = 0
+                # Written in any case, kept if it counts: no branch to guess.
+                squares[size] = (x[place] - query_x) ** 2 + (y[place] - query_y) ** 2
+                candidates[size] = index[place]
+                size += squares[size] <= bound
+        farthest = _select(squares, size, k - 1, scratch)
+        taken, ties = 0, 0
         for i in range(size):
-            if squares[i] < farthest:
-                found[q, taken] = candidates[i]
-                taken += 1
-        ties = np.sort(candidates[:size][squares[:size] == farthest])
-        found[q, taken:] = ties[: k - taken]
+            found[q, taken] = tied[ties] = candidates[i]
+            taken += squares[i] < farthest
+            ties += squares[i] == farthest
+        found[q, taken:] = np.sort(tied[:ties])[: k - taken]
     return found
 
 
@@ -107,25 +106,28 @@ def _bin(value: float, low: float, per_length: float, side: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _select(values: NDArray[np.float64], size: int, rank: int) -> float:
-    """Returns the value at place `rank` of the first `size`, were they sorted; reorders them."""
-    low, high = 0, size - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            high = j
-        elif rank >= i:
-            low = i
-        else:
-            break
-    return values[rank]
+def _select(
+    values: NDArray[np.float64], size: int, rank: int, scratch: NDArray[np.float64]
+) -> float:
+    """Returns the value at place `rank` of the first `size`, were they sorted; all are >= 0.
+
+    Squared distances are spread evenly where points are, so one of 128 buckets holds a few of them
+    and only that one is sorted. Counting has no branch to guess, unlike quickselect.
+    """
+    highest = values[0]
+    for i in range(1, size):
+        highest = max(highest, values[i])
+    per_value = _cells_per_length(highest, BUCKETS)
+    counts = np.zeros(BUCKETS, np.int32)
+    for i in range(size):
+        counts[_bin(values[i], 0.0, per_value, BUCKETS)] += 1
+    bucket, below = 0, 0
+    while below + counts[bucket] <= rank:
+        below += counts[bucket]
+        bucket += 1
+    inside = 0
+    for i in range(size):
+        if _bin(values[i], 0.0, per_value, BUCKETS) == bucket:
+            scratch[inside] = values[i]
+            inside += 1
+    return np.sort(scratch[:inside])[rank - below]

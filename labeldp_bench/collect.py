@@ -8,7 +8,7 @@ import pandas as pd
 
 from labeldp_bench.config import CHECKOUT, PAPER, Cell, canonical
 from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses
-from labeldp_bench.records import is_done, read_record
+from labeldp_bench.records import guarantee, is_done, read_record
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
@@ -24,7 +24,8 @@ COLUMNS = (
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
-    "config_hash", "dataset", "model", "mechanism", "loss", "eps", "seed", "class", "accuracy",
+    "config_hash", "dataset", "model", "mechanism", "loss", "eps", "guarantee", "seed", "class",
+    "accuracy",
 )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     classes = [
         (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
-         record["loss"], _text(record["eps"]), record["seed"], number, accuracy)
+         record["loss"], _text(record["eps"]), guarantee(record), record["seed"], number, accuracy)
         for record in found
         if record["dataset"] != "circle" and record["per_class_accuracy"]
         for number, accuracy in enumerate(record["per_class_accuracy"])
@@ -95,7 +96,9 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS))
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
-        new = pd.concat([old[~old.config_hash.isin(new.config_hash)], new])
+        old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
+        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows have none
+        new = pd.concat([new, old.assign(guarantee=said)])
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)

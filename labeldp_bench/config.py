@@ -36,6 +36,8 @@ CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 LARGEST_SEED = 2**63 - 1
 PAPER = "paper"
 """The budget that changes nothing, and is no part of an identity."""
+NO_GUARANTEE = "no guarantee"
+"""Stands wherever a number does that nothing protects, though it looks like one that is."""
 
 
 @dataclass
@@ -96,6 +98,8 @@ class Cell:
         parts = [f"{mechanism} on {self.dataset_name}", self.identity["model"]]
         if "mechanism.eps" in self.identity:
             parts.append(f"eps={self.identity['mechanism.eps']}")
+        elif self.identity["mechanism"] != "none":  # the baseline claims to protect nothing
+            parts.append(NO_GUARANTEE)
         if "dataset.name" not in self.identity:  # synthetic data
             parts.append(_size_of(self.identity))
         parts.append(f"seed {self.seed}")

@@ -10,9 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.config import NO_GUARANTEE
+
 Diagnosis = dict[str, Any]
 """As `learners.ple_client.diagnosis` returns it."""
-COLUMNS = ["config_hash", "dataset", "loss", "seed", "measure", "values"]
+COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
 
 
 def is_consistent(unreliability: float, ambiguity: float) -> bool:
@@ -65,8 +67,8 @@ def sample_size(
 def merge_diagnoses(records: list[dict[str, Any]], path: Path) -> None:
     """Writes the diagnoses among `records` to a CSV, each in place of an older one of its cell."""
     rows = [
-        (record["config_hash"], record["dataset"], record["loss"], record["seed"], measure,
-         json.dumps(values, separators=(",", ":")))
+        (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
+         measure, json.dumps(values, separators=(",", ":")))
         for record in records
         for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
     ]  # fmt: skip
@@ -74,8 +76,9 @@ def merge_diagnoses(records: list[dict[str, Any]], path: Path) -> None:
         return
     table = pd.DataFrame(rows, columns=COLUMNS)
     if path.is_file():
-        table = pd.concat([pd.read_csv(path, dtype={"config_hash": str}), table])
-    table = table.drop_duplicates(["config_hash", "measure"], keep="last")
+        old = pd.read_csv(path, dtype={"config_hash": str}).assign(guarantee=NO_GUARANTEE)
+        table = pd.concat([table, old])
+    table = table.drop_duplicates(["config_hash", "measure"], keep="first")
     table = table.sort_values(["dataset", "loss", "seed", "config_hash", "measure"])
     table.to_csv(path, index=False, lineterminator="\n")
 

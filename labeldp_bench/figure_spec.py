@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
+
 from labeldp_bench import pictures
 from labeldp_bench.validate import InputError, check_choice, did_you_mean
 
@@ -68,6 +70,11 @@ class Spec:
     def picture(self) -> ModuleType:
         """The module that draws this kind."""
         return importlib.import_module(f"{pictures.__name__}.{self.kind}")
+
+    def notes(self, points: pd.DataFrame) -> list[str]:
+        """Returns what this kind of picture adds to the page, Markdown; nothing for most."""
+        said: list[str] = getattr(self.picture, "notes", lambda *_: [])(points, self)
+        return said
 
     def panel_title(self, panel: str) -> str:
         """Returns what stands above a panel."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from labeldp_bench.config import PAPER
+from labeldp_bench.config import NO_GUARANTEE, PAPER
 from labeldp_bench.statements import Verdict
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
+        parts += figure.spec.notes(points)
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -49,15 +50,19 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
 def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± standard error.
 
-    Where x is measured, so that each line has its own, there is a row per point.
+    Where x is measured, so that each line has its own, there is a row per point. What has no
+    guarantee stands in a table of its own: no column holds it beside private methods.
     """
     spec = figure.spec
     tables = []
+    bare = points["name"].str.contains(NO_GUARANTEE)
     for panel, rows in points.groupby("panel", sort=False):
         measured = rows.x.nunique() > rows.groupby("line").x.nunique().max()
-        table = _points(figure, rows) if measured else _grid(figure, rows)
-        name = spec.panel_title(str(panel)) or spec.y.label
-        tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
+        apart = rows.mechanism.isin(points.mechanism[bare])
+        for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
+            table = _points(figure, part) if measured else _grid(figure, part)
+            name = spec.panel_title(str(panel)) or spec.y.label
+            tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
     return [f"{spec.y.label} ± standard error:", *tables]
 
 

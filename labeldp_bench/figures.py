@@ -6,6 +6,7 @@ folder of YAML, a new kind of picture one file in labeldp_bench/pictures.
 
 import math
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.checks import read_check
 from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT, PAPER, Cell, experiment_names
+from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, PAPER, Cell, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figure_text import caption, markdown
@@ -97,7 +98,8 @@ class PaperFigure:
 
         Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
         for a level), y, error (standard error: over seeds, or of one record over its trials),
-        spread (standard deviation over seeds), bayes, cells (wanted), n (done), records (those).
+        spread (standard deviation over seeds), bayes, cells (wanted), n (done), records (those),
+        cell (that of the first seed).
         y, error, spread and bayes are scaled as the axis is, and missing where nothing is done.
 
         Args:
@@ -169,6 +171,7 @@ class PaperFigure:
             "cells": cells,
             "n": len(done),
             "records": records,
+            "cell": cell,
         }
 
     def _x(self, cell: Cell, records: list[dict[str, Any]]) -> float:
@@ -228,8 +231,11 @@ def write_figure(
 def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
     """Returns the drawing with its title, and its caption below."""
     drawn: Figure = figure.spec.picture.draw(points, figure.spec)
-    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=12)
-    drawn.supxlabel(caption(figure, points), x=0.01, ha="left", fontsize=8.5, color="#404040")
+    title, below = figure.title, caption(figure, points)
+    width = drawn.get_figwidth()  # of one panel, sentences are wider
+    drawn.suptitle(textwrap.fill(title, round(10 * width)), x=0.01, ha="left", fontsize=12)
+    below = textwrap.fill(below, round(16 * width))
+    drawn.supxlabel(below, x=0.01, ha="left", fontsize=8.5, color="#404040")
     return drawn
 
 
@@ -244,5 +250,5 @@ def _name(line: str, records: list[dict[str, Any]]) -> str:
     mechanism, *extras = line.split("+")
     marks = ["central"] if any(record.get("trust") == "central" for record in records) else []
     if any(is_heuristic(record) for record in records):
-        marks.append("no guarantee")
+        marks.append(NO_GUARANTEE)
     return ", ".join([name_of(mechanism), *extras, *marks])

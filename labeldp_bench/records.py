@@ -13,7 +13,7 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from labeldp_bench.config import CHECKOUT, Cell
+from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell
 from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1
@@ -51,6 +51,13 @@ def is_heuristic(record: dict[str, Any]) -> bool:
     if record["private"] or record["mechanism"] == "none":
         return False
     return record["trust"] == "none" or math.isfinite(float(record["eps"]))
+
+
+def guarantee(record: dict[str, Any]) -> str:
+    """Returns what a record's scheme guarantees, in words for a table: `eps=1`, `none`, ..."""
+    if is_heuristic(record):
+        return NO_GUARANTEE
+    return f"eps={float(record['eps']):g}" if record["private"] else "none"
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from labeldp_bench import plotting
+from labeldp_bench.config import NO_GUARANTEE
 
-NO_GUARANTEE = "no guarantee"
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3

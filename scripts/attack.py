@@ -25,7 +25,7 @@ from labeldp_bench.attack_picture import draw_attacks
 from labeldp_bench.blocks import expand
 from labeldp_bench.budget import scaled
 from labeldp_bench.collect import find_done
-from labeldp_bench.config import CHECKOUT, Cell, compose_cell
+from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell, compose_cell
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
@@ -147,7 +147,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
                 "dataset": cell.dataset_name, "mechanism": cell.identity["mechanism"],
                 "loss": cell.identity["learner.loss"], "eps": mechanism.eps, "seed": cell.seed,
                 "config_hash": cell.config_hash, "known": share,
-                "guarantee": f"eps={mechanism.eps:g}" if private else "no guarantee",
+                "guarantee": f"eps={mechanism.eps:g}" if private else NO_GUARANTEE,
                 "response_accuracy": vault.released_agreement, "without": found.without,
                 "with": found.with_release, "additive": found.additive,
                 "log_odds": found.log_odds, "log_odds_95": found.log_odds_95,

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from labeldp_bench import plotting
+from labeldp_bench.config import NO_GUARANTEE
+from labeldp_bench.records import is_done, is_heuristic, read_record
 
 
 def main() -> None:
@@ -21,7 +23,10 @@ def main() -> None:
     figure, ((axes,),) = plotting.new_figure(1, height=5.0)
     shown = axes.imshow(share, cmap="cividis", vmin=0, vmax=100)
     axes.grid(visible=False)
-    axes.set(xlabel="predicted class", ylabel="true class", title=" / ".join(folder.parts[-5:-1]))
+    title = " / ".join(folder.parts[-5:-1])
+    if is_done(folder) and is_heuristic(read_record(folder)):
+        title += f", {NO_GUARANTEE}"
+    axes.set(xlabel="predicted class", ylabel="true class", title=title)
     if len(share) <= 20:
         axes.set_xticks(range(len(share)))
         axes.set_yticks(range(len(share)))

@@ -1,5 +1,6 @@
 """What ple publishes: the mean vector of each class, and how reliable its top k is."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench import plotting
-from labeldp_bench.enhancement import is_consistent
+from labeldp_bench.enhancement import is_consistent, sample_size
 from labeldp_bench.figure_spec import Spec
 
-OPTIONS = ("class",)
+OPTIONS = ("class", "theorem")
 CAPTION = "Last row: filled marks where Theorem 1 applies."
+THEOREMS = """\
+Conditions of the paper's theorems, {where}; no guarantee. Delta: unreliability. gamma: ambiguity,
+per class ([docs](../../docs/ple.md)). n_0 of Theorem 2 for error {error:g} and failure {failure:g},
+{dimension:,} weights standing in for the Natarajan dimension: as printed, and divided by the number
+of swaps that its proof sums over; `-` where it does not apply, `void` where its denominator is not
+positive."""
 
 
 def draw(points: pd.DataFrame, spec: Spec) -> Figure:
@@ -31,6 +38,48 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
         _one_class(axes[1][column], found, int(spec.options.get("class", 2)))
         _degrees(axes[2][column], found)
     return figure
+
+
+def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
+    """Returns Markdown: for each point, Delta and gamma against k and what the theorems say.
+
+    The key `theorem` of the YAML has `error`, `failure`, and `weights`, {network: number}.
+    """
+    given = spec.options.get("theorem")
+    if given is None:
+        return []
+    parts = []
+    for point in points[points.n > 0].to_dict("records"):
+        found = point["records"][0]["enhancement"]
+        where = f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
+        dimension = given["weights"][point["cell"].identity["model"]]
+        numbers = {"error": given["error"], "failure": given["failure"], "dimension": dimension}
+        table = pd.DataFrame(_conditions(found, **numbers))
+        parts += [
+            THEOREMS.format(where=where, **numbers),
+            table.to_markdown(index=False, disable_numparse=True),
+        ]
+    return parts
+
+
+def _conditions(
+    found: dict[str, Any], error: float, failure: float, dimension: int
+) -> list[dict[str, str]]:
+    """Returns one row per k."""
+    rows = []
+    pairs = zip(found["unreliability"], found["ambiguity"], strict=True)
+    for k, (delta, gamma) in enumerate(pairs, 1):
+        applies = min(delta, gamma) > 0 and delta + gamma < 1
+        sizes = {}
+        for name, corrected in (("n_0 as printed", False), ("n_0 corrected", True)):
+            size = sample_size(
+                delta, gamma, error, failure, dimension, len(found["mean"]), corrected=corrected
+            )
+            sizes[name] = ("void" if size == math.inf else f"{size:.1e}") if applies else "-"
+        row = {"k": str(k), "Delta": f"{delta:.4f}", "gamma": f"{gamma:.4f}"}
+        row["Theorem 1"] = "holds" if is_consistent(delta, gamma) else "fails"
+        rows.append(row | {"Delta + gamma < 1": "yes" if delta + gamma < 1 else "no"} | sizes)
+    return rows
 
 
 def _heat_map(axes: Axes, found: dict[str, Any]) -> None:

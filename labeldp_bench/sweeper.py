@@ -167,20 +167,23 @@ def parse_axes(arguments: list[str], context: HydraContext) -> Axes:
 def group(
     cells: list[tuple[Cell, list[str]]], device: str = ""
 ) -> list[list[tuple[Cell, list[str]]]]:
-    """Returns jobs: cells that can share work stand in one, in the order they were given.
+    """Returns jobs, in the order of their first cells; cells that can share work stand in one.
 
     Args:
         cells: with their overrides.
         device: its kind, `cpu` or `cuda`: small networks train as one where that is faster.
     """
-    jobs: dict[str, list[tuple[Cell, list[str]]]] = {}
+    jobs: list[list[tuple[Cell, list[str]]]] = []
+    latest: dict[str, list[tuple[Cell, list[str]]]] = {}
     for cell, overrides in cells:
         pack = cell.pack_key if device in cell.packs_on else None
         key = cell.shared_work or pack or cell.config_hash
-        if pack is not None and len(jobs.get(key, [])) == LARGEST_PACK:
-            jobs[cell.config_hash] = jobs.pop(key)  # full; the key begins another
-        jobs.setdefault(key, []).append((cell, overrides))
-    return list(jobs.values())
+        job = latest.get(key)
+        if job is None or (pack is not None and len(job) == LARGEST_PACK):
+            job = latest[key] = []
+            jobs.append(job)
+        job.append((cell, overrides))
+    return jobs
 
 
 def hash_of(cells: Iterable[str]) -> str:

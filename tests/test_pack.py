@@ -185,6 +185,15 @@ def test_sweeper_packs_what_differs_in_mechanism_and_loss(tiny_network, monkeypa
     assert jobs([["mechanism=lp_2st"], ["mechanism=lp_2st", "eps=2"]]) == [1, 1]
 
 
+def test_packs_keep_the_order_they_were_given(tiny_network, monkeypatch):
+    # A campaign that ends early would have trained the second seed and not the first.
+    monkeypatch.setattr(sweeper, "LARGEST_PACK", 2)
+    given = [["seed=1", "eps=1"], ["seed=1", "eps=2"], ["seed=0", "eps=1"], ["seed=1", "eps=4"]]
+    pairs = [(compose_cell([*tiny_network, "mechanism=rr", *own]), own) for own in given]
+    jobs = [[own for _, own in job] for job in sweeper.group(pairs, "cuda")]
+    assert jobs == [given[:2], given[2:3], given[3:]]
+
+
 def test_sweep_of_softmax_regression_trains_as_one(tiny_network, tmp_path):
     grid = ["-m", *tiny_network, "model=linear", "mechanism=rr,rappor", "eps=1,2"]
     done = quick(grid, tmp_path)

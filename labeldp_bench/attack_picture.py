@@ -30,9 +30,11 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     all_axes[0].set_ylabel("right guesses that only the release gives, points")
     handles, labels = all_axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8.5)
-    figure.suptitle(
-        f"{rows.dataset.iloc[0]}: utility against additive reconstruction advantage",
-        x=0.01, ha="left", fontsize=12,
+    budgets = sorted(rows[rows.guarantee != "no guarantee"].eps.unique())
+    joined = f"Lines join {', '.join(f'eps={eps:g}' for eps in budgets)}. " if budgets else ""
+    plotting.title_and_caption(
+        figure, f"{rows.dataset.iloc[0]}: utility against additive reconstruction advantage",
+        f"{joined}Each panel has a scale of its own.",
     )  # fmt: skip
     plotting.save(figure, path)
     return True

@@ -6,7 +6,6 @@ folder of YAML, a new kind of picture one file in labeldp_bench/pictures.
 
 import math
 import re
-import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, PAPER, Cell, experiment
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figure_text import caption, markdown
-from labeldp_bench.plotting import name_of, save
+from labeldp_bench.plotting import name_of, save, title_and_caption
 from labeldp_bench.records import is_heuristic
 from labeldp_bench.statements import Verdict, compare, judge
 from labeldp_bench.tables import method_of
@@ -231,11 +230,7 @@ def write_figure(
 def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
     """Returns the drawing with its title, and its caption below."""
     drawn: Figure = figure.spec.picture.draw(points, figure.spec)
-    title, below = figure.title, caption(figure, points)
-    width = drawn.get_figwidth()  # of one panel, sentences are wider
-    drawn.suptitle(textwrap.fill(title, round(10 * width)), x=0.01, ha="left", fontsize=12)
-    below = textwrap.fill(below, round(16 * width))
-    drawn.supxlabel(below, x=0.01, ha="left", fontsize=8.5, color="#404040")
+    title_and_caption(drawn, figure.title, caption(figure, points))
     return drawn
 
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, OLIVE, WINE, INDIGO, TEAL = "#56B4E9", "#999933", "#AA3377", "#332288", "#44AA99"
-PINK, BROWN, ROSE, GREY, BLACK = "#CC79A7", "#8C564B", "#E78AC3", "#7F7F7F", "#000000"
+PINK, BROWN, GREY, BLACK = "#CC79A7", "#8C564B", "#7F7F7F", "#000000"
 COLOURS = {
     "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "lp_1st_star": SKY, "rappor": RED,
     "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": OLIVE,
     "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": SKY, "rrwithprior": TEAL,
-    "unary": PINK, "oue": ROSE, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
+    "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
     "ple": BLACK,
 }  # fmt: skip
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
@@ -46,6 +46,16 @@ STYLE: Any = {
 def colour_of(mechanism: str, position: int = 0) -> str:
     """Returns the fixed colour of a mechanism; unknown ones take spare colours in order."""
     return COLOURS.get(mechanism, SPARE[position % len(SPARE)])
+
+
+def line_colours(mechanisms: Iterable[str]) -> list[str]:
+    """Returns a colour per line: a mechanism's first line has its own, further ones a spare."""
+    colours: list[str] = []
+    for position, mechanism in enumerate(mechanisms):
+        own = colour_of(mechanism, position)
+        spare = [colour for colour in SPARE if colour not in colours]
+        colours.append(spare[0] if own in colours and spare else own)
+    return colours
 
 
 def name_of(mechanism: str) -> str:
@@ -81,6 +91,21 @@ def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None
         axes.xaxis.minorticks_off()
 
 
+def title_and_caption(figure: Figure, title: str, caption: str) -> None:
+    """Writes a title above all panels and a caption below, in lines as long as the figure is wide.
+
+    The panels leave room for as many lines as there are.
+    """
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, wrap=True)
+    figure.supxlabel(caption, x=0.01, ha="left", fontsize=8.5, color="#404040", wrap=True)
+
+
+def mark_empty(axes: Axes) -> None:
+    """Says that a panel has no point; an empty scale from 0 to 1 would look like one of values."""
+    axes.text(0.5, 0.5, "no record yet", transform=axes.transAxes, ha="center", color=GREY)
+    axes.set_yticks([])
+
+
 def share_y(panels: Iterable[Axes]) -> None:
     """Gives panels one range of y, the widest."""
     ranges = [axes.get_ylim() for axes in panels]
@@ -99,16 +124,18 @@ def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
         return
     ordered = sorted(labels)
     low, high = axes.transData.transform([(0, edge) for edge in axes.get_ylim()])[:, 1]
-    gap = LABEL_SIZE * 1.35 * axes.figure.dpi / 72
+    gap = LABEL_SIZE * 1.45 * axes.figure.dpi / 72
     steps = gap * np.arange(len(ordered))
     ends = axes.transData.transform([(1, y) for y, _, _ in ordered])[:, 1]
     # As near to the lines as can be (least squares) with `gap` between neighbours.
     levels = np.clip(isotonic_regression(ends - steps).x, low, max(low, high - steps[-1]))
-    for end, place, (y, text, colour) in zip(ends, levels + steps, ordered, strict=True):
-        shift = (place - end) * 72 / axes.figure.dpi
+    # As shares of the height: a caption that comes later makes panels less high.
+    heights = (levels + steps - low) / (high - low)
+    for height, (y, text, colour) in zip(heights, ordered, strict=True):
         axes.annotate(
-            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(15, shift),
-            textcoords="offset points", va="center", color=colour, fontsize=LABEL_SIZE,
+            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(15, height),
+            textcoords=("offset points", "axes fraction"), va="center", color=colour,
+            fontsize=LABEL_SIZE,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 1,
                         "relpos": (0, 0.5)},
         )  # fmt: skip

@@ -224,6 +224,45 @@ def test_labels_of_lines_that_end_together_do_not_overlap():
     plt.close(figure_)
 
 
+def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another(tmp_path):
+    # The count of missing cells stands last, and was cut off at the right edge.
+    drawn = figure(note="A word that is long enough to matter. " * 12)
+    points = drawn.points(records_of(drawn))
+    picture = picture_of(drawn, points)
+    picture.draw_without_rendering()
+    text = next(text for text in picture.texts if text.get_text() == picture.get_supxlabel())
+    box, whole = text.get_window_extent(), picture.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and box.y0 >= whole.y0
+    assert box.height > 4 * text.get_fontsize()
+    axes = picture.axes[0]
+    assert axes.get_tightbbox().y0 >= box.y1
+    boxes = sorted((Text.get_window_extent(t) for t in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == 5 and all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+    plt.close(picture)
+
+
+def test_a_panel_without_records_says_so_and_leaves_the_others_their_scale():
+    # A scale from 0 to 1 beside one in percent, and with share_y on every panel.
+    drawn = figure(panels="dataset.num_classes", share_y=True)
+    records = records_of(drawn)
+    for cell in drawn.cells:
+        if cell.num_classes == 100:
+            del records[cell.config_hash]
+    picture = picture_of(drawn, drawn.points(records))
+    *filled, empty = picture.axes
+    assert [text.get_text() for text in empty.texts] == ["no record yet"]
+    assert len(empty.get_yticks()) == 0
+    assert {axes.get_ylim()[0] > 45 for axes in filled} == {True}
+    plt.close(picture)
+
+
+def test_lines_of_one_mechanism_have_colours_of_their_own():
+    # Two losses of PLE were both black.
+    colours = plotting.line_colours(["ple", "rr", "ple", "ple"])
+    assert colours[:2] == [plotting.colour_of("ple"), plotting.colour_of("rr")]
+    assert len(set(colours)) == 4
+
+
 # --- what the text says ----------------------------------------------------------------------
 
 VERDICTS = {
@@ -343,6 +382,7 @@ def test_the_page_of_pinned_records(tmp_path):
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
     monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
+    monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
     runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
     *lines, theory, total = capsys.readouterr().out.splitlines()
     assert theory.startswith("theoretical_limits/table1: ")

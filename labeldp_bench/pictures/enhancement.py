@@ -87,7 +87,7 @@ def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
     axes.grid(visible=False)
     axes.set_xlabel("label")
     axes.set_ylabel("true class")
-    axes.figure.colorbar(shown, ax=axes, shrink=0.85)
+    axes.figure.colorbar(shown, ax=axes, shrink=0.85, label="mean published value")
 
 
 def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
@@ -99,7 +99,9 @@ def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
         )
     axes.bar(labels + 0.2, found["mean"][number], 0.4, label="mean", color=plotting.BLUE)
     axes.set_xlabel(f"label (true class {number})")
-    axes.legend(fontsize=8.5)
+    axes.set_ylabel("published value")
+    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])  # room for the legend above the bars
+    axes.legend(fontsize=8.5, loc="upper right", ncols=2)
 
 
 def _degrees(axes: Axes, found: dict[str, Any]) -> None:
@@ -115,5 +117,6 @@ def _degrees(axes: Axes, found: dict[str, Any]) -> None:
             k, values, s=26, color=np.where(holds, colour, "white"), edgecolors=colour, zorder=3
         )
     axes.set_xlabel("k")
+    axes.set_ylabel("degree of the top k")
     axes.set_ylim(-0.03, 1.03)
     axes.legend(fontsize=8.5)

@@ -26,8 +26,10 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
         axes.set_title(spec.panel_title(str(panel)))
         plotting.style_axes(axes, spec.x, spec.y, sorted(rows.x.dropna().unique()))
         labels.append(_draw_panel(axes, rows.dropna(subset="y")))
+        if not labels[-1]:
+            plotting.mark_empty(axes)
     if spec.options.get("share_y"):
-        plotting.share_y(all_axes)
+        plotting.share_y([axes for axes, ends in zip(all_axes, labels, strict=True) if ends])
     for axes, ends in zip(all_axes, labels, strict=True):
         plotting.label_lines(axes, ends)
     return figure
@@ -41,9 +43,9 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> Ends:
         colour, name = plotting.colour_of("bayes"), plotting.name_of("bayes")
         axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
         ends.append((float(limit.iloc[-1]), name, colour))
-    for position, (_, line) in enumerate(rows.groupby("line", sort=False)):
-        colour = plotting.colour_of(line.mechanism.iloc[0], position)
-        line = line.sort_values("x")
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
+    for line, colour in zip(lines, colours, strict=True):
         band = 2 * line.error.fillna(0)
         if line.x.isna().all():
             axes.axhline(line.y.iloc[0], color=colour, linestyle=":", linewidth=1.8)

@@ -69,10 +69,10 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
     shown = {}
     middle = (rows.x.min() + rows.x.max()) / 2
-    for position, (_, line) in enumerate(rows.groupby("line", sort=False)):
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
+    for line, colour in zip(lines, colours, strict=True):
         name = line["name"].iloc[0]
-        colour = plotting.colour_of(line.mechanism.iloc[0], position)
-        line = line.sort_values("x")
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
             line.x, line.y, 2 * line.error.fillna(0), color=colour, marker="s" if bare else "o",

@@ -95,6 +95,7 @@ def _draw_panel(axes: Axes, series: Series, rows: pd.DataFrame, records: Records
     task, protection, what = series.name.split(" | ")
     axes.set_title(f"{task}\n{protection}: {what}\n{title[2:]}", fontsize=9)
     axes.set_xlabel(series.against, fontsize=9)
+    axes.set_ylabel("excess risk", fontsize=9)
     axes.tick_params(labelsize=8, which="both")
 
 
@@ -128,8 +129,13 @@ def draw_exponents(rows: pd.DataFrame, table: ExponentTable, path: Path) -> None
     axes.set_xlim(*ends)
     axes.set_ylim(*ends)
     axes.set_xlabel("exponent of the theorem")
-    axes.set_ylabel("measured slope, 95 % interval")
+    axes.set_ylabel("measured slope")
     axes.legend(fontsize=8, loc="upper left", frameon=False)
+    plotting.title_and_caption(
+        figure, "Exponents of Table I: measured against predicted",
+        f"Filled: the theorem's tuning; open: the best of the grid, beside it. On the line both "
+        f"agree; grey: within {tolerance:g}. Bars: 95 % intervals.",
+    )  # fmt: skip
     plotting.save(figure, path)
 
 

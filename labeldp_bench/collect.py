@@ -19,7 +19,7 @@ COLUMNS = (
     "trust", "private", "released_agreement", "selection", "pretrain", "precision", "epochs",
     "trials", "n_train", "n_test", "wall_seconds", "images_per_second", "device", "torch_version",
     "git_commit", "schema_version", "task", "excess_risk", "excess_risk_sem", "bias", "variance",
-    "test_mse", "config_hash", "identity",
+    "test_mse", "test_mse_sem", "config_hash", "identity",
 )  # fmt: skip
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]

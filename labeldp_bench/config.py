@@ -101,7 +101,7 @@ class Cell:
         elif self.identity["mechanism"] != "none":  # the baseline claims to protect nothing
             parts.append(NO_GUARANTEE)
         if "dataset.name" not in self.identity:  # synthetic data
-            parts.append(_size_of(self.identity))
+            parts += _size_of(self.identity)
         parts.append(f"seed {self.seed}")
         return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
 
@@ -346,13 +346,12 @@ def _without_defaults(node: Any) -> Any:
     return kept
 
 
-def _size_of(identity: dict[str, Any]) -> str:
-    """Returns what tells synthetic data sets of one name apart."""
+def _size_of(identity: dict[str, Any]) -> list[str]:
+    """Returns what tells synthetic data sets of one name apart; nothing for others."""
     classes = identity.get("dataset.num_classes")
     examples = identity.get("dataset.n_train")
-    if "dataset.beta" in identity:
-        return f"N={examples}" + (f", K={classes}" if classes else "")
-    return f"K={classes}" if classes else f"N={examples}"
+    size = [f"N={examples}"] if "dataset.beta" in identity else []
+    return size + ([f"K={classes}"] if classes else [])
 
 
 def _signature(path: Any) -> inspect.Signature:

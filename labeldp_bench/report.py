@@ -13,6 +13,8 @@ from labeldp_bench.records import is_heuristic, read_record
 from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
 
 MOST_CLASSES_SHOWN = 20
+RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
+"""Fields of records that stand where classes would have an accuracy."""
 
 
 def show_run(folder: Path) -> None:
@@ -21,6 +23,8 @@ def show_run(folder: Path) -> None:
     sem = record.get("accuracy_sem")
     spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
     budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
+    if record["private"] and record.get("test_mse") is not None and record["trials"] > 1:
+        budget += f" in each of {record['trials']} trials on the same labels"
     privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
     if is_heuristic(record):
         agreement = 100 * record["released_agreement"]
@@ -43,7 +47,12 @@ def show_run(folder: Path) -> None:
 
 
 def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
-    """Returns the excess risk and its parts where the truth is known, else accuracies."""
+    """Returns accuracies, or the excess risk and its parts, or the squared error and its share."""
+    if record.get("test_mse") is not None:
+        mse, sem, variance = (record[f"test_{key}"] for key in ("mse", "mse_sem", "variance"))
+        error = f" ± {sem:,.0f} (standard error, {record['trials']} trials)" if sem else ""
+        share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
+        return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]
     if record.get("excess_risk") is None:
         return [
             f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
@@ -73,9 +82,10 @@ def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool)
         return
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
-    if any(record.get("excess_risk") is not None for record in done.values()):
-        say(f"\n{risk_table(list(done.values()))}")
-        return
+    for score in RISKS:
+        scored = [record for record in done.values() if record.get(score) is not None]
+        if scored:
+            return say(f"\n{risk_table(scored, score)}")
     frame = sweep_frame(list(done.values()))
     table = sweep_table(frame)
     folder = out_dir / "sweeps"
@@ -121,17 +131,16 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(points).drop(columns="accuracy_sem")
 
 
-def risk_table(records: list[dict[str, Any]]) -> str:
-    """Returns Markdown: a row per cell of a sweep with a known truth, its own keys first."""
+def risk_table(records: list[dict[str, Any]], score: str) -> str:
+    """Returns Markdown: a row per cell of a sweep, its own keys and one of `RISKS`."""
     keys = [key for key in _varying(records) if key != "seed"]
     rows = [
         {key.split(".")[-1]: record["identity"].get(key, "") for key in keys}
         | {
-            "excess risk": f"{record['excess_risk']:.4g}",
-            "± (standard error)": f"{record['excess_risk_sem'] or math.nan:.2g}",
+            RISKS[score]: f"{record[score]:.4g}",
+            "± (standard error)": f"{record[f'{score}_sem'] or math.nan:.2g}",
         }
         for record in records
-        if record.get("excess_risk") is not None
     ]
     return pd.DataFrame(rows).to_markdown(index=False)
 

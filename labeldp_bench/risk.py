@@ -1,18 +1,41 @@
-"""Scores against a known law: excess risk, bias and variance, never noisy test labels."""
+"""Scores of trials: the excess risk where the law is known, else the squared test error."""
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
+from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import predict
+
+
+class Tally(Protocol):
+    """What the trials of one run gave."""
+
+    def add(self, classifier: Any, points: Tensor, seed: int) -> None:
+        """Adds the estimate of one trial."""
+
+    def merged(self, later: Self) -> Self:
+        """Returns the tally over the trials of both."""
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the fields of the record."""
+
+
+def empty_tally(bundle: DataBundle) -> Tally | None:
+    """Returns what the trials on such data are to be added to; None where accuracies count."""
+    if bundle.truth is not None:
+        return RiskTally(bundle.truth)
+    if bundle.task == "regression":
+        return ErrorTally(bundle.test_labels, bundle.label_unit)
+    return None
 
 
 @dataclass
 class RiskTally:
-    """What the trials of one run gave, added up point by point.
+    """Excess risks against a known law, added up point by point; never noisy test labels.
 
     Excess risk: of a classifier the mean of eta* - eta_c(x), of a regression estimate that of
     (estimate - eta)^2, over test points of equal weight.
@@ -68,5 +91,43 @@ class RiskTally:
             "excess_risk_sem": sem,
             "bias": bias,
             "variance": None if bias is None else risk - bias,
+            "trials": trials,
+        }
+
+
+@dataclass
+class ErrorTally:
+    """Mean squared errors on true test labels, which are not protected.
+
+    Args:
+        labels: float64 (M,).
+        unit: size of one unit of them in the units that the data came in.
+    """
+
+    labels: Tensor
+    unit: float
+    errors: list[float] = field(default_factory=list)
+
+    def add(self, classifier: Any, points: Tensor, seed: int) -> None:
+        """Adds the estimate of one trial."""
+        error = classifier.values(points) - self.labels
+        self.errors.append(float(error.square().mean()) * self.unit**2)
+
+    def merged(self, later: "ErrorTally") -> "ErrorTally":
+        """Returns the tally over the trials of both."""
+        return ErrorTally(self.labels, self.unit, self.errors + later.errors)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the fields of the record.
+
+        `test_mse`: in squared units of the data's own labels, the mean over trials;
+        `test_mse_sem`: its standard error over the noise of the trials, not over test examples;
+        `test_variance`: of the test labels, so that 1 - test_mse / test_variance is R^2.
+        """
+        errors, trials = torch.tensor(self.errors, dtype=torch.float64), len(self.errors)
+        return {
+            "test_mse": float(errors.mean()),
+            "test_mse_sem": float(errors.std() / math.sqrt(trials)) if trials > 1 else None,
+            "test_variance": float(self.labels.var(correction=0)) * self.unit**2,
             "trials": trials,
         }

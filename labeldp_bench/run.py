@@ -22,7 +22,7 @@ from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.place import Place, describe_device
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, new_record, write_confusion, write_record
-from labeldp_bench.risk import RiskTally
+from labeldp_bench.risk import Tally
 from labeldp_bench.trial import one_trial, packed_trial
 from labeldp_bench.validate import InputError
 
@@ -40,7 +40,7 @@ class Run:
     parts: dict[str, Any]
     accuracies: list[float] = field(default_factory=list)
     confusion: Any = 0  # float64 (K, K), the sum: a thousand of them would fill the memory
-    tally: RiskTally | None = None
+    tally: Tally | None = None
     agreements: list[float] = field(default_factory=list)
     best_epoch_accuracy: float | None = None
     epochs_averaged: int | None = None
@@ -290,7 +290,7 @@ def _record(
 
 
 def _scores(run: Run, dataset: Any) -> dict[str, Any]:
-    """Returns accuracies over test labels, or the excess risk where the truth is known."""
+    """Returns accuracies over test labels; the excess risk or the squared error of a tally."""
     if run.tally is not None:
         none = {"accuracy": None, "per_class_accuracy": None, "per_class_mean": None}
         return none | run.tally.summary()

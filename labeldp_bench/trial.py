@@ -12,7 +12,7 @@ from labeldp_bench.learners.base import Classifier, Session
 from labeldp_bench.pack import Pack
 from labeldp_bench.place import Place
 from labeldp_bench.progress import say
-from labeldp_bench.risk import RiskTally
+from labeldp_bench.risk import empty_tally
 from labeldp_bench.vault import LabelVault
 
 if TYPE_CHECKING:
@@ -92,9 +92,10 @@ def end(trial: Trial) -> None:
     """Adds the outcome of a fitted trial to its run."""
     run, vault, evaluator, classifier = trial.run, trial.vault, trial.evaluator, trial.classifier
     bundle, seed = trial.bundle, trial.seed
-    if bundle.truth is not None:
-        run.tally = run.tally or RiskTally(bundle.truth)
-        run.tally.add(classifier, bundle.test_features, seed)
+    tally = run.tally or empty_tally(bundle)
+    if tally is not None:
+        run.tally = tally
+        tally.add(classifier, bundle.test_features, seed)
     else:
         confusion = evaluator.finish(classifier)
         run.confusion = run.confusion + confusion

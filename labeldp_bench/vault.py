@@ -165,6 +165,11 @@ class LabelVault:
         Raises:
             BudgetError, InputError: as `release`.
         """
+        if self.bound is not None:
+            raise InputError(
+                "a histogram counts classes, and this data set has real labels (use "
+                "mechanism=laplace)"
+            )
         indices = self._check_indices(indices)
         after = self._spend(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)

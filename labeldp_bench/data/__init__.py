@@ -2,6 +2,7 @@
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.data.diabetes import Diabetes
 from labeldp_bench.data.holder import HolderClassification, HolderRegression
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.data.imbalanced import ImbalancedImages
@@ -9,6 +10,7 @@ from labeldp_bench.data.imbalanced import ImbalancedImages
 __all__ = [
     "CircleGaussians",
     "DataBundle",
+    "Diabetes",
     "HolderClassification",
     "HolderRegression",
     "ImageData",

@@ -26,6 +26,7 @@ class DataBundle:
             where the arrays follow from the seed alone.
         selection_sha256: hash that names the chosen subset whatever the order of the file; None
             where no fixed subset was chosen.
+        label_unit: size of one unit of real labels in the units that the data came in, for scores.
         truth: where the law of the labels is known: class probabilities, float64 (M, K), or the
             regression function, float64 (M,), at `test_features`, whose points weigh the same.
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
@@ -39,6 +40,7 @@ class DataBundle:
     num_classes: int
     sha256: str | None = None
     selection_sha256: str | None = None
+    label_unit: float = 1.0
     truth: Tensor | None = None
     extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 

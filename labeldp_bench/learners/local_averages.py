@@ -15,7 +15,9 @@ from labeldp_bench.theory.rates import TRUSTS, Problem, clip, side
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_number
 
 ADDS_UP = ("plain", "bce", "squared")
-TUNINGS = ("theory", "fixed")
+TUNINGS = ("auto", "theory", "fixed")
+MOST_DIMENSIONS = 2
+"""Beyond, the rule's sides exceed the box long before N is large: `auto` leaves the size alone."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class LocalAverages:
 
     Args:
         loss: `plain`, `bce` or `squared`: sums of what was released are compared as they are.
-        tuning: `theory`, or `fixed`: the model's own size and the mechanism's own clip.
+        tuning: `theory`; `fixed`: the model's own size and the mechanism's own clip; `auto`:
+            `theory` in one or two dimensions, else `fixed`.
         beta: smoothness that the rule assumes, in (0, 1].
         moment: order p of the finite moment that the rule assumes; None for bounded labels.
         constant, factor: multiply the side of the rule.
@@ -41,7 +44,7 @@ class LocalAverages:
     """
 
     loss: str
-    tuning: str = "theory"
+    tuning: str = "auto"
     beta: float = 1.0
     moment: float | None = None
     constant: float = 1.0
@@ -98,7 +101,7 @@ class LocalAverages:
     ) -> tuple[Any, Any]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
-        if self.tuning == "fixed":
+        if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):
             return mechanism, model.averaging(None, num_examples, dimension)
         problem = self._problem(num_examples, dimension, vault, mechanism)
         cube_side = self.constant * self.factor * side(problem)

@@ -10,6 +10,7 @@ from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.validate import InputError
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class SingleStage:
         session: Session,
     ) -> Classifier:
         """Returns `model` fitted to one release of every label."""
+        if vault.bound is not None:
+            raise InputError(
+                "learner=single_stage is for classes, and this data set has real labels "
+                "(use learner=local_averages)"
+            )
         supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
         classifier = model.fit(features, supervision, session, None)
         return retrained(self.retrain, classifier, model, features, supervision, session)

@@ -112,7 +112,13 @@ class Cubes:
                 f"model.cells={self.cells} in {dimension} dimensions makes more than {MOST_CUBES} "
                 "cubes (fewer cells, or model=knn)"
             )
-        return self.cells**dimension
+        cubes = self.cells**dimension
+        if cubes > max(1, len(features)):
+            raise InputError(
+                f"model.cells={self.cells} in {dimension} dimensions makes {cubes:,} cubes for "
+                f"{len(features):,} examples, so that most are empty (fewer cells, or model=knn)"
+            )
+        return cubes
 
 
 @dataclass(frozen=True)

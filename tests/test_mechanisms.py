@@ -29,6 +29,7 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.mechanisms.block_rr import block_matrix, block_rates
+from labeldp_bench.mechanisms.rr_with_prior import ranking
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.validate import InputError
 
@@ -530,3 +531,17 @@ def test_bad_parameters_are_one_clear_line(build, message):
     with pytest.raises(InputError) as caught:
         build()
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 64, 100])
+def test_ranking_equals_a_stable_sort(num_classes):
+    # Release and likelihood must agree on the top k, and so must two machines on ties.
+    counts = torch.randint(12, (500, num_classes), generator=seeding.generator(0, "counts"))
+    prior = (counts + 1e-9).to(torch.float64)
+    prior[::2, ::3] = 0.0
+    prior[1::4, 1] = -0.0
+    prior[:, 0] += 1
+    prior /= prior.sum(1, keepdim=True)
+    order, rank = ranking(prior)
+    assert torch.equal(order, prior.sort(dim=1, descending=True, stable=True).indices)
+    assert torch.equal(rank, order.argsort(1))

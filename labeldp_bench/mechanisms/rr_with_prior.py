@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -48,7 +49,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def scores(self, prior: Tensor) -> Tensor:
         """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
-        return self._scores(prior.to(torch.float64).sort(1, descending=True).values)
+        return self._scores(prior.gather(1, ranking(prior)[0]).to(torch.float64))
 
     def _scores(self, ordered: Tensor) -> Tensor:
         """The same for priors whose rows already fall."""
@@ -101,8 +102,19 @@ class RandomizedResponseWithPrior(LabelMechanism):
 def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the labels by falling prior, and each label's place, both int64 (rows, K).
 
-    Ties go to the lower label.
+    Ties go to the lower label. Priors count as tied if they agree in all but the last bits, as many
+    as a label has: the label takes their place in the number that is sorted, which is several times
+    as fast as sorting indices.
+
+    Args:
+        prior: (rows, K), >= 0.
     """
-    order = prior.sort(dim=1, descending=True, stable=True).indices
-    places = torch.arange(prior.shape[1]).expand_as(order)
+    last = prior.shape[1] - 1
+    label_bits = last.bit_length()
+    # Floats >= 0 are in the order of their bits; + 0.0 makes a negative zero positive.
+    bits = (prior.to(torch.float64) + 0.0).numpy().view(np.int64)
+    keys = bits >> label_bits << label_bits | (last - np.arange(last + 1))
+    keys.sort(axis=1)
+    order = torch.from_numpy(last - (keys[:, ::-1] & (2**label_bits - 1)))
+    places = torch.arange(last + 1).expand_as(order)
     return order, torch.empty_like(order).scatter_(1, order, places)

@@ -60,7 +60,7 @@ class TopKSubset(Mechanism):
             check_integer("top", self.top, low=2, high=num_classes)
         if self.size is not None:
             check_integer("size", self.size, low=1, high=num_classes - 1)
-        ordered = prior.to(torch.float64).sort(1, descending=True).values
+        ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
         chosen = torch.zeros((len(prior), 2), dtype=torch.int64)
         mass, squares = ordered.cumsum(1), ordered.square().cumsum(1)

@@ -41,17 +41,19 @@ def check_integer(name: str, value: object, *, low: int, high: int | None = None
 
 def check_number(
     name: str, value: object, *, above: float = -math.inf, low: float = -math.inf,
-    high: float = math.inf,
+    high: float = math.inf, below: float = math.inf,
 ) -> float:  # fmt: skip
-    """Returns `value` as a float if it is finite, > `above` and in [low, high]."""
+    """Returns `value` as a float if it is finite, in (above, below) and in [low, high]."""
     limits = [
         f"> {above:g}" if above > -math.inf else "",
         f">= {low:g}" if low > -math.inf else "",
         f"<= {high:g}" if high < math.inf else "",
+        f"< {below:g}" if below < math.inf else "",
     ]
     allowed = " and ".join(filter(None, limits)) or "finite"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not (above < value and low <= value <= high):  # type: ignore[arg-type, operator]
+    fits = is_number and above < value < below and low <= value <= high  # type: ignore[operator]
+    if not fits or not math.isfinite(value):  # type: ignore[arg-type]
         raise InputError(f"{name} must be a number {allowed}, got {value!r}")
     return float(value)  # type: ignore[arg-type]
 

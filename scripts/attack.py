@@ -142,6 +142,9 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
         unknown[known] = False
         found = Attack.of(before[unknown], after[unknown], truth[unknown])
         private = mechanism.private and math.isfinite(mechanism.eps)
+        # A prior of the image's own, from other releases, tells of the image beyond eps.
+        alone = all(r.prior is None or r.prior.dim() == 1 for r in vault.releases)
+        best = bound(mechanism.eps, bundle.num_classes) if alone else math.nan
         rows.append(
             {
                 "dataset": cell.dataset_name, "mechanism": cell.identity["mechanism"],
@@ -151,7 +154,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
                 "response_accuracy": vault.released_agreement, "without": found.without,
                 "with": found.with_release, "additive": found.additive,
                 "log_odds": found.log_odds, "log_odds_95": found.log_odds_95,
-                "bound": bound(mechanism.eps, bundle.num_classes) if private else 1.0,
+                "bound": best if private else 1.0,
                 "examples": len(truth), "git_commit": git_commit(),
             }
         )  # fmt: skip

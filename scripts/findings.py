@@ -2,7 +2,8 @@
 
     python scripts/findings.py
 
-From the library (rule for k, audit), results/published and results/records.csv. Half a minute.
+From the library (rule for k, audit), results/published, results/records.csv and attacks.csv. Half a
+minute.
 """
 
 import math
@@ -15,9 +16,11 @@ from torch import Tensor
 from labeldp_bench import seeding
 from labeldp_bench.audit import exact_epsilon
 from labeldp_bench.collect import COMMITTED
+from labeldp_bench.config import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
 from labeldp_bench.published import read_published
 
+ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10
 PRIORS = 100_000
 
@@ -110,6 +113,35 @@ def best_epoch() -> pd.DataFrame:
     return grouped.agg(runs="size", mean="mean", largest="max").reset_index()
 
 
+def matched_accuracy() -> pd.DataFrame:
+    """Returns what a release of ple adds to an attacker, and one of a private method.
+
+    For each cell of ple and each share of known labels: the private cell whose model is nearest in
+    test accuracy (`results/attacks.csv`). Right guesses that only the release gives, in points.
+    """
+    rows = pd.read_csv(ATTACKS, dtype={"config_hash": str}).dropna(subset="accuracy")
+    rows = rows.assign(accuracy=100 * rows.accuracy, additive=100 * rows.additive)
+    bare = rows.guarantee == NO_GUARANTEE
+    found = []
+    for point in rows[bare].sort_values(["dataset", "accuracy", "known"]).to_dict("records"):
+        rivals = rows[~bare & (rows.dataset == point["dataset"]) & (rows.known == point["known"])]
+        if rivals.empty:
+            continue
+        nearest = rivals.loc[(rivals.accuracy - point["accuracy"]).abs().idxmin()]
+        found.append(
+            {
+                "data": point["dataset"],
+                "known, %": 100 * point["known"],
+                "ple, no guarantee: accuracy": point["accuracy"],
+                "its release adds": point["additive"],
+                "nearest": f"{nearest.mechanism}, eps={nearest.eps:g}",
+                "accuracy": nearest.accuracy,
+                "adds": nearest.additive,
+            }
+        )
+    return pd.DataFrame(found)
+
+
 def main() -> None:
     """Prints one table per finding."""
     parts = {
@@ -117,6 +149,7 @@ def main() -> None:
         "RRTop-k with others from all classes (K=10, prior ~ (i + 1)^2)": public_multi_stage(),
         "BlockRR's class averages as printed": class_averages(),
         "Best test epoch minus last epoch": best_epoch(),
+        "What a release adds to an attacker, at the nearest model accuracy": matched_accuracy(),
     }
     for title, frame in parts.items():
         text = frame.to_markdown(index=False, floatfmt=".2f")

@@ -351,8 +351,8 @@ def test_no_column_holds_it_beside_private_methods(both_losses):
 BAD = {
     "learner.k2=0": "learner.k2 must be >= 1, got 0",
     "learner.k2=4": "learner.k2 must be in [1, 3], got 4",
-    "mechanism.punishment=1.0": "mechanism.punishment must be in [0, 1), got 1.0",
-    "mechanism.punishment=-0.1": "mechanism.punishment must be a number >= 0, got -0.1",
+    "mechanism.punishment=1.0": "mechanism.punishment must be a number >= 0 and < 1, got 1.0",
+    "mechanism.punishment=-0.1": "mechanism.punishment must be a number >= 0 and < 1, got -0.1",
     "mechanism.k1=4": "mechanism.k1 must be in [1, 3], got 4",
     "dataset.limit_train=2": "learner.validation=0.2 of 2 examples leaves 2 to train on and 0 to",
     "mechanism.eps=1": "ple guarantees nothing: it has no eps, got eps=1",

@@ -41,8 +41,7 @@ class LabelEnhancement(Mechanism):
         super().__post_init__()
         if math.isfinite(self.eps):
             raise InputError(f"ple guarantees nothing: it has no eps, got eps={self.eps:g}")
-        if check_number("mechanism.punishment", self.punishment, low=0) >= 1:
-            raise InputError(f"mechanism.punishment must be in [0, 1), got {self.punishment}")
+        check_number("mechanism.punishment", self.punishment, low=0, below=1)
         check_number("mechanism.compensation", self.compensation, low=0)
         check_number("mechanism.randomness", self.randomness, low=0)
         check_integer("mechanism.k1", self.k1, low=1)

@@ -19,21 +19,29 @@ paper does not give, such as from which K on there are many classes, the number 
 column is the comparison that speaks most against the statement, with its standard error."""
 
 
+def counts(points: pd.DataFrame) -> tuple[int, int]:
+    """Returns how many cells a figure wants and has; one that stands in all panels counts once."""
+    once = points[~points.cell.map(lambda cell: cell.config_hash).duplicated()]
+    return int(once.cells.sum()), int(once.n.sum())
+
+
 def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     """Returns what stands below the picture: whose it is, what bands are, what is missing."""
-    cells, done = int(points.cells.sum()), int(points.n.sum())
+    cells, done = counts(points)
     missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
     small = (
         "" if figure.budget == PAPER else f" at budget={figure.budget}, smaller than the paper's"
     )
-    source = f"Figure {figure.number} of {figure.paper} from our own records{small}."
+    what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
+    source = f"{what} from our own records{small}."
     return " ".join(filter(None, [source, figure.spec.note, figure.spec.picture.CAPTION])) + missing
 
 
 def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
-    cells, done = int(points.cells.sum()), int(points.n.sum())
-    parts = [f"# {figure.paper}, figure {figure.number}"]
+    cells, done = counts(points)
+    name = figure.experiment.name.rpartition("/")[2]
+    parts = [f"# {figure.paper}, {f'figure {figure.number}' if figure.number else name}"]
     if done:
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")

@@ -5,7 +5,6 @@ folder of YAML, a new kind of picture one file in labeldp_bench/pictures.
 """
 
 import math
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,13 +50,13 @@ class PaperFigure:
 
     @property
     def number(self) -> str:
-        """As the paper numbers it, e.g. `2`."""
-        return self.experiment.name.rpartition("figure")[2]
+        """As the paper numbers it, e.g. `2`; empty for a picture that is ours alone."""
+        return self.experiment.name.partition("/figure")[2]
 
     @property
     def stem(self) -> str:
         """Name of its files."""
-        return f"{self.paper}_figure{self.number}" + f"_{self.budget}" * (self.budget != PAPER)
+        return self.experiment.name.replace("/", "_") + f"_{self.budget}" * (self.budget != PAPER)
 
     @property
     def command(self) -> str:
@@ -191,9 +190,10 @@ def load_figure(name: str, budget: str = PAPER) -> PaperFigure:
 
 
 def paper_figures(budget: str = PAPER) -> list[PaperFigure]:
-    """Returns every figure that has an experiment."""
-    names = [name for name in experiment_names() if re.search(r"/figure\w+$", name)]
-    return [load_figure(name, budget) for name in names]
+    """Returns every figure: each experiment whose YAML has a `figure:` section."""
+    return [
+        load_figure(name, budget) for name in experiment_names() if read_experiment(name).figure
+    ]
 
 
 def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:

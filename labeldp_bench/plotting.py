@@ -24,14 +24,17 @@ COLOURS = {
     "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": OLIVE,
     "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": SKY, "rrwithprior": TEAL,
     "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
-    "ple": BLACK,
+    "ple": BLACK, "laplace": BLUE, "clipped_laplace": SKY, "unbiased_randomizer": RED,
+    "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
 }  # fmt: skip
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
 NAMES = {
     "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
     "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
-    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE",
+    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
+    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
+    "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
 }  # fmt: skip
 LABEL_SIZE = 9.5
 STYLE: Any = {

@@ -138,11 +138,15 @@ def risk_table(records: list[dict[str, Any]], score: str) -> str:
         {key.split(".")[-1]: record["identity"].get(key, "") for key in keys}
         | {
             RISKS[score]: f"{record[score]:.4g}",
-            "± (standard error)": f"{record[f'{score}_sem'] or math.nan:.2g}",
+            "± (standard error)": _error(record[f"{score}_sem"]),
         }
         for record in records
     ]
     return pd.DataFrame(rows).to_markdown(index=False)
+
+
+def _error(sem: float | None) -> str:
+    return "-" if sem is None else f"{sem:.2g}"
 
 
 def sweep_table(frame: pd.DataFrame) -> str:

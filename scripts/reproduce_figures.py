@@ -2,6 +2,7 @@
 
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.figure_text import counts
 from labeldp_bench.figures import FIGURES, write_figures
 from labeldp_bench.tables import load_table
 from labeldp_bench.theory.pictures import write_pictures
@@ -14,7 +15,7 @@ def main() -> None:
     total = found = 0
     written = write_figures()
     for figure, points in written:
-        cells, done = int(points.cells.sum()), int(points.n.sum())
+        cells, done = counts(points)
         total, found = total + cells, found + done
         state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
         print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))

@@ -16,7 +16,7 @@ from labeldp_bench import figures, plotting
 from labeldp_bench.checks import PATTERNS, read_check
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
-from labeldp_bench.figure_text import caption, numbers
+from labeldp_bench.figure_text import caption, counts, numbers
 from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
 from labeldp_bench.statements import RELATIONS, Estimate, judge
 from labeldp_bench.validate import InputError
@@ -194,6 +194,7 @@ def test_what_has_no_x_is_a_level_in_every_panel():
         ("1", "none"), ("2", "none"), ("1", "rr"), ("2", "rr"),
     ]  # fmt: skip
     assert points.x.isna().tolist() == [True, True, False, False]
+    assert counts(points) == (3, 0)  # the level is one cell, not one for each panel
 
 
 def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():

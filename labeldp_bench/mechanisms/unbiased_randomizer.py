@@ -17,6 +17,9 @@ from labeldp_bench.validate import InputError, check_integer
 
 SLACK = 1e-6
 """The programme is solved for eps less this, so that its rounding stays within eps."""
+REACH = 2.0
+"""Outputs lie within this many times the outermost of two-point randomised response, the least that
+the means allow; the solution never goes beyond 1.6 times (tests/test_real_mechanisms.py)."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class UnbiasedRandomizer(RealMechanism):
 
     eps-label-DP under label replacement (within 1e-5 of tight). A label between two levels is
     first rounded to one of them at random, which keeps the mean. The outputs reach beyond the
-    labels: two-point randomised response with the right means needs bound (e^eps + 1)/(e^eps - 1).
+    labels: two-point randomised response with the right means needs bound (e^eps + 1)/(e^eps - 1),
+    and every other channel more.
 
     Source: Badanidiyuru et al. (2023), "Optimal unbiased randomizers for regression with label
     differential privacy", arXiv:2312.05659.
@@ -36,8 +40,8 @@ class UnbiasedRandomizer(RealMechanism):
         outputs: values that may be released, evenly spaced, >= 2.
     """
 
-    levels: int = 9
-    outputs: int = 33
+    levels: int = 17
+    outputs: int = 129
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,7 +103,7 @@ def solve(
     Variables: M (levels x outputs) and a floor t for each output, with t <= M <= e^eps t.
     """
     y = np.linspace(-1, 1, levels)
-    reach = 1 / math.tanh((eps - SLACK) / 2)
+    reach = REACH / math.tanh((eps - SLACK) / 2)
     v = np.linspace(-reach, reach, num_outputs)
     ratio, size = math.exp(eps - SLACK), levels * num_outputs
     cost = np.concatenate(

@@ -93,7 +93,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         if record["dataset"] != "circle" and record["per_class_accuracy"]
         for number, accuracy in enumerate(record["per_class_accuracy"])
     ]  # fmt: skip
-    new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS))
+    new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]

@@ -189,6 +189,9 @@ def test_collect_merges_sorts_and_replaces(tmp_path, tiny_images):
     assert len(set(changed[0]) - set(before[0])) == 2
     assert [len(text) for text in changed] == [len(text) for text in before]
     assert [row.rsplit(",", 1)[1] for row in changed[1][1:]] == ["0.125", "", "1"]
+    last = [table.read_bytes() for table in tables]
+    collect(tmp_path / "none", *tables)  # a whole number stays `1`, without new rows beside it
+    assert [table.read_bytes() for table in tables] == last
     for table in tables:
         assert str(tmp_path) not in table.read_text()
         assert '"/' not in table.read_text()

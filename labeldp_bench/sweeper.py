@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
@@ -66,7 +67,7 @@ class CellSweeper(Sweeper):
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
-        axes = parse_axes(arguments, self.hydra_context)
+        axes = parse_axes(arguments, self.hydra_context.config_loader)
         for overrides in expand(blocks, axes):
             overrides = scaled(overrides, asked=axes)
             cell = compose_cell(overrides)
@@ -140,10 +141,10 @@ def show_arithmetic(experiment: str, arguments: list[str]) -> None:
     show_table(experiment)
 
 
-def parse_axes(arguments: list[str], context: HydraContext) -> Axes:
+def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) -> Axes:
     """Returns the values of each key on the command line; `a=1,2` has two."""
     axes: Axes = {}
-    parser = OverridesParser.create(config_loader=context.config_loader)
+    parser = OverridesParser.create(config_loader=config_loader)
     for override in parser.parse_overrides(arguments):
         key = override.get_key_element()
         if not override.is_sweep_override():

@@ -4,9 +4,10 @@
     python scripts/attack.py experiment=mechanisms/mnist learner.loss=marginal
     python scripts/attack.py experiment=ple/figure2 dataset=mnist
 
-Arguments as for a sweep. Runs what a release needs (a client, a first stage), no further training.
-Adds rows to results/attacks.csv (`out=<file>` for another), with the model accuracy of the same
-cell where it has a record, and draws utility against advantage. `known=[0,0.01]` for other shares.
+Arguments as for a sweep. Runs what a release needs (a client, a first stage), no further training,
+on the CPU. Adds rows to results/attacks.csv, with the model accuracy of the same cell where it has
+a record, and draws utility against advantage. Further keys: `out=FILE.csv`, `known=[0,0.01]` (the
+shares of known labels), `data_dir`, `out_dir`.
 """
 
 import math
@@ -22,10 +23,10 @@ from torch import Tensor
 from labeldp_bench import seeding
 from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
 from labeldp_bench.attack_picture import draw_attacks
-from labeldp_bench.blocks import expand
+from labeldp_bench.blocks import Axes, expand
 from labeldp_bench.budget import scaled
 from labeldp_bench.collect import find_done
-from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell, compose_cell
+from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell, compose_cell, experiment_names
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
@@ -34,7 +35,8 @@ from labeldp_bench.place import place_of
 from labeldp_bench.progress import say
 from labeldp_bench.records import git_commit
 from labeldp_bench.release import Release
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.script import command, split_arguments
+from labeldp_bench.validate import InputError, check_choice, check_number
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 FIGURES = CHECKOUT / "results" / "figures"
@@ -70,23 +72,18 @@ class ReleaseOnly(NetworkModel):
         return super().fit(features, supervision, session, start)
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Attacks every cell and returns the exit status."""
-    mine = ("out", "known", "data_dir", "out_dir")
-    pairs = [text.partition("=")[::2] for text in arguments]
-    own = {key: value for key, value in pairs if key in mine}
-    try:
-        axes = {key: value.split(",") for key, value in pairs if key not in mine}
-        shares = read_shares(own.get("known", ""))
-        data_dir = own.get("data_dir") or os.environ.get("LABELDP_DATA") or "data"
-        place = place_of(own.get("out_dir", str(RUNS)), data_dir, "cpu")
-        for cell in cells_of(axes):
-            done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
-            rows = attack(cell, shares, place.data_dir)
-            write([row | {"accuracy": done.get("accuracy")} for row in rows], own.get("out", OUT))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    data_dir = os.environ.get("LABELDP_DATA") or "data"
+    own = {"experiment": "", "known": "", "out": str(OUT), "out_dir": str(RUNS)}
+    own, axes = split_arguments(arguments, own | {"data_dir": data_dir})
+    shares = read_shares(own["known"])
+    place = place_of(own["out_dir"], own["data_dir"], "cpu")
+    for cell in cells_of(own["experiment"], axes):
+        done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
+        rows = attack(cell, shares, place.data_dir)
+        write([row | {"accuracy": done.get("accuracy")} for row in rows], own["out"])
     return 0
 
 
@@ -99,10 +96,11 @@ def read_shares(text: str) -> list[float]:
     return [check_number("known", share, low=0, high=0.9) for share in shares]
 
 
-def cells_of(axes: dict[str, list[str]]) -> list[Cell]:
+def cells_of(experiment: str, axes: Axes) -> list[Cell]:
     """Returns the cells that the command line spells, each once."""
-    (name,) = axes.pop("experiment", [""])
-    blocks = (read_experiment(name).blocks or []) if name else [{}]
+    if experiment:
+        check_choice("experiment", experiment, experiment_names())
+    blocks = (read_experiment(experiment).blocks or []) if experiment else [{}]
     cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
     return list({cell.config_hash: cell for cell in cells}.values())
 

@@ -28,7 +28,8 @@ from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior
 from labeldp_bench.mechanisms.real import exact_real_epsilon
-from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer
+from labeldp_bench.script import command
+from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"
 DEFAULTS: dict[str, Any] = {
@@ -37,17 +38,14 @@ DEFAULTS: dict[str, Any] = {
 CONFIDENCE = 0.99
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints the audit and returns the exit status."""
-    try:
-        options, parameters = parse(arguments)
-        mechanism = build(options["mechanism"], options["eps"], parameters)
-        if isinstance(mechanism, Mechanism):
-            return audit(mechanism, options)
-        return audit_other(mechanism, options)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    options, parameters = parse(arguments)
+    mechanism = build(options["mechanism"], options["eps"], parameters)
+    if isinstance(mechanism, Mechanism):
+        return audit(mechanism, options)
+    return audit_other(mechanism, options)
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -55,8 +53,8 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     options, parameters = dict(DEFAULTS), {}
     for argument in arguments:
         key, equals, text = argument.partition("=")
-        if not equals:
-            raise InputError(f"arguments must look like key=value, got {argument!r}")
+        if not equals or not key:
+            raise InputError(f"cannot read {argument!r} (write key=value; --help shows which)")
         try:
             value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={text}"]))["value"]  # type: ignore[index, call-overload]
         except (OmegaConfBaseException, yaml.YAMLError) as error:
@@ -67,8 +65,11 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
             raise InputError("eps is given as eps=<x>, not as mechanism.eps")
         if key.startswith("mechanism."):
             parameters[key.removeprefix("mechanism.")] = value
+        elif key in DEFAULTS:
+            options[key] = value
         else:
-            options[check_choice("key", key, [*DEFAULTS, "mechanism.<name>"])] = value
+            known = ", ".join([*DEFAULTS, "mechanism.<name>"])
+            raise InputError(f"unknown key {key}; keys: {known}{did_you_mean(key, DEFAULTS)}")
     options["eps"] = check_eps(options["eps"])
     check_integer("seed", options["seed"], low=0)
     return options, parameters

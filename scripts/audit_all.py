@@ -5,6 +5,7 @@
 Exact, from the likelihood; a skewed global prior where a mechanism uses one. About ten seconds.
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 from labeldp_bench.audit import exact_epsilon
 from labeldp_bench.config import CHECKOUT, compose_cell
 from labeldp_bench.mechanisms import Mechanism
+from labeldp_bench.script import command, read_arguments
 from labeldp_bench.validate import InputError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -23,8 +25,10 @@ BUDGETS = (0.1, 1.0, 4.0, 8.0)
 TOLERANCE = 1e-9
 
 
-def main() -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Writes the page and prints how many claims were checked."""
+    read_arguments(arguments, {})
     names = sorted(path.stem for path in (CHECKOUT / "configs" / "mechanism").glob("*.yaml"))
     rows = {name: [_found(name, k, eps) for k in CLASSES for eps in BUDGETS] for name in names}
     rows = {name: cells for name, cells in rows.items() if any(cells)}
@@ -43,6 +47,7 @@ def main() -> None:
         f"{table.to_markdown(disable_numparse=True)}\n"
     )
     print(f"{len(rows)} mechanisms in {DOCS / 'audits.md'}")
+    return 0
 
 
 def _found(name: str, num_classes: int, eps: float) -> str:
@@ -61,4 +66,4 @@ def _found(name: str, num_classes: int, eps: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

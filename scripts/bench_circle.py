@@ -1,16 +1,15 @@
 """Milliseconds of one circle trial: search, noise, votes; beside scikit-learn's neighbours.
 
-    python scripts/bench_circle.py [--quick] [--out FOLDER] [K ...]
+    python scripts/bench_circle.py [budget=quick] [num_classes=10,50,100] [out=FOLDER]
 
 One trial draws 10,000 points, releases their labels by four mechanisms at eps=1 and classifies
 1,000 points by the votes of 200 neighbours. Ours searches once for the four, compiled and by
 scipy's tree. The baseline fits scikit-learn's KNeighborsClassifier to released labels and its
 KNeighborsRegressor to released vectors, one for each mechanism, as one would without this package;
 the noise is ours there too. CPU time of one thread, the median over trials. Prints a Markdown table
-and writes results/benchmarks/circle_cpu.csv.
+and writes results/benchmarks/circle_cpu.csv. 20 trials of each K, 3 with budget=quick.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -27,13 +26,15 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
-from labeldp_bench.config import compose_cell  # noqa: E402
+from labeldp_bench.config import PAPER, compose_cell  # noqa: E402
 from labeldp_bench.data import CircleGaussians  # noqa: E402
 from labeldp_bench.evaluate import predict  # noqa: E402
 from labeldp_bench.learners.base import Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NearestNeighbours  # noqa: E402
 from labeldp_bench.place import describe_device  # noqa: E402
+from labeldp_bench.script import command, integer, listed, read_arguments  # noqa: E402
+from labeldp_bench.validate import check_choice  # noqa: E402
 
 try:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -43,6 +44,7 @@ except ModuleNotFoundError:
 MECHANISMS = ("rr", "rappor", "alibi", "subset_selection")
 CPU = torch.device("cpu")
 SESSION = Session(0, CPU, lambda *_: None, lambda _: None)
+TRIALS = {PAPER: 20, "quick": 3}
 STAGES = ("search", "noise", "votes")
 SHOWN = ("num_classes", "path", "search_ms", "noise_ms", "votes_ms", "total_ms", "ratio",
          "mean_accuracy")  # fmt: skip
@@ -152,27 +154,26 @@ def measure(num_classes: int, trials: int) -> list[dict[str, Any]]:
     return [row | {"ratio": round(base / row["total_ms"], 2) if base else None} for row in rows]
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Milliseconds of one circle trial.")
-    parser.add_argument("classes", nargs="*", type=int, default=[], metavar="K", help="10 50 100")
-    parser.add_argument("--quick", action="store_true", help="3 trials of each K, not 20")
-    parser.add_argument("--out", type=Path, default=BENCHMARKS, metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    if any(number < 2 for number in options.classes):
-        parser.error(f"K must be >= 2, got {min(options.classes)}")
+    own = read_arguments(
+        arguments, {"budget": PAPER, "num_classes": "10,50,100", "out": str(BENCHMARKS)}
+    )
+    trials = TRIALS[check_choice("budget", own["budget"], TRIALS)]
+    classes = [integer("num_classes", text, low=2) for text in listed(own["num_classes"])]
     torch.set_num_threads(1)
     keep_memory()
     if KNeighborsClassifier is None:
         print("scikit-learn is not installed, so no baseline (pip install 'labeldp_bench[bench]')")
     print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
     rows = []
-    for num_classes in options.classes or (10, 50, 100):
-        for row in measure(num_classes, 3 if options.quick else 20):
+    for num_classes in classes:
+        for row in measure(num_classes, trials):
             rows.append(row)
             shown = [row[key] for key in SHOWN]
             print("| " + " | ".join(map(str, shown)) + " |", flush=True)
-    print(f"\n{describe_device(CPU)}: {write_benchmark('circle', rows, CPU, options.out)}")
+    print(f"\n{describe_device(CPU)}: {write_benchmark('circle', rows, CPU, Path(own['out']))}")
     return 0
 
 

@@ -1,13 +1,12 @@
 """Labels per second of each release, beside a plain Python loop and multi-freq-ldpy if installed.
 
-    python scripts/bench_mechanisms.py [--labels 50000] [--out FOLDER]
+    python scripts/bench_mechanisms.py [labels=50000] [out=FOLDER]
 
-One thread, the best of three; priors per example where a mechanism takes one. The loops draw
-one label at a time from the same law, without tensors. Prints a Markdown table and writes
-results/benchmarks/mechanisms_cpu.csv.
+`labels` are released at once; one thread, the best of three; priors per example where a mechanism
+takes one. The loops draw one label at a time from the same law, without tensors. Prints a Markdown
+table and writes results/benchmarks/mechanisms_cpu.csv.
 """
 
-import argparse
 import importlib
 import math
 import random
@@ -25,6 +24,7 @@ from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside
 from labeldp_bench.place import describe_device
+from labeldp_bench.script import command, integer, read_arguments
 from labeldp_bench.validate import InputError
 
 CLASSES = (10, 100)
@@ -177,21 +177,18 @@ def measure(mechanism: Mechanism, num_classes: int, size: int) -> dict[str, Any]
     }
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Labels per second of each release.")
-    parser.add_argument("--labels", type=int, default=50_000, metavar="N", help="released at once")
-    parser.add_argument("--out", type=Path, default=BENCHMARKS, metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    if options.labels < 1:
-        parser.error(f"--labels must be >= 1, got {options.labels}")
+    own = read_arguments(arguments, {"labels": "50000", "out": str(BENCHMARKS)})
+    size = integer("labels", own["labels"], low=1)
     torch.set_num_threads(1)
     heads = ("mechanism", "K", "labels/s", "plain loop", "ratio", "multi-freq-ldpy", "ratio")
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     rows = []
     for mechanism in MECHANISMS:
         for num_classes in CLASSES:
-            row = measure(mechanism, num_classes, options.labels)
+            row = measure(mechanism, num_classes, size)
             if row is None:
                 continue
             rows.append(row)
@@ -201,7 +198,7 @@ def main(arguments: list[str]) -> int:
                 cells += [f"{other:,}", f"{ours / other:.1f}x"] if other else ["-", "-"]
             print("| " + " | ".join(cells) + " |", flush=True)
     device = torch.device("cpu")
-    path = write_benchmark("mechanisms", rows, device, options.out)
+    path = write_benchmark("mechanisms", rows, device, Path(own["out"]))
     print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
     return 0
 

@@ -1,15 +1,16 @@
 """Images per second of each network in our trainer's own step, on synthetic images.
 
-    python scripts/bench_training.py [--quick] [--device cpu] [--precision float32] [model ...]
+    python scripts/bench_training.py [budget=quick] [model=cnn,linear] [device=cpu]
+        [precision=float32] [out=FOLDER]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
 step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
 one; a textbook loop (labeldp_bench/textbook.py) in the same process; and which share the step has
 of what the device reached a moment before in one large matrix product and one large copy. Prints a
-Markdown table and writes results/benchmarks/training_<device>.csv.
+Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each network, 3 with
+budget=quick.
 """
 
-import argparse
 import resource
 import sys
 from pathlib import Path
@@ -23,16 +24,17 @@ import torch  # noqa: E402
 
 from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
 from labeldp_bench.ceilings import Ceilings, ceilings  # noqa: E402
-from labeldp_bench.config import compose_cell  # noqa: E402
+from labeldp_bench.config import PAPER, compose_cell  # noqa: E402
 from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.pack import Pack  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
+from labeldp_bench.script import command, listed, read_arguments  # noqa: E402
 from labeldp_bench.textbook import textbook_rate  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
-from labeldp_bench.validate import InputError  # noqa: E402
+from labeldp_bench.validate import check_choice  # noqa: E402
 from labeldp_bench.work import per_image  # noqa: E402
 
 CLASSES = 10
@@ -49,6 +51,11 @@ NETWORKS = {
 }
 IMAGES = {"mnist": 60_000, "cifar10": 50_000}
 PACKED = 16
+STEPS = {PAPER: 20, "quick": 3}
+OWN = {
+    "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
+    "out": str(BENCHMARKS),
+}  # fmt: skip
 SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
          "packed_images_per_second", "textbook_images_per_second", "over_textbook",
          "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
@@ -138,33 +145,24 @@ def _spelled(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Images per second of each network.")
-    parser.add_argument("models", nargs="*", metavar="model", help=", ".join(NETWORKS))
-    parser.add_argument("--quick", action="store_true", help="3 steps of each network, not 20")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", default="auto", choices=PRECISIONS)
-    parser.add_argument("--out", type=Path, default=BENCHMARKS, metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    unknown = {*options.models} - {*NETWORKS}
-    if unknown:
-        parser.error(f"models are {', '.join(NETWORKS)}; got {', '.join(sorted(unknown))}")
-    try:
-        device = resolve_device(options.device)
-    except InputError as error:
-        parser.error(str(error))
+    own = read_arguments(arguments, OWN)
+    steps = STEPS[check_choice("budget", own["budget"], STEPS)]
+    names = [check_choice("model", name, NETWORKS) for name in listed(own["model"])]
+    precision = check_choice("precision", own["precision"], PRECISIONS)
+    device = resolve_device(own["device"])
     keep_memory()
-    limits = ceilings(device, resolve_precision(options.precision, device))
+    limits = ceilings(device, resolve_precision(precision, device))
     print(f"{describe_device(device)}: {limits}\n")
     print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
     rows = []
-    for name in options.models or NETWORKS:
-        steps = 3 if options.quick else 20
-        rows.append(measure(name, device, options.precision, steps, limits))
+    for name in names:
+        rows.append(measure(name, device, precision, steps, limits))
         shown = [_spelled(rows[-1][key]) for key in SHOWN]
         print("| " + " | ".join(shown) + " |", flush=True)
-    path = write_benchmark("training", rows, device, options.out)
+    path = write_benchmark("training", rows, device, Path(own["out"]))
     print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
     return 0
 

@@ -1,6 +1,6 @@
 """Prints how far BlockRR is from the optimum of its own programme 4.1; writes docs/blockrr_gap.md.
 
-    python scripts/blockrr_gap.py [docs/blockrr_gap.md]
+    python scripts/blockrr_gap.py [out=docs/blockrr_gap.md]
 
 Per data set and eps of its paper, with its parameters (Tables 8 and 9) and the true class
 frequencies as prior. Where the paper leaves l open, no label is rare, and l plays no role.
@@ -14,6 +14,7 @@ from tabulate import tabulate
 
 from labeldp_bench.mechanisms import BlockRR, RandomizedResponse
 from labeldp_bench.mechanisms.block_rr_optimum import programme_gap, weight_matrix
+from labeldp_bench.script import command, read_arguments
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "blockrr_gap.md"
 COUNTS = {
@@ -78,12 +79,15 @@ def spell(labels: list[int]) -> str:
     return ", ".join(map(str, labels)) or "-"
 
 
-def main(page: Path) -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Prints the table and writes the page."""
+    page = Path(read_arguments(arguments, {"out": str(PAGE)})["out"])
     table = tabulate(rows(), HEADERS, tablefmt="github", disable_numparse=True)
     print(table)
     page.write_text(TEXT.format(table=table))
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE)
+    sys.exit(main(sys.argv[1:]))

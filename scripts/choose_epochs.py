@@ -1,23 +1,21 @@
 """How many epochs held-out releases favour: no true label, no test image is looked at.
 
     python scripts/choose_epochs.py dataset=mnist mechanism=rr,rappor,alibi eps=0.3,1 \
-        trainer.epochs=12 [--held-out 10000] [--out FILE]
+        trainer.epochs=12 [held_out=10000] [out=FILE.csv] [data_dir=FOLDER]
 
 Each cell releases every label once, trains on all but the last examples and measures, after every
 epoch, its own loss on the releases of those (post-processing, so it costs no budget). Prints and
-writes, per cell, the epoch with the smallest held-out loss.
+writes (results/epochs.csv), per cell, the epoch with the smallest held-out loss.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
 
 import pandas as pd
 import torch
-from hydra.errors import HydraException
 
-from labeldp_bench.cli import refuse
+from labeldp_bench.blocks import expand
 from labeldp_bench.config import CHECKOUT, Cell, compose_cell
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
@@ -25,7 +23,7 @@ from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.place import resolve_device
 from labeldp_bench.progress import say
-from labeldp_bench.sweeper import expand
+from labeldp_bench.script import command, integer, split_arguments
 from labeldp_bench.validate import InputError, check_integer
 
 OUT = CHECKOUT / "results" / "epochs.csv"
@@ -42,7 +40,7 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
         )
     bundle = parts["dataset"].draw(data_dir, cell.seed)
     total = len(bundle.train_features)
-    check_integer("--held-out", held_out, low=1, high=total - 1)
+    check_integer("held_out", held_out, low=1, high=total - 1)
     vault = bundle.vault.open(budget=parts["mechanism"].eps, seed=cell.seed)
     release = vault.door.release(parts["mechanism"])
     supervision = Supervision.of([release], loss_named(learner.loss))
@@ -60,49 +58,40 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
     return losses
 
 
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Epochs by the loss on held-out releases.")
-    parser.add_argument("overrides", nargs="+", help="key=value[,value]; the last epoch is tried")
-    parser.add_argument("--held-out", type=int, default=10_000, metavar="N")
-    parser.add_argument("--data-dir", default=os.environ.get("LABELDP_DATA", "data"))
-    parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
-    options = parser.parse_intermixed_args(arguments)
+    data_dir = os.environ.get("LABELDP_DATA") or "data"
+    own, axes = split_arguments(
+        arguments, {"held_out": "10000", "out": str(OUT), "data_dir": data_dir}
+    )
+    held_out, out = integer("held_out", own["held_out"], low=1), Path(own["out"])
     keep_memory()
     rows = []
-    try:
-        axes = {}
-        for override in options.overrides:
-            key, equals, values = override.partition("=")
-            if not equals:
-                raise InputError(f"an override is key=value, got {override!r}")
-            axes[key] = values.split(",")
-        device = resolve_device("auto")
-        cells = [compose_cell(overrides) for overrides in expand([{}], axes)]
-        for number, cell in enumerate(cells, start=1):
-            say(f"[{number}/{len(cells)}] {cell.title}")
-            losses = held_out_losses(cell, Path(options.data_dir), device, options.held_out)
-            best = min(range(len(losses)), key=losses.__getitem__)
-            say(f"  smallest after epoch {best + 1}")
-            rows += [
-                {
-                    "dataset": cell.dataset_name,
-                    "mechanism": cell.identity["mechanism"],
-                    "loss": cell.identity["learner.loss"],
-                    "eps": cell.identity.get("mechanism.eps", "inf"),
-                    "seed": cell.seed,
-                    "held_out": options.held_out,
-                    "epoch": epoch,
-                    "held_out_loss": round(loss, 6),
-                    "best": epoch == best + 1,
-                }
-                for epoch, loss in enumerate(losses, start=1)
-            ]
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            pd.DataFrame(rows).to_csv(options.out, index=False, lineterminator="\n")
-    except (InputError, HydraException) as error:
-        return refuse(error)
-    print(options.out)
+    device = resolve_device("auto")
+    cells = [compose_cell(overrides) for overrides in expand([{}], axes)]
+    for number, cell in enumerate(cells, start=1):
+        say(f"[{number}/{len(cells)}] {cell.title}")
+        losses = held_out_losses(cell, Path(own["data_dir"]).expanduser(), device, held_out)
+        best = min(range(len(losses)), key=losses.__getitem__)
+        say(f"  smallest after epoch {best + 1}")
+        rows += [
+            {
+                "dataset": cell.dataset_name,
+                "mechanism": cell.identity["mechanism"],
+                "loss": cell.identity["learner.loss"],
+                "eps": cell.identity.get("mechanism.eps", "inf"),
+                "seed": cell.seed,
+                "held_out": held_out,
+                "epoch": epoch,
+                "held_out_loss": round(loss, 6),
+                "best": epoch == best + 1,
+            }
+            for epoch, loss in enumerate(losses, start=1)
+        ]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).to_csv(out, index=False, lineterminator="\n")
+    print(out)
     return 0
 
 

@@ -1,18 +1,28 @@
-"""Merges the records under a folder (default: results/runs) into results/records.csv."""
+"""Merges the records of your runs into results/records.csv and results/per_class.csv.
+
+    python scripts/collect.py [out_dir=results/runs]
+
+A record replaces the row of the same run.
+"""
 
 import sys
 from pathlib import Path
 
 from labeldp_bench.collect import COMMITTED, collect
+from labeldp_bench.config import CHECKOUT
+from labeldp_bench.script import command, read_arguments
+from labeldp_bench.validate import InputError
 
 
-def main() -> None:
-    """Entry point; the only argument is the folder."""
-    out_dir = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("results/runs")
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Prints how many records there were."""
+    out_dir = Path(read_arguments(arguments, {"out_dir": "results/runs"})["out_dir"]).expanduser()
     if not out_dir.is_dir():
-        sys.exit(f"error: no folder {out_dir} (give the out_dir of your runs)")
-    print(f"{collect(out_dir)} records merged into {COMMITTED.relative_to(Path.cwd())}")
+        raise InputError(f"out_dir must be the folder of your runs, got '{out_dir}' (no folder)")
+    print(f"{collect(out_dir)} records merged into {COMMITTED.relative_to(CHECKOUT)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

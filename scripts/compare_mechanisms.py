@@ -7,6 +7,7 @@ forms, enumeration or quadrature, except ALIBI's information: 100,000 draws. Abo
 """
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from labeldp_bench.mechanisms import AdditiveLaplace, Mechanism, SubsetSelection
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
+from labeldp_bench.script import command, read_arguments
 from labeldp_bench.validate import InputError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -208,13 +210,16 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
     plotting.save(figure, path)
 
 
-def main() -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Writes the table and the picture into docs/."""
+    read_arguments(arguments, {})
     rows = table()
     (DOCS / "mechanisms.md").write_text(markdown(rows))
     picture(rows, DOCS / "mechanisms.png")
     print(f"wrote {DOCS / 'mechanisms.md'} and {DOCS / 'mechanisms.png'}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

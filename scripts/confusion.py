@@ -1,4 +1,9 @@
-"""Draws the confusion matrix of one run: python scripts/confusion.py <run folder>."""
+"""Draws the confusion matrix of one image run into its folder.
+
+    python scripts/confusion.py FOLDER
+
+FOLDER is that of a finished run: the one that holds its record.json.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -10,14 +15,19 @@ import pandas as pd
 from labeldp_bench import plotting
 from labeldp_bench.config import NO_GUARANTEE
 from labeldp_bench.records import is_done, is_heuristic, read_record
+from labeldp_bench.script import command
+from labeldp_bench.validate import InputError
 
 
-def main() -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Writes `confusion.png` into the run's folder."""
-    folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path()
+    folder = Path(*arguments) if len(arguments) == 1 else Path()
     source = folder / "confusion.csv"
-    if len(sys.argv) != 2 or not source.is_file():
-        sys.exit(f"error: no confusion.csv in {folder} (give the folder of a finished image run)")
+    if len(arguments) != 1 or not source.is_file():
+        raise InputError(
+            f"no confusion.csv in '{folder}' (give the folder of one finished image run)"
+        )
     counts = pd.read_csv(source, index_col="true_class")
     share = 100 * counts.to_numpy() / counts.sum(axis=1).to_numpy()[:, None]
     figure, ((axes,),) = plotting.new_figure(1, height=5.0)
@@ -36,6 +46,7 @@ def main() -> None:
     figure.colorbar(shown, label="share of the true class, %", shrink=0.8)
     plotting.save(figure, folder / "confusion.png")
     print(folder / "confusion.png")
+    return 0
 
 
 def _cells(share: np.ndarray) -> Iterator[tuple[tuple[int, int], float]]:
@@ -43,4 +54,4 @@ def _cells(share: np.ndarray) -> Iterator[tuple[tuple[int, int], float]]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -7,6 +7,7 @@ minute.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,6 +20,7 @@ from labeldp_bench.collect import COMMITTED
 from labeldp_bench.config import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
 from labeldp_bench.published import read_published
+from labeldp_bench.script import command, read_arguments
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10
@@ -142,8 +144,10 @@ def matched_accuracy() -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def main() -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Prints one table per finding."""
+    read_arguments(arguments, {})
     parts = {
         "The released rule for k (K=10)": rule_for_k(),
         "RRTop-k with others from all classes (K=10, prior ~ (i + 1)^2)": public_multi_stage(),
@@ -154,7 +158,8 @@ def main() -> None:
     for title, frame in parts.items():
         text = frame.to_markdown(index=False, floatfmt=".2f")
         print(f"## {title}\n\n{text}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,9 @@
 """Brings every official data set that can be had into a folder, and says what is there.
 
-The folder is the argument, else the environment variable LABELDP_DATA, else `data`.
+    python scripts/get_data.py [data_dir=FOLDER]
+
+The folder is `data_dir`, else the environment variable LABELDP_DATA, else `data`. The exit status
+is 0 if at least one data set is there.
 """
 
 import os
@@ -9,20 +12,25 @@ from pathlib import Path
 
 from labeldp_bench.data.images import read_npz
 from labeldp_bench.data.official import OFFICIAL, NotAvailable, fetch
+from labeldp_bench.script import command, read_arguments
 from labeldp_bench.validate import InputError
 
 
-def main() -> None:
-    """Entry point; exits with 0 if at least one data set is there."""
-    chosen = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LABELDP_DATA") or "data"
-    folder = Path(chosen).expanduser()
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Prints a line for each data set."""
+    default = os.environ.get("LABELDP_DATA") or "data"
+    folder = Path(read_arguments(arguments, {"data_dir": default})["data_dir"]).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"data_dir must be a folder, got '{folder}' (a file)")
     there = sum([report(name, folder / f"{name}.npz") for name in OFFICIAL])
     print(f"{there} of {len(OFFICIAL)} data sets are in {folder}")
     if not there:
-        sys.exit(
-            "error: none could be had: run this where there is a network, or copy <name>.npz "
-            f"files into {folder}"
+        raise InputError(
+            "none could be had: run this where there is a network, or copy <name>.npz files into "
+            f"{folder}"
         )
+    return 0
 
 
 def report(name: str, path: Path) -> bool:
@@ -45,4 +53,4 @@ def report(name: str, path: Path) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,16 +1,16 @@
 """Fills the missing cells of experiments on a machine that is lent for a limited time.
 
-    python scripts/gpu_campaign.py --minutes 9 vector_approximation/table2 blockrr/table3 \
-        [override ...] [--merge records.tar.gz] [--records records.tar.gz checkpoints.tar.gz]
+    python scripts/gpu_campaign.py minutes=9 experiment=vector_approximation/table2,blockrr/table3 \
+        [trainer.epochs=2 ...] [merge=records.tar.gz] [records=records.tar.gz,checkpoints.tar.gz] \
+        [device=cuda] [data_dir=FOLDER] [out_dir=FOLDER]
 
 Measures the device, then trains: of every cell one seed, eps 1 and 2 first, then the rest. Done are
 cells with a record in results/records.csv or under the folder of runs. When time is up it stops,
 and the cell under way goes on from its checkpoint in the next call. At the end the records lie in
-one archive, and checkpoints, which are large, in a second one beside it; `--records` unpacks those
-of an earlier call first. Overrides, such as `trainer.epochs=2`, hold for every cell.
+one archive, `merge`, and checkpoints, which are large, in a second one beside it; `records` unpacks
+those of an earlier call first. Overrides, such as `trainer.epochs=2`, hold for every cell.
 """
 
-import argparse
 import os
 import signal
 import sys
@@ -26,29 +26,28 @@ from labeldp_bench.host import keep_memory, prepare_threads
 prepare_threads()  # before torch, which reads the setting
 
 import torch  # noqa: E402
-from hydra.errors import HydraException  # noqa: E402
 
 from labeldp_bench import sweeper  # noqa: E402
-from labeldp_bench.blocks import expand  # noqa: E402
+from labeldp_bench.blocks import Axes, expand  # noqa: E402
 from labeldp_bench.budget import scaled  # noqa: E402
 from labeldp_bench.ceilings import ceilings  # noqa: E402
 from labeldp_bench.checkpoint import NAME  # noqa: E402
 from labeldp_bench.collect import find_done  # noqa: E402
-from labeldp_bench.config import (  # noqa: E402
-    PAPER,
-    Cell,
-    compose_cell,
-    experiment_names,
-)
+from labeldp_bench.config import Cell, compose_cell, experiment_names  # noqa: E402
 from labeldp_bench.experiments import read_experiment  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.place import Place, describe_device, place_of  # noqa: E402
 from labeldp_bench.progress import duration, say  # noqa: E402
 from labeldp_bench.run import run_cells  # noqa: E402
+from labeldp_bench.script import command, listed, split_arguments  # noqa: E402
 from labeldp_bench.validate import InputError, check_choice  # noqa: E402
 
 KEPT = ("record.json", "history.csv", "confusion.csv", "per_class.csv", "error.txt")
 CHECKPOINTS = "checkpoints.tar.gz"
+OWN = {
+    "minutes": "", "experiment": "", "merge": "records.tar.gz", "records": "", "device": "auto",
+    "out_dir": "results/runs",
+}  # fmt: skip
 FIRST = (1.0, 2.0)
 SPARE_SECONDS = 20.0
 """Left at the end for the archive."""
@@ -58,15 +57,11 @@ class TimeIsUp(KeyboardInterrupt):
     """Ends the cell under way; runs let it pass like Ctrl-C."""
 
 
-def cells_of(name: str, overrides: Sequence[str]) -> list[Cell]:
-    """Returns the cells of an experiment, with `overrides` in each."""
+def cells_of(name: str, axes: Axes) -> list[Cell]:
+    """Returns the cells of an experiment, with what the user asked for in each."""
     check_choice("experiment", name, experiment_names())
-    axes = {"budget": [PAPER]}
-    for text in overrides:
-        key, _, value = text.partition("=")
-        axes[key] = [value]
     blocks = read_experiment(name).blocks or []
-    return [compose_cell(scaled(own)) for own in expand(blocks, axes)]
+    return [compose_cell(scaled(own, axes)) for own in expand(blocks, axes)]
 
 
 def order(cells: Sequence[Cell]) -> list[Cell]:
@@ -131,35 +126,39 @@ def pack(folder: Path, archive: Path, names: Sequence[str]) -> int:
 
 def unpack(archive: Path, folder: Path) -> None:
     """Takes up an archive of an earlier call; members outside `folder` are refused."""
+    if not archive.is_file():
+        raise InputError(f"records must be archives of an earlier call, got '{archive}' (no file)")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
 
 
+def minutes(text: str) -> float:
+    """Returns the time for the whole call.
+
+    Raises:
+        InputError: it is not given, or no number.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"minutes must be the time for the whole call, got {text!r}") from None
+
+
+@command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, trains, merges; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Missing cells of experiments, within a time.")
-    parser.add_argument("experiments", nargs="+", metavar="experiment or override")
-    parser.add_argument("--minutes", type=float, required=True, help="time for the whole call")
-    parser.add_argument("--out-dir", default="results/runs")
-    parser.add_argument("--data-dir", default=None, help="default: LABELDP_DATA, else data")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--merge", type=Path, default=Path("records.tar.gz"))
-    parser.add_argument(
-        "--records", type=Path, nargs="*", default=[], help="archives of an earlier call"
-    )
-    options = parser.parse_args(arguments)
-    until = time.monotonic() + 60 * options.minutes - SPARE_SECONDS
-    try:
-        data_dir = options.data_dir or os.environ.get("LABELDP_DATA", "data")
-        place = place_of(options.out_dir, data_dir, options.device)
-        names = [text for text in options.experiments if "=" not in text]
-        overrides = [text for text in options.experiments if "=" in text]
-        listed = [cell for name in names for cell in cells_of(name, overrides)]
-        cells = {cell.config_hash: cell for cell in listed}
-    except (InputError, HydraException) as error:
-        parser.error(str(error))
-    for archive in options.records:
-        unpack(archive, place.out_dir)
+    data_dir = os.environ.get("LABELDP_DATA") or "data"
+    own, axes = split_arguments(arguments, OWN | {"data_dir": data_dir})
+    until = time.monotonic() + 60 * minutes(own["minutes"]) - SPARE_SECONDS
+    names, merge = listed(own["experiment"]), Path(own["merge"])
+    if not names:
+        raise InputError(
+            f"experiment must be given: one or more of {', '.join(experiment_names())}"
+        )
+    cells = {cell.config_hash: cell for name in names for cell in cells_of(name, axes)}
+    place = place_of(own["out_dir"], own["data_dir"], own["device"])
+    for archive in listed(own["records"]):
+        unpack(Path(archive), place.out_dir)
     keep_memory()
     measured = ceilings(place.device, resolve_precision("auto", place.device))
     say(f"{describe_device(place.device)}, torch {torch.__version__}: {measured}")
@@ -167,9 +166,9 @@ def main(arguments: list[str]) -> int:
     missing = [cell for key, cell in cells.items() if key not in done]
     say(f"{len(cells)} cells, {len(missing)} missing")
     made = train(missing, place, until)
-    kept = pack(place.out_dir, options.merge, KEPT)
-    pack(place.out_dir, options.merge.with_name(CHECKPOINTS), [NAME])
-    say(f"{made} records made, {len(missing) - made} left; {kept} files in {options.merge}")
+    kept = pack(place.out_dir, merge, KEPT)
+    pack(place.out_dir, merge.with_name(CHECKPOINTS), [NAME])
+    say(f"{made} records made, {len(missing) - made} left; {kept} files in {merge}")
     return 0
 
 

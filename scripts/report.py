@@ -1,15 +1,26 @@
-"""Writes results/report.html: tables, figures, findings, audits and hardware on one page."""
+"""Writes results/report.html: tables, figures, findings, audits and hardware on one page.
+
+    python scripts/report.py
+
+The page loads nothing from elsewhere.
+"""
+
+import sys
 
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.page import write_page
+from labeldp_bench.script import command, read_arguments
 
 
-def main() -> None:
+@command(__doc__)
+def main(arguments: list[str]) -> int:
     """Prints where the page is."""
+    read_arguments(arguments, {})
     path = write_page()
     size = path.stat().st_size / 1e6
     print(f"wrote {path.relative_to(CHECKOUT)} ({size:.1f} MB, opens in any browser)")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -204,7 +204,7 @@ def test_script_exits_1_when_the_claim_does_not_hold(script, capsys, monkeypatch
         (["mechanism=optimal", "num_classes=20"], "optimal needs num_classes <= 10, got 20"),
         (["mechanism=rr", "prior=[0.5,0.6]", "num_classes=2"], "prior rows must sum to 1"),
         (["mechanism=rr", "prior=text"], "prior must be a list of numbers, got 'text'"),
-        (["mechanism"], "arguments must look like key=value, got 'mechanism'"),
+        (["mechanism"], "cannot read 'mechanism' (write key=value; --help shows which)"),
         (["mechanism=rr", "eps=[1"], "eps cannot be read"),
     ],
 )

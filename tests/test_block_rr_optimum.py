@@ -69,7 +69,7 @@ def test_script_writes_a_row_for_every_cell(tmp_path):
     spec = importlib.util.spec_from_file_location("blockrr_gap", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.main(tmp_path / "page.md")
+    assert module.main([f"out={tmp_path / 'page.md'}"]) == 0
     text = (tmp_path / "page.md").read_text()
     assert text.count("\n| cifar10_") == 16
     for line in text.splitlines():  # the committed page is of this script

@@ -11,7 +11,7 @@ from tests.conftest import CHECKOUT
 SCRIPT = CHECKOUT / "scripts" / "choose_epochs.py"
 TINY = [
     "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=linear",
-    "trainer.epochs=3", "--held-out", "80",
+    "trainer.epochs=3", "held_out=80",
 ]  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def main():
 def test_one_row_per_epoch_and_one_best(main, tiny_images, tmp_path):
     out = tmp_path / "epochs.csv"
     arguments = ["mechanism=rr,rappor", "eps=1", *TINY]
-    assert main([*arguments, "--data-dir", str(tiny_images), "--out", str(out)]) == 0
+    assert main([*arguments, f"data_dir={tiny_images}", f"out={out}"]) == 0
     rows = pd.read_csv(out)
     assert list(rows.mechanism) == ["rr"] * 3 + ["rappor"] * 3
     for _, cell in rows.groupby("mechanism"):
@@ -39,7 +39,7 @@ def test_no_test_image_is_scored(main, tiny_images, tmp_path, monkeypatch):
     monkeypatch.setattr(Evaluator, "_confusion", fail)
     arguments = ["mechanism=rr", *TINY]
     out = tmp_path / "epochs.csv"
-    assert main([*arguments, "--data-dir", str(tiny_images), "--out", str(out)]) == 0
+    assert main([*arguments, f"data_dir={tiny_images}", f"out={out}"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_no_test_image_is_scored(main, tiny_images, tmp_path, monkeypatch):
     [
         (["mechanism=lp_2st"], "has not one number of epochs"),
         (["mechanism=rrx"], "mechanism must be one of"),
-        (["--held-out", "240"], "--held-out must be in [1, 239], got 240"),
-        (["rr"], "an override is key=value, got 'rr'"),
+        (["held_out=240"], "held_out must be in [1, 239], got 240"),
+        (["rr"], "cannot read 'rr' (write key=value"),
     ],
 )
 def test_bad_input_gets_one_line(arguments, message, main, tiny_images, tmp_path, capsys):
     out = tmp_path / "epochs.csv"
-    common = [*TINY, "--data-dir", str(tiny_images), "--out", str(out)]
+    common = [*TINY, f"data_dir={tiny_images}", f"out={out}"]
     assert main([*common, *arguments]) == 2
     (line,) = (text for text in capsys.readouterr().err.splitlines() if "error" in text)
     assert message in line

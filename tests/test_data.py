@@ -485,23 +485,24 @@ def test_interrupted_writing_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def get_data(folder, monkeypatch, capsys):
-    """Runs scripts/get_data.py; returns its exit status and what it printed to stdout."""
-    monkeypatch.setattr(sys, "argv", ["get_data.py", str(folder)])
+    """Runs scripts/get_data.py; returns its exit status and what it printed."""
+    monkeypatch.setattr(sys, "argv", ["get_data.py", f"data_dir={folder}"])
     try:
         runpy.run_path(str(SCRIPT), run_name="__main__")
     except SystemExit as stop:
-        return stop.code, capsys.readouterr().out
-    return 0, capsys.readouterr().out
+        printed = capsys.readouterr()
+        return stop.code, printed.out, printed.err
+    raise AssertionError("a script ends with an exit status")
 
 
 def test_make_data_says_where_and_how_many(tmp_path, no_network, monkeypatch, capsys):
     """If it failed, `make data` would stop at the first data set that cannot be had."""
-    status, out = get_data(tmp_path, monkeypatch, capsys)
-    assert "none could be had" in str(status)
+    status, out, error = get_data(tmp_path, monkeypatch, capsys)
+    assert status == 2 and "\nerror: none could be had" in error
     assert out.count("not there: fetching failed") == 5
     write_npz(tmp_path, "cifar10", **make_arrays((32, 32, 3)))
     (tmp_path / "kmnist.npz").write_bytes(b"")
-    status, out = get_data(tmp_path, monkeypatch, capsys)
+    status, out, _ = get_data(tmp_path, monkeypatch, capsys)
     assert status == 0
     assert re.search(r"cifar10 +40 training and 20 test images, 32x32x3, in .*cifar10\.npz", out)
     assert re.search(r"kmnist +not there: kmnist\.npz is not a zip archive", out)

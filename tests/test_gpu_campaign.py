@@ -27,9 +27,9 @@ def test_one_seed_of_each_cell_comes_first():
 
 def call(tiny_images, folder, *more, epochs=2):
     return CAMPAIGN["main"]([
-        "vector_approximation/table1a", *TINY, f"trainer.epochs={epochs}",
-        "--data-dir", str(tiny_images), "--out-dir", str(folder / "runs"), "--device", "cpu",
-        "--merge", str(folder / "r.tar.gz"), *more,
+        "experiment=vector_approximation/table1a", *TINY, f"trainer.epochs={epochs}",
+        f"data_dir={tiny_images}", f"out_dir={folder / 'runs'}", "device=cpu",
+        f"merge={folder / 'r.tar.gz'}", *more,
     ])  # fmt: skip
 
 
@@ -38,16 +38,16 @@ def test_campaign_fills_cells_and_a_later_call_goes_on(tiny_images, tmp_path, ca
     monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir(), second.mkdir()
-    assert call(tiny_images, first, "--minutes", "0") == 0
+    assert call(tiny_images, first, "minutes=0") == 0
     text = capsys.readouterr().out
     assert "TFLOP/s" in text and "0 records made" in text
-    assert call(tiny_images, first, "--minutes", "5") == 0
+    assert call(tiny_images, first, "minutes=5") == 0
     made = len(records_under(first))
     assert made > 10
     with tarfile.open(first / "r.tar.gz") as tar:
         assert sum(name.endswith("record.json") for name in tar.getnames()) == made
     capsys.readouterr()
-    assert call(tiny_images, second, "--minutes", "5", "--records", str(first / "r.tar.gz")) == 0
+    assert call(tiny_images, second, "minutes=5", f"records={first / 'r.tar.gz'}") == 0
     assert f"{made} cells, 0 missing" in capsys.readouterr().out
 
 
@@ -64,7 +64,7 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
 
     for kind in (NetworkFit, PackFit):
         monkeypatch.setattr(kind, "begin_epoch", lambda fit, p=kind.begin_epoch: begin(p, fit))
-    assert call(tiny_images, tmp_path, "--minutes", "5", epochs=1_000_000) == 0
+    assert call(tiny_images, tmp_path, "minutes=5", epochs=1_000_000) == 0
     text = capsys.readouterr().out
     assert "time is up" in text
     assert "0 records made" in text
@@ -72,8 +72,17 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
         assert any(name.endswith("checkpoint.pt") for name in tar.getnames())
 
 
-def test_unknown_experiment_is_refused_in_one_line(capsys):
-    with pytest.raises(SystemExit) as stop:
-        CAMPAIGN["main"](["vector_approximation/table9", "--minutes", "1"])
-    assert stop.value.code == 2
-    assert "experiment must be one of" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["experiment=vector_approximation/table9"], "experiment must be one of"),
+        ([], "experiment must be given"),
+        (["experiment=quickstart", "records=none.tar.gz"], "got 'none.tar.gz' (no file)"),
+        (["experiment=quickstart", "minutes=soon"], "minutes must be the time for the whole call"),
+        (["--minutes", "9"], "cannot read '--minutes' (write key=value"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
+    assert CAMPAIGN["main"](["minutes=1", f"out_dir={tmp_path}", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line

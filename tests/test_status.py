@@ -74,9 +74,13 @@ def test_images_of_stages_and_of_imbalanced_data():
 
 
 def test_the_script_says_what_is_wrong_in_one_line():
-    script = [sys.executable, str(CHECKOUT / "scripts" / "status.py"), "quick"]
-    done = subprocess.run([*script, "ple/table1"], capture_output=True, text=True, check=True)
+    script = [sys.executable, str(CHECKOUT / "scripts" / "status.py"), "budget=quick"]
+    done = subprocess.run(
+        [*script, "experiment=ple/table1"], capture_output=True, text=True, check=True
+    )
     assert "| ple/table1   | -       |" in done.stdout
-    bad = subprocess.run([*script, "ple/tabel1"], capture_output=True, text=True, check=False)
-    assert bad.returncode == 1 and "did you mean ple/table1" in bad.stderr
+    bad = subprocess.run(
+        [*script, "experiment=ple/tabel1"], capture_output=True, text=True, check=False
+    )
+    assert bad.returncode == 2 and "did you mean ple/table1" in bad.stderr
     assert "Traceback" not in bad.stderr

@@ -1,0 +1,53 @@
+"""The files in scripts/: one way to spell arguments, one line for what is wrong."""
+
+import runpy
+
+import pytest
+
+from labeldp_bench.script import read_arguments, split_arguments
+from labeldp_bench.validate import InputError
+from tests.conftest import CHECKOUT
+
+SCRIPTS = sorted((CHECKOUT / "scripts").glob("*.py"))
+
+
+@pytest.fixture(params=SCRIPTS, ids=lambda path: path.stem)
+def script(request, tmp_path, monkeypatch):
+    """The names in one script; what it writes into its folder would be seen."""
+    monkeypatch.chdir(tmp_path)
+    yield runpy.run_path(str(request.param)) | {"path": request.param}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_says_how_it_is_called(script, capsys):
+    # `--help` was the name of a folder, or started an hour of work.
+    assert script["main"](["mechanism=rr", "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert f"    python scripts/{script['path'].name}" in help_text
+    assert " --" not in help_text  # keys are spelled as for a run
+
+
+@pytest.mark.parametrize("wrong", ["quick", "--quick", "=1"])
+def test_what_is_no_key_is_refused_in_one_line(script, wrong, capsys):
+    # A misspelt argument would be ignored, and the work done for something else.
+    assert script["main"]([wrong]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert wrong in line
+
+
+def test_keys_of_a_script_and_axes_of_cells():
+    own, axes = split_arguments(
+        ["out=runs/eps=1/a.csv", "eps=1,2", "learner.fractions=[0.8,0.2]"], {"out": "", "known": ""}
+    )
+    assert own == {"out": "runs/eps=1/a.csv", "known": ""}
+    assert axes == {"eps": ["1", "2"], "learner.fractions": ["[0.8,0.2]"]}
+
+
+def test_a_key_that_nobody_reads_is_refused():
+    with pytest.raises(InputError, match=r"unknown key budgte; keys: budget \(did you mean budget"):
+        read_arguments(["budgte=quick"], {"budget": "paper"})
+    with pytest.raises(InputError, match="takes no arguments, got 'budget=quick'"):
+        read_arguments(["budget=quick"], {})
+    with pytest.raises(InputError, match="device=cpu has no effect here; keys: out"):
+        split_arguments(["device=cpu"], {"out": ""})

@@ -32,6 +32,7 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 """The environment variable that asks for a traceback in place of one line."""
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
 
+SAID_BY_EXPERIMENTS = ("table", "figure")
 NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 if (CHECKOUT / "configs" / "config.yaml").is_file():
@@ -122,8 +123,8 @@ def _check_arguments(arguments: list[str]) -> None:
             raise InputError("job is filled by the sweep, it cannot be given")
         if key.startswith("budget."):
             raise InputError(f"{key} cannot be given: a budget is chosen by its name")
-        if key.partition(".")[0] == "table":
-            raise InputError("table is what an experiment says of itself, it cannot be given")
+        if key.partition(".")[0] in SAID_BY_EXPERIMENTS:
+            raise InputError(f"{key} is what an experiment says of itself, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
                 if text == "budget=null":
@@ -198,7 +199,7 @@ def _unknown_key(key: str, error: BaseException) -> str:
     prefix, _, last = key.rpartition(".")
     if not prefix:
         known |= {*CHOICES}
-    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", "table"})
+    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
     where = f" of {prefix}" if prefix else ""
     return (
         f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{did_you_mean(last, shown)}"

@@ -58,6 +58,15 @@ def test_no_privacy_is_recorded_as_text_and_as_not_private(tmp_path):
     assert record["trust"] == "none"
 
 
+def test_help_shows_how_to_call_and_the_keys_of_what_is_named(tmp_path):
+    # A stranger would see Hydra's words, and the keys of another learner.
+    outcome = quick(["--help", "mechanism=lp_2st"], tmp_path)
+    assert outcome.returncode == 0
+    assert "python -m labeldp_bench -m mechanism=" in outcome.stdout
+    assert "fractions:" in outcome.stdout and "Hydra" not in outcome.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]
 BAD = {
     "eps=0": r"eps must be a number > 0, got 0\.0 \(use eps=inf",
@@ -72,7 +81,8 @@ BAD = {
     "budget=5": r"budget must be the name of a choice, got 5",
     "budget=fast": r"budget must be one of paper, quick, smoke; got 'fast'",
     "budget.rules=[]": r"budget\.rules cannot be given: a budget is chosen by its name",
-    "table.kind=x": r"table is what an experiment says of itself, it cannot be given",
+    "table.kind=x": r"table\.kind is what an experiment says of itself, it cannot be given",
+    "figure=1": r"figure is what an experiment says of itself, it cannot be given",
     "device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
     "device=cuda:99": r"device=cuda:99: torch sees \d+ GPUs here \(use device=cpu\)",
     "mechanism=rapor": r"mechanism must be one of .*rappor.*; got 'rapor' \(did you mean rappor",

@@ -87,8 +87,19 @@ def _shift(size: int, change: int, reach: float, floor: float) -> float:
 
 
 def _local_full(mechanism: LocalFull) -> float:
-    """From the L1 distance of two examples' vectors, entry by entry, over the scales."""
-    classes = 2 / (2 / mechanism.eps)
+    """From the L1 distance of two examples' vectors, entry by entry, over the scales.
+
+    Each example has one entry per cube (and class); two are enough, and labels at the ends.
+    """
+    if math.isinf(mechanism.eps):
+        return math.inf
     clip = 1.0 if mechanism.clip is None else mechanism.clip
-    real = 2 * clip / (4 * clip / mechanism.eps) + 2 / (4 / mechanism.eps)
-    return max(classes, real) if math.isfinite(mechanism.eps) else math.inf
+    indicators = torch.eye(2, dtype=torch.float64)
+    classes = float((indicators[0] - indicators[1]).abs().sum()) / mechanism.class_scale
+    worst = classes
+    ends = itertools.product(range(2), (-clip, clip))
+    for (cube, label), (other, new) in itertools.permutations(ends, 2):
+        sizes = float((indicators[cube] - indicators[other]).abs().sum())
+        values = float((label * indicators[cube] - new * indicators[other]).abs().sum())
+        worst = max(worst, sizes / mechanism.size_scale + values / mechanism.value_scale(clip))
+    return worst

@@ -166,6 +166,24 @@ def test_exponential_mechanism_with_one_cube_and_two_classes():
     assert float((drawn == 0).double().mean()) == pytest.approx(float(found), abs=0.01)
 
 
+def test_local_full_has_the_stated_noise(monkeypatch):
+    # Its audit believes the scales that the mechanism states.
+    one, cubes = torch.tensor([0]), 5000
+    found = LocalFull(0.5).release_groups(one, 2, one, cubes, seeding.generator(0, "test"))
+    assert kstest(found[1:].flatten().numpy(), "laplace", (0, 2 / 0.5)).pvalue > 1e-3
+    assert group_epsilon(LocalFull(0.7, clip=3.0)) == pytest.approx(0.7)
+    monkeypatch.setattr(LocalFull, "value_scale", lambda self, clip: 2 * clip / self.eps)
+    assert group_epsilon(LocalFull(0.7)) == pytest.approx(1.5 * 0.7)  # the audit can say no
+    seen = []
+    monkeypatch.setattr(
+        "labeldp_bench.mechanisms.local_full.laplace_sums",
+        lambda counts, scale, stream: seen.append(scale) or torch.zeros(counts.shape),
+    )
+    values = torch.tensor([0.25], dtype=torch.float64)
+    LocalFull(0.5, clip=3.0).release_groups(values, math.inf, one, 4, seeding.generator(0, "t"))
+    assert seen == [2 * 3.0 / 0.5, 4 / 0.5]  # noise has the scales that are audited
+
+
 def test_cube_means_have_the_stated_noise():
     # The second term of the central rate is this noise.
     values = torch.full((40_000,), 0.3, dtype=torch.float64)

@@ -46,6 +46,20 @@ class LocalFull(GroupMechanism):
         if self.clip is not None:
             check_number("mechanism.clip", self.clip, above=0)
 
+    @property
+    def class_scale(self) -> float:
+        """Scale of the noise on an indicator over cubes x classes."""
+        return 2 / self.eps
+
+    @property
+    def size_scale(self) -> float:
+        """Scale of the noise on an indicator over cubes, which goes with a real label."""
+        return 4 / self.eps
+
+    def value_scale(self, clip: float) -> float:
+        """Returns the scale of the noise on a real label in its cube."""
+        return 4 * clip / self.eps
+
     def release_groups(
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
     ) -> Tensor:
@@ -53,7 +67,7 @@ class LocalFull(GroupMechanism):
         stream, total = numpy_stream(generator), len(labels)
         if not labels.is_floating_point():
             counts = group_counts(labels, int(limit), groups, num_groups)
-            return counts + laplace_sums(torch.full_like(counts, total), 2 / self.eps, stream)
+            return counts + laplace_sums(torch.full_like(counts, total), self.class_scale, stream)
         clip = limit if self.clip is None else self.clip
         if math.isinf(clip):
             raise InputError(
@@ -63,8 +77,8 @@ class LocalFull(GroupMechanism):
         sizes = group_sizes(groups, num_groups)
         everyone = torch.full_like(sizes, total)
         sums = group_sums(labels.clamp(-clip, clip), groups, num_groups)
-        sums = sums + laplace_sums(everyone, 4 * clip / self.eps, stream)
-        noisy_sizes = sizes + laplace_sums(everyone, 4 / self.eps, stream)
+        sums = sums + laplace_sums(everyone, self.value_scale(clip), stream)
+        noisy_sizes = sizes + laplace_sums(everyone, self.size_scale, stream)
         # A mean cannot be beyond the clip; a size below half the average is noise.
         return (sums / noisy_sizes.clamp_min(total / num_groups / 2)).clamp(-clip, clip)
 

@@ -8,7 +8,9 @@ import hydra
 from omegaconf import OmegaConf
 
 from labeldp_bench.blocks import spell
-from labeldp_bench.config import PAPER, Cell, compose_cell, use_configs
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import compose_cell, use_configs
+from labeldp_bench.identity import PAPER
 from labeldp_bench.validate import InputError
 
 

@@ -15,15 +15,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
 from labeldp_bench.budget import scaled
-from labeldp_bench.config import (
-    CHECKOUT,
-    CHOICES,
-    PAPER,
-    cell_of,
-    compose_cell,
-    experiment_names,
-)
+from labeldp_bench.config import CHECKOUT, CHOICES, cell_of, compose_cell, experiment_names
 from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.identity import PAPER
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError, did_you_mean

@@ -6,8 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.config import CHECKOUT, PAPER, Cell, canonical
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import CHECKOUT
 from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses
+from labeldp_bench.identity import PAPER, canonical
 from labeldp_bench.records import guarantee, is_done, read_record
 
 COMMITTED = CHECKOUT / "results" / "records.csv"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.config import NO_GUARANTEE
+from labeldp_bench.cell import NO_GUARANTEE
 
 Diagnosis = dict[str, Any]
 """As `learners.ple_client.diagnosis` returns it."""

@@ -9,7 +9,9 @@ from omegaconf import OmegaConf
 
 from labeldp_bench.blocks import expand
 from labeldp_bench.budget import scaled
-from labeldp_bench.config import PAPER, Cell, compose_cell, use_configs
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import compose_cell, use_configs
+from labeldp_bench.identity import PAPER
 
 
 @dataclass(frozen=True)

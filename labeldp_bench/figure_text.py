@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from labeldp_bench.config import NO_GUARANTEE, PAPER
+from labeldp_bench.cell import NO_GUARANTEE
+from labeldp_bench.identity import PAPER
 from labeldp_bench.statements import Verdict
 
 if TYPE_CHECKING:

@@ -13,12 +13,14 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.checks import read_check
 from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, PAPER, Cell, experiment_names
+from labeldp_bench.config import CHECKOUT, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figure_text import caption, markdown
+from labeldp_bench.identity import PAPER
 from labeldp_bench.plotting import name_of, save, title_and_caption
 from labeldp_bench.records import is_heuristic
 from labeldp_bench.statements import Verdict, compare, judge

@@ -15,7 +15,8 @@ import pandas as pd
 from markdown_it import MarkdownIt
 
 from labeldp_bench.collect import read_with_classes
-from labeldp_bench.config import CHECKOUT, PAPER
+from labeldp_bench.config import CHECKOUT
+from labeldp_bench.identity import PAPER
 from labeldp_bench.tables import AccuracyTable, Table, paper_tables
 from labeldp_bench.tables.layout import label
 

@@ -13,7 +13,8 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell
+from labeldp_bench.cell import NO_GUARANTEE, Cell
+from labeldp_bench.config import CHECKOUT
 from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1

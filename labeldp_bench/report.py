@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
-from labeldp_bench.config import NO_GUARANTEE, Cell
 from labeldp_bench.progress import duration, say
 from labeldp_bench.records import is_heuristic, read_record
 from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name

@@ -13,8 +13,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from labeldp_bench import processes, seeding
+from labeldp_bench.cell import Cell
 from labeldp_bench.checkpoint import NAME, Checkpoint
-from labeldp_bench.config import Cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import per_class_accuracy
 from labeldp_bench.fit import out_of_memory

@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.cell import Cell
 from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT, PAPER, Cell, experiment_names
+from labeldp_bench.config import CHECKOUT, experiment_names
 from labeldp_bench.experiments import read_experiment
+from labeldp_bench.identity import PAPER
 from labeldp_bench.records import is_done
 
 BENCHMARK = CHECKOUT / "results" / "benchmarks" / "training_cpu.csv"

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from labeldp_bench import plotting
-from labeldp_bench.config import NO_GUARANTEE
+from labeldp_bench.cell import NO_GUARANTEE
 
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}

@@ -20,7 +20,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from labeldp_bench.blocks import Axes, expand, quote, spell
 from labeldp_bench.budget import scaled
-from labeldp_bench.config import PAPER, Cell, compose_cell
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import compose_cell
+from labeldp_bench.identity import PAPER
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError

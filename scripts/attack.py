@@ -25,8 +25,9 @@ from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
 from labeldp_bench.attack_picture import draw_attacks
 from labeldp_bench.blocks import Axes, expand
 from labeldp_bench.budget import scaled
+from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
-from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, Cell, compose_cell, experiment_names
+from labeldp_bench.config import CHECKOUT, compose_cell, experiment_names
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy

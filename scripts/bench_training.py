@@ -24,7 +24,8 @@ import torch  # noqa: E402
 
 from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
 from labeldp_bench.ceilings import Ceilings, ceilings  # noqa: E402
-from labeldp_bench.config import PAPER, compose_cell  # noqa: E402
+from labeldp_bench.config import compose_cell  # noqa: E402
+from labeldp_bench.identity import PAPER  # noqa: E402
 from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402

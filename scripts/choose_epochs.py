@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 
 from labeldp_bench.blocks import expand
-from labeldp_bench.config import CHECKOUT, Cell, compose_cell
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import CHECKOUT, compose_cell
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision

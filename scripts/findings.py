@@ -16,8 +16,8 @@ from torch import Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.audit import exact_epsilon
+from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.collect import COMMITTED
-from labeldp_bench.config import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
 from labeldp_bench.published import read_published
 from labeldp_bench.script import command, read_arguments

@@ -31,9 +31,10 @@ from labeldp_bench import sweeper  # noqa: E402
 from labeldp_bench.blocks import Axes, expand  # noqa: E402
 from labeldp_bench.budget import scaled  # noqa: E402
 from labeldp_bench.ceilings import ceilings  # noqa: E402
+from labeldp_bench.cell import Cell  # noqa: E402
 from labeldp_bench.checkpoint import NAME  # noqa: E402
 from labeldp_bench.collect import find_done  # noqa: E402
-from labeldp_bench.config import Cell, compose_cell, experiment_names  # noqa: E402
+from labeldp_bench.config import compose_cell, experiment_names  # noqa: E402
 from labeldp_bench.experiments import read_experiment  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.place import Place, describe_device, place_of  # noqa: E402

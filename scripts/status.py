@@ -9,7 +9,8 @@ Hours are for the device at hand, one process, from what was measured on the sam
 import sys
 from pathlib import Path
 
-from labeldp_bench.config import PAPER, experiment_names
+from labeldp_bench.config import experiment_names
+from labeldp_bench.identity import PAPER
 from labeldp_bench.place import describe_device, resolve_device
 from labeldp_bench.script import command, listed, read_arguments
 from labeldp_bench.status import every_status, hours, table

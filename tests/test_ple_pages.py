@@ -5,8 +5,9 @@ import math
 import pandas as pd
 import pytest
 
+from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.collect import collect
-from labeldp_bench.config import CHECKOUT, NO_GUARANTEE, compose_cell
+from labeldp_bench.config import CHECKOUT, compose_cell
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.figure_text import markdown
 from labeldp_bench.figures import PaperFigure

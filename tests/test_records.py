@@ -8,8 +8,10 @@ import os
 import pytest
 import torch
 
+from labeldp_bench.cell import Cell
 from labeldp_bench.collect import COLUMNS, collect, read_committed
-from labeldp_bench.config import Cell, canonical, compose_cell
+from labeldp_bench.config import compose_cell
+from labeldp_bench.identity import canonical
 from labeldp_bench.place import Place
 from labeldp_bench.records import is_done, read_record, write_record
 from labeldp_bench.run import run_cells

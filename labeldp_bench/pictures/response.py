@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench import plotting
-from labeldp_bench.config import NO_GUARANTEE
+from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.figure_spec import Spec
 
 OPTIONS = ("marks",)

@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
-from labeldp_bench.config import CONFIGS, PAPER, Cell
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import CONFIGS
+from labeldp_bench.identity import PAPER
 from labeldp_bench.published import read_published
 from labeldp_bench.tables import layout
 from labeldp_bench.tables.base import Records, Table

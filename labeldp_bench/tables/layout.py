@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from labeldp_bench.config import PAPER
+from labeldp_bench.identity import PAPER
 from labeldp_bench.plotting import name_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp_bench.config import Cell, compose_cell
+from labeldp_bench.cell import Cell
+from labeldp_bench.config import compose_cell
 from labeldp_bench.experiments import Experiment
 from labeldp_bench.sweeper import expand
 from labeldp_bench.theory.rates import Problem, along, exponents, without_privacy

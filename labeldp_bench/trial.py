@@ -1,7 +1,7 @@
-"""One trial of one cell: release, train, evaluate."""
+"""One trial: release, train, evaluate; of one cell, or of all that share a job."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -9,14 +9,12 @@ from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of
 from labeldp_bench.learners.base import Classifier, Session
+from labeldp_bench.outcome import Run
 from labeldp_bench.pack import Pack
 from labeldp_bench.place import Place
 from labeldp_bench.progress import say
 from labeldp_bench.risk import empty_tally
 from labeldp_bench.vault import LabelVault
-
-if TYPE_CHECKING:
-    from labeldp_bench.run import Run
 
 
 @dataclass
@@ -32,7 +30,7 @@ class Trial:
         classifier: what the learner made; in a pack it is trained only after all have begun.
     """
 
-    run: "Run"
+    run: Run
     bundle: DataBundle
     seed: int
     vault: LabelVault
@@ -41,7 +39,7 @@ class Trial:
 
 
 def begin(
-    run: "Run", bundle: DataBundle, model: Any, seed: int, place: Place, packed: Any = None
+    run: Run, bundle: DataBundle, model: Any, seed: int, place: Place, packed: Any = None
 ) -> Trial:
     """Releases and fits.
 
@@ -112,14 +110,30 @@ def end(trial: Trial) -> None:
     run.trained_examples += evaluator.trained_examples
 
 
-def one_trial(run: "Run", bundle: DataBundle, model: Any, seed: int, place: Place) -> None:
+def trial_of_each(
+    runs: list[Run], bundle: DataBundle, model: Any, seed: int, place: Place
+) -> list[tuple[Run, Exception]]:
+    """Runs one trial of every run; returns those that failed, and why."""
+    keys = {run.cell.pack_key for run in runs}
+    if len(runs) > 1 and len(keys) == 1 and None not in keys:
+        return packed_trial(runs, bundle, model, seed, place)
+    failed = []
+    for run in runs:
+        try:
+            one_trial(run, bundle, model, seed, place)
+        except Exception as error:
+            failed.append((run, error))
+    return failed
+
+
+def one_trial(run: Run, bundle: DataBundle, model: Any, seed: int, place: Place) -> None:
     """Releases, trains and evaluates once; adds the outcome to `run`."""
     end(begin(run, bundle, model, seed, place))
 
 
 def packed_trial(
-    runs: list["Run"], bundle: DataBundle, model: Any, seed: int, place: Place
-) -> list[tuple["Run", Exception]]:
+    runs: list[Run], bundle: DataBundle, model: Any, seed: int, place: Place
+) -> list[tuple[Run, Exception]]:
     """Runs one trial of cells that train as one; returns the runs that failed, and why."""
     pack = Pack(model)
     failed, begun = [], []

@@ -12,7 +12,7 @@ import traceback
 import pytest
 import torch
 
-from labeldp_bench import processes, run
+from labeldp_bench import processes, run, spread, trial
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
 from tests.conftest import TINY_CIRCLE
@@ -51,16 +51,16 @@ def squared(number):
 def test_records_do_not_depend_on_the_number_of_processes(tmp_path, monkeypatch, two_threads):
     # A sweep would mean one thing on a laptop and another on a server.
     used = []
-    spread = processes.spread
+    real = processes.spread
     monkeypatch.setattr(
-        processes, "spread", lambda work, blocks: used.append(len(blocks)) or spread(work, blocks)
+        processes, "spread", lambda work, blocks: used.append(len(blocks)) or real(work, blocks)
     )
     votes = cells("alibi", "lp_2st", "rrwithprior")
     sums = ["dataset=holder_regression", "dataset.n_train=300", "dataset.trials=23"]
     risk = [compose_cell([*sums, "mechanism=clipped_laplace"])]
     for job in (votes, risk):
         assert run.run_cells(job, place(tmp_path / "one")) == [] == used
-    monkeypatch.setattr(run, "SPREAD_SECONDS", 0)
+    monkeypatch.setattr(spread, "SPREAD_SECONDS", 0)
     for job in (votes, risk):
         assert run.run_cells(job, place(tmp_path / "two")) == []
     assert len(used) == 2 and used[0] > 2
@@ -93,12 +93,12 @@ def test_one_thread_means_one_process(monkeypatch):
     # OMP_NUM_THREADS=1 is how people keep a run to one core.
     torch.set_num_threads(1)
     model = cells("rr")[0].build()["model"]
-    assert not run._worth_spreading(1e6, model)
+    assert not spread.is_worthwhile(1e6, model)
 
 
 def test_trial_that_fails_in_a_worker_ends_its_cell_alone(tmp_path, monkeypatch):
     # A record of fewer trials than it says, or an error.txt without the place of the error.
-    original = run.one_trial
+    original = trial.one_trial
     seen = []
 
     def fails_late(each, *rest):
@@ -107,16 +107,18 @@ def test_trial_that_fails_in_a_worker_ends_its_cell_alone(tmp_path, monkeypatch)
             raise ValueError("out of luck")
         original(each, *rest)
 
-    monkeypatch.setattr(run, "one_trial", fails_late)
+    monkeypatch.setattr(trial, "one_trial", fails_late)
     spelled = pickle.dumps(cells("rr", "rappor"))
-    given = pickle.loads(pickle.dumps(run.block_of_trials(spelled, place(tmp_path), range(2, 9))))
+    given = pickle.loads(
+        pickle.dumps(spread.block_of_trials(spelled, place(tmp_path), range(2, 9)))
+    )
     assert [len(rr.accuracies) for (rr, _), _ in given] == [1, 1, 0, 0, 0, 0, 0]
     assert [len(rappor.accuracies) for _, (rappor, _) in given] == [1] * 7
     assert seen.count("rr") == 3
     assert all("fails_late" in "".join(traceback.format_exception(rr[1])) for rr, _ in given[2:])
 
     monkeypatch.setattr(processes, "spread", lambda work, blocks: map(work, blocks))
-    monkeypatch.setattr(run, "_worth_spreading", lambda *_: True)
+    monkeypatch.setattr(spread, "is_worthwhile", lambda *_: True)
     seen.clear()
     failed = run.run_cells(cells("rr", "rappor"), place(tmp_path))
     assert [path.parts[-4] for path in failed] == ["rr"]

@@ -10,18 +10,6 @@ Schedule = Callable[[int, int], float]
 
 
 @dataclass(frozen=True)
-class Constant:
-    """Returns 1 throughout.
-
-    Source: Zhao et al. (2025) state a learning rate and no schedule.
-    """
-
-    def __call__(self, step: int, total_steps: int) -> float:
-        """Returns 1."""
-        return 1.0
-
-
-@dataclass(frozen=True)
 class WarmupSteps:
     """Returns a linear ramp from 0 to 1, then a factor `decay` less at each of `decay_at`.
 

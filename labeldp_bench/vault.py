@@ -1,9 +1,9 @@
-"""The wall: the one place that holds true training labels, and the ledger of what they cost."""
+"""The wall: the one place that holds true training labels."""
 
 import math
 import secrets
 import traceback
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, NoReturn, SupportsIndex
 
 import torch
@@ -11,31 +11,14 @@ from torch import Generator, Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.door import ReleaseDoor
+from labeldp_bench.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_eps, check_labels, check_values
 
 
-class BudgetError(InputError):
-    """A release would have cost a label more than its budget; nothing left the vault."""
-
-
 class ReleaseError(RuntimeError):
     """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """One line of the ledger: which mechanism touched how many labels, at what cost each.
-
-    `reason` is given where true labels themselves left the vault.
-    """
-
-    mechanism: str
-    trust: str
-    eps: float
-    num_labels: int
-    reason: str | None = None
 
 
 class LabelVault:
@@ -59,9 +42,7 @@ class LabelVault:
             self.__labels = check_values(true_labels, bound).clone()
         self.num_classes = num_classes
         self.bound = bound
-        self.budget = 0.0
-        self.ledger: list[LedgerEntry] = []
-        self._spent = torch.zeros(len(true_labels), dtype=torch.float64)
+        self._ledger = Ledger(len(true_labels), budget=0.0)
         self._releases: list[Release] = []
         self._left: dict[str, dict[str, Tensor | None]] = {}
         self._recalled: dict[str, dict[str, Any]] = {}
@@ -78,9 +59,14 @@ class LabelVault:
         if self.budget > 0:
             raise BudgetError("the vault is open; only a closed one can be opened")
         vault = LabelVault(self.__labels, self.num_classes, self.bound)
-        vault.budget = check_eps(budget)
+        vault._ledger.budget = check_eps(budget)
         vault._seed = secrets.randbits(63) if seed is None else seed
         return vault
+
+    @property
+    def budget(self) -> float:
+        """What may be spent on each label; 0 while the vault is closed."""
+        return self._ledger.budget
 
     @property
     def door(self) -> "ReleaseDoor":
@@ -88,7 +74,7 @@ class LabelVault:
         return ReleaseDoor(self)
 
     def __len__(self) -> int:
-        return len(self._spent)
+        return len(self.__labels)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
@@ -110,7 +96,7 @@ class LabelVault:
         """
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
         self._check_kind(mechanism, "release")
-        after = self._spend(indices, check_eps(mechanism.eps))
+        self._ledger.check(indices, check_eps(mechanism.eps))
         name = _spelled(mechanism)
         before = self._recall(name, indices)
         if before is None:
@@ -118,7 +104,7 @@ class LabelVault:
         else:
             outputs, prior = before["outputs"], before["prior"]
         self._keep(name, indices, outputs, prior)
-        self._book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices, after)
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices)
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
         if self.bound is None:  # real labels have no classes to agree with
             self._releases.append(release)
@@ -145,11 +131,11 @@ class LabelVault:
         self._check_kind(mechanism, "release_groups")
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
-        after = self._spend(slice(None), check_eps(mechanism.eps))
+        self._ledger.check(slice(None), check_eps(mechanism.eps))
         noise = self._noise(f"{_spelled(mechanism)}/groups={num_groups}")
         outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
         name = type(mechanism).__name__
-        self._book(name, mechanism.trust, mechanism.eps, slice(None), after)
+        self._ledger.book(name, mechanism.trust, mechanism.eps, slice(None))
         return outputs
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
@@ -171,7 +157,7 @@ class LabelVault:
                 "mechanism=laplace)"
             )
         indices = self._check_indices(indices)
-        after = self._spend(indices, check_eps(eps))
+        self._ledger.check(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
         name = f"LaplaceHistogram(eps={eps!r})"
         before = self._recall(name, indices)
@@ -184,7 +170,7 @@ class LabelVault:
         else:
             noisy = before["outputs"]
         self._keep(name, indices, noisy, None)
-        self._book("LaplaceHistogram", "central", eps, indices, after)
+        self._ledger.book("LaplaceHistogram", "central", eps, indices)
         return noisy
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,8 +205,8 @@ class LabelVault:
                 "(use release; true labels are for mechanisms with private = False)"
             )
         indices = self._check_indices(indices)
-        after = self._spend(indices, math.inf)
-        self._book(name, "none", math.inf, indices, after, reason)
+        self._ledger.check(indices, math.inf)
+        self._ledger.book(name, "none", math.inf, indices, reason)
         return self.__labels[indices].clone()
 
     def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
@@ -234,7 +220,7 @@ class LabelVault:
         indices = self._check_indices(indices)
         before = [release.indices for release in self._releases]
         if (
-            not self._spent[indices].isinf().all()
+            not self._ledger.spent[indices].isinf().all()
             or torch.isin(indices, torch.cat([*before, indices[:0]])).any()
         ):
             raise BudgetError("a label can be published once, after trusted_labels has paid for it")
@@ -242,15 +228,19 @@ class LabelVault:
         return self._releases[-1]
 
     @property
+    def ledger(self) -> list[LedgerEntry]:
+        """A line for each time that something left."""
+        return self._ledger.entries
+
+    @property
     def trust(self) -> str:
         """Who saw true labels: the weakest of all ledger lines."""
-        order = ("local", "central", "none")
-        return max((entry.trust for entry in self.ledger), key=order.index, default="local")
+        return self._ledger.trust
 
     @property
     def eps_spent(self) -> float:
         """What the worst-off label has spent."""
-        return float(self._spent.max()) if len(self) else 0.0
+        return self._ledger.worst
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -335,25 +325,6 @@ class LabelVault:
                 f"{name} releases nothing about single labels, only about groups of them "
                 "(use learner=local_averages)"
             )
-
-    def _spend(self, indices: Tensor | slice, eps: float) -> Tensor:
-        """Returns what the labels will have spent; raises before anything leaves."""
-        after = self._spent[indices] + eps
-        # The tolerance absorbs the rounding of a budget that was split into parts.
-        if len(after) and after.max() > self.budget * (1 + 1e-12):
-            raise BudgetError(
-                f"label budget exceeded: a label has spent {float(self._spent[indices].max()):g}, "
-                f"this release costs {eps:g}, the budget is {self.budget:g} "
-                "(release each label once, or split eps over the releases)"
-            )
-        return after
-
-    def _book(
-        self, name: str, trust: str, eps: float, indices: Tensor | slice, after: Tensor,
-        reason: str | None = None,
-    ) -> None:  # fmt: skip
-        self._spent[indices] = after
-        self.ledger.append(LedgerEntry(name, trust, eps, len(after), reason))
 
     def _check_indices(self, indices: Tensor) -> Tensor:
         if indices.dtype != torch.int64 or indices.dim() != 1:

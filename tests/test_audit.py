@@ -12,6 +12,7 @@ import torch
 
 from labeldp_bench import seeding
 from labeldp_bench.audit import exact_epsilon, sampled_epsilon
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
     NoPrivacy,
@@ -25,7 +26,7 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.mechanisms.base import LabelMechanism
 from labeldp_bench.mechanisms.rr_with_prior import ranking
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import BudgetError, LabelVault
+from labeldp_bench.vault import LabelVault
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "audit.py"
 PRIOR = torch.tensor([0.1, 0.3, 0.1, 0.5], dtype=torch.float64)

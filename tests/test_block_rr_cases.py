@@ -16,7 +16,7 @@ from labeldp_bench.mechanisms import (
     RROnBins,
 )
 from labeldp_bench.mechanisms.base import two_levels
-from labeldp_bench.mechanisms.block_rr import block_matrix, block_rates
+from labeldp_bench.mechanisms.block_rr import block_matrix, own_rates
 from labeldp_bench.mechanisms.real import label_grid
 from labeldp_bench.validate import InputError
 
@@ -94,7 +94,7 @@ def test_rr_on_bins_is_out_of_reach_where_a_bin_crosses_the_blocks(eps):
     with pytest.raises(InputError, match="none that a frequent and a rare label share"):
         block_matrix(eps, near, frequent, torch.zeros(len(centres), dtype=torch.bool))
     m = len(centres)
-    beta, gamma = block_rates(eps, (m, 0), 0)
+    beta, gamma = (math.exp(-eps) * rate for rate in own_rates(eps, (m, 0), 0))
     assert (beta, gamma) == pytest.approx([1 / (math.exp(eps) + m - 1)] * 2)
     assert m * beta < 0.9  # the row of such a label, which has to sum to one
 
@@ -107,7 +107,8 @@ def test_rp_with_prior(eps, prior, mass):
     mechanism = RPWithPrior(eps, levels=LEVELS, mass=mass)
     low, high, radius = mechanism.shape(1.0, prior)
     length = high - low + 2 * radius
-    beta, gamma = block_rates(eps, (length, 0.0), length, near=2 * radius)
+    rates = own_rates(eps, (length, 0.0), length, near=2 * radius)
+    beta, gamma = (math.exp(-eps) * rate for rate in rates)
     assert gamma == pytest.approx(0, abs=1e-12)
     labels = torch.linspace(-1, 1, 81, dtype=torch.float64)
     outputs = torch.linspace(low - radius, high + radius, 401, dtype=torch.float64)

@@ -11,8 +11,9 @@ import torch
 
 from labeldp_bench import checkpoint as module
 from labeldp_bench.checkpoint import Checkpoint
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import RandomizedResponse
-from labeldp_bench.vault import BudgetError, LabelVault
+from labeldp_bench.vault import LabelVault
 from tests.shell import SERVER, quick, records_under
 
 TIMED = ("wall_seconds", "images_per_second")

@@ -155,7 +155,7 @@ def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     classifier = learner.fit(features, vault.door, mechanism, model, session())
     assert classifier.scores(features[:5]).shape == (5, vault.num_classes)
     assert vault.eps_spent == 1.0
-    assert vault._spent.tolist() == [1.0] * len(features)
+    assert vault._ledger.spent.tolist() == [1.0] * len(features)
     assert sum(entry.num_labels for entry in vault.ledger) == len(features)
     assert {entry.eps for entry in vault.ledger} == {1.0}
     assert len(vault.ledger) == {"single": 1, "three": 3}.get(name, 2)

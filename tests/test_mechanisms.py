@@ -28,7 +28,7 @@ from labeldp_bench.mechanisms import (
     UnaryEncoding,
 )
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
-from labeldp_bench.mechanisms.block_rr import block_matrix, block_rates
+from labeldp_bench.mechanisms.block_rr import block_matrix, own_rates
 from labeldp_bench.mechanisms.rr_with_prior import ranking
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.validate import InputError
@@ -129,9 +129,9 @@ def test_unknown_k_rule_names_the_known_ones():
 )
 def test_block_rates_are_the_golden_ones(eps, frequent, favoured, beta, gamma, keeps):
     """If this fails, equation 3.2 is solved wrongly."""
-    rates = block_rates(eps, (frequent, 10 - frequent), favoured)
-    assert rates == pytest.approx((beta, gamma), abs=5e-7)
-    assert [math.exp(eps) * rate for rate in rates] == pytest.approx(keeps, abs=5e-5)
+    rates = own_rates(eps, (frequent, 10 - frequent), favoured)
+    assert [math.exp(-eps) * rate for rate in rates] == pytest.approx((beta, gamma), abs=5e-7)
+    assert rates == pytest.approx(keeps, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,8 @@ def test_block_rr_refuses_outputs_shared_by_both_blocks():
 def test_lemma_3_1(eps, frequent, rare, near):
     """If this fails, beta does not rise or gamma does not fall in l."""
     frequent, rare = max(frequent, near), max(rare, near)
-    rates = [block_rates(eps, (frequent, rare), l, near) for l in range(frequent + 1)]  # noqa: E741
+    own = [own_rates(eps, (frequent, rare), l, near) for l in range(frequent + 1)]  # noqa: E741
+    rates = [(math.exp(-eps) * beta, math.exp(-eps) * gamma) for beta, gamma in own]
     betas, gammas = zip(*rates, strict=True)
     for previous, following in itertools.pairwise(rates):
         assert following[0] >= previous[0] * (1 - 1e-12)

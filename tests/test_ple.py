@@ -15,12 +15,13 @@ from labeldp_bench.learners import EnhancedLabels, SingleStage
 from labeldp_bench.learners.base import Session
 from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
 from labeldp_bench.learners.ple_server import ServerLoss, cut
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy, RandomizedResponse
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.plotting import save
 from labeldp_bench.report import sweep_frame, sweep_table
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import BudgetError, LabelVault
+from labeldp_bench.vault import LabelVault
 from tests.shell import quick, records_under
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
@@ -54,7 +55,7 @@ def test_trusted_labels_are_booked_without_a_guarantee():
         "a client",
     )
     assert (opened.trust, opened.eps_spent) == ("none", math.inf)
-    assert torch.isinf(opened._spent).tolist() == [True] * 30 + [False] * 20
+    assert torch.isinf(opened._ledger.spent).tolist() == [True] * 30 + [False] * 20
 
 
 @pytest.mark.parametrize("eps", [1.0, math.inf])

@@ -15,6 +15,7 @@ from labeldp_bench.config import compose_cell
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.learners import SingleStage
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     Mechanism,
     NoPrivacy,
@@ -25,7 +26,7 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.place import Place
 from labeldp_bench.run import run_cells
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import BudgetError, LabelVault, ReleaseError
+from labeldp_bench.vault import LabelVault, ReleaseError
 from tests.conftest import TINY_CIRCLE
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))

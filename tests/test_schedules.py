@@ -2,11 +2,10 @@
 
 import pytest
 
-from labeldp_bench.schedules import AlibiSteps, Constant, EpochSteps, WarmupLinear, WarmupSteps
+from labeldp_bench.schedules import AlibiSteps, EpochSteps, WarmupLinear, WarmupSteps
 from labeldp_bench.validate import InputError
 
 ALL = [
-    Constant(),
     WarmupSteps(),
     WarmupSteps(decay_anchor="post_warmup"),
     WarmupLinear(),

@@ -12,6 +12,7 @@ from labeldp_bench import seeding
 from labeldp_bench.audit_groups import group_epsilon
 from labeldp_bench.data import HolderClassification, HolderRegression
 from labeldp_bench.data.rough import rough_function
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     ClippedCubeMeans,
     ClippedLaplace,
@@ -35,7 +36,7 @@ from labeldp_bench.theory.pictures import write_pictures
 from labeldp_bench.theory.rates import Problem, along, clip, exponents, side
 from labeldp_bench.theory.slopes import fit_slope
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import BudgetError, LabelVault
+from labeldp_bench.vault import LabelVault
 from tests.shell import quick, records_under
 
 CLASSES = dict(dimension=1, beta=0.5, target="weierstrass", n_train=4000, trials=1)

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from labeldp_bench.config import compose_cell
+from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse, Rappor
 from labeldp_bench.place import Place
 from labeldp_bench.run import run_cells
 from labeldp_bench.validate import InputError
-from labeldp_bench.vault import BudgetError, LabelVault
+from labeldp_bench.vault import LabelVault
 from tests.conftest import TINY_CIRCLE
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))

@@ -31,9 +31,9 @@ class BlockRR(LabelMechanism):
         sigma: > 0; a small one calls every label frequent.
         favoured: l >= 0.
 
-    >>> beta, gamma = block_rates(eps=1.0, outputs=(6, 4), favoured=5)
-    >>> round(beta, 6), round(gamma, 6)
-    (0.092644, 0.071238)
+    >>> frequent, rare = own_rates(eps=1.0, outputs=(6, 4), favoured=5)
+    >>> round(frequent, 4), round(rare, 4)  # kept, of frequent and of rare labels
+    (0.2518, 0.1936)
     """
 
     sigma: float = 1.0
@@ -67,20 +67,6 @@ class BlockRR(LabelMechanism):
         return {"sigma": self.sigma, "favoured": self.favoured}
 
 
-def block_rates(
-    eps: float, outputs: tuple[int, int], favoured: int, near: int = 1
-) -> tuple[float, float]:
-    """Returns beta and gamma of equation 3.2.
-
-    Args:
-        eps: finite, or infinite (both rates are then 0).
-        outputs: number of outputs of the frequent and of the rare block.
-        favoured: l, at most the first of them.
-        near: |B(y)|, how many outputs count as the label's own.
-    """
-    return _rates(math.exp(-eps), outputs, favoured, near, scale=math.exp(-eps))
-
-
 def block_matrix(eps: float, near: Tensor, frequent: Tensor, favoured: Tensor) -> Tensor:
     """Returns the transition matrix of the general BlockRR, float64 (labels, outputs).
 
@@ -105,7 +91,7 @@ def block_matrix(eps: float, near: Tensor, frequent: Tensor, favoured: Tensor) -
     num_outputs = near.shape[1]
     outputs = (int(first.sum()), num_outputs - int(first.sum()))
     tail = math.exp(-eps)
-    own = _rates(tail, outputs, int(favoured.sum()), int(sizes[0]), scale=1.0)
+    own = own_rates(eps, outputs, int(favoured.sum()), int(sizes[0]))
     # Frequent outputs take beta, rare ones gamma; e^eps times that for a label's own.
     base = two_levels(first, own[0], own[1])
     matrix = torch.where(near, base, tail * base)
@@ -113,10 +99,18 @@ def block_matrix(eps: float, near: Tensor, frequent: Tensor, favoured: Tensor) -
     return matrix.masked_fill(is_uniform, 1 / num_outputs)
 
 
-def _rates(
-    tail: float, outputs: tuple[int, int], favoured: int, near: int, scale: float
+def own_rates(
+    eps: float, outputs: tuple[float, float], favoured: float, near: float = 1
 ) -> tuple[float, float]:
-    """Returns beta and gamma times scale / e^-eps: written in e^-eps, finite at eps=inf."""
+    """Returns e^eps beta and e^eps gamma of equation 3.2: how likely a label's own output is.
+
+    Args:
+        eps: > 0, or infinite: written in e^-eps, both are finite there.
+        outputs: number, or length, of the outputs of the frequent and of the rare block.
+        favoured: l, at most the first of them.
+        near: |B(y)|, how many outputs, or which length, count as the label's own.
+    """
+    tail = math.exp(-eps)
     frequent, rare = outputs
     total = frequent + rare
     gain = (1 - tail) * near
@@ -124,4 +118,4 @@ def _rates(
     kappa = gain**2 + gain * total * tail + favoured * rare * tail**2
     beta = (gain + favoured * rare / total * tail) / kappa
     gamma = (gain * (1 - favoured / total) + favoured * rare / total * tail) / kappa
-    return scale * beta, scale * gamma
+    return beta, gamma

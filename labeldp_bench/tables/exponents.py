@@ -152,7 +152,8 @@ class ExponentTable(Table):
                 "",
                 frame.to_markdown(index=False, disable_numparse=True),
                 "",
-                f"{runs.n.sum()} of {runs.cells.sum()} runs done; the others: "
+                f"{runs.n.sum()} of {runs.cells.sum()} runs of these rows done; the experiment, "
+                f"with those behind the last column, has {len(self.experiment.cells())}: "
                 f"`{self.experiment.command}`",
                 "",
             ]

@@ -70,8 +70,9 @@ class Series:
     @property
     def name(self) -> str:
         """The cell of table I with what stands in for it."""
-        model = self.first.identity["model"]
-        return f"{self.task} | {self.protection} | {self.mechanism}, {model}"
+        constant = self.first.identity.get("mechanism.constant")  # of equation 33, if not its own
+        what = f"{self.mechanism} ({constant})" if constant else self.mechanism
+        return f"{self.task} | {self.protection} | {what}, {self.first.identity['model']}"
 
     @property
     def companion(self) -> bool:

@@ -1,7 +1,6 @@
 """What every benchmark writes: one CSV per device, with hardware and versions in each row."""
 
 import csv
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.files import replacing
 from labeldp_bench.place import describe_device
 from labeldp_bench.records import git_commit
 
@@ -42,10 +42,8 @@ def write_benchmark(
     slug = re.sub(r"\W+", "_", str(provenance["device"]).split(" (")[0]).strip("_").lower()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}_{slug}.csv"
-    partial = path.with_name(f".{path.name}")
-    with partial.open("w", newline="") as file:
+    with replacing(path) as partial, partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0], *provenance], lineterminator="\n")
         writer.writeheader()
         writer.writerows({**row, **provenance} for row in rows)
-    os.replace(partial, path)
     return path

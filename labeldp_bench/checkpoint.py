@@ -5,7 +5,6 @@ fit under way with its random streams, the evaluator's counts. Releases are kept
 again, so that a resumed run never draws noise for a label twice, whatever it ran on.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from labeldp_bench.files import replacing
 from labeldp_bench.progress import say
 
 NAME = "checkpoint.pt"
@@ -120,22 +120,17 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def _save(self) -> None:
-        """Writes under another name first: what is there stays whole until the new one is."""
+        """Writes the state; what is there stays whole until the new one is."""
         state = {
             "belongs_to": dict(self.belongs_to),
             "seconds": self.seconds_before + self.share * (time.perf_counter() - self._started),
             "fits": self._fits,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
         }
-        partial = self.path.with_name(f".{self.path.name}.partial")
         try:
-            with partial.open("wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self.path)
+            with replacing(self.path) as path:
+                torch.save(state, path)
         except (OSError, RuntimeError) as error:  # a full disk; the run itself needs none of it
-            partial.unlink(missing_ok=True)
             say(f"no checkpoint ({' '.join(str(error).split())[:100]}); training goes on")
 
 

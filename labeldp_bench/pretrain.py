@@ -1,22 +1,20 @@
 """Pre-training: what a network knows before any label of the run is released."""
 
-import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.evaluate import Evaluator, accuracy_of
+from labeldp_bench.files import only_one, replacing
 from labeldp_bench.learners.base import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import NoPrivacy
@@ -81,7 +79,9 @@ class Pretraining:
         path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _only_one(path):
+            with only_one(
+                path, lambda: say("waiting for the process that pre-trains the same network")
+            ):
                 if not path.exists():
                     tensors, accuracy = self._train(network, image_shape, data_dir, device)
                     _write(path, tensors, recipe, accuracy)
@@ -165,32 +165,10 @@ def read(path: Path) -> Weights:
 def _write(
     path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], accuracy: float
 ) -> None:
-    """Writes the file under another name first: a reader never sees half of it."""
     about = {
         "recipe": json.dumps(recipe, sort_keys=True),
         "test_accuracy": f"{accuracy:.6f}",
         "torch_version": torch.__version__,
     }
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(save(tensors, about))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say("waiting for the process that pre-trains the same network")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    with replacing(path) as partial:
+        partial.write_bytes(save(tensors, about))

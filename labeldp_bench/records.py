@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.files import replacing
 from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1
@@ -64,12 +64,8 @@ def guarantee(record: dict[str, Any]) -> str:
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)
-    temporary = folder / ".record.json"  # the folder's lock keeps other writers away
-    with temporary.open("w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())  # else a power cut may keep the name and lose the text
-    os.replace(temporary, folder / "record.json")
+    with replacing(folder / "record.json") as path:  # the folder's lock keeps other writers away
+        path.write_text(text + "\n")
     (folder / "error.txt").unlink(missing_ok=True)
 
 

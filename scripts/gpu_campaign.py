@@ -36,6 +36,7 @@ from labeldp_bench.checkpoint import NAME  # noqa: E402
 from labeldp_bench.collect import find_done  # noqa: E402
 from labeldp_bench.config import compose_cell, experiment_names  # noqa: E402
 from labeldp_bench.experiments import read_experiment  # noqa: E402
+from labeldp_bench.files import replacing  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.place import Place, describe_device, place_of  # noqa: E402
 from labeldp_bench.progress import duration, say  # noqa: E402
@@ -117,11 +118,9 @@ def train(cells: Sequence[Cell], place: Place, until: float) -> int:
 def pack(folder: Path, archive: Path, names: Sequence[str]) -> int:
     """Writes the files of `folder` with these names into an archive; returns how many."""
     files = [path for path in sorted(folder.rglob("*")) if path.name in names]
-    partial = archive.with_name(f"{archive.name}.partial")
-    with tarfile.open(partial, "w:gz") as tar:
+    with replacing(archive) as partial, tarfile.open(partial, "w:gz") as tar:
         for path in files:
             tar.add(path, path.relative_to(folder))
-    partial.replace(archive)
     return len(files)
 
 

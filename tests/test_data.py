@@ -384,6 +384,7 @@ def test_download_is_announced_checked_and_kept(tmp_path, datasets, monkeypatch,
 @pytest.mark.parametrize("name", official.OFFICIAL)
 def test_offline_says_the_three_ways_out(tmp_path, no_network, name):
     """If it failed, a user without a network would get a traceback, or wait."""
+    official.import_torchvision()  # some seconds on a busy machine, and no wait for the network
     started = time.perf_counter()
     with pytest.raises(official.NotAvailable) as caught:
         load_images(tmp_path, name, 10)
@@ -450,12 +451,19 @@ def test_unknown_name_has_two_ways_out(tmp_path):
 def test_two_loaders_write_the_file_once(tmp_path, monkeypatch, capfd):
     """If it failed, runs that start together would each download, and read half a file."""
     arrays, calls, results = make_arrays(), [], []
+    waiting = threading.Semaphore(0)
+
+    def say(*texts, **options):
+        print(*texts, **options)
+        waiting.release()
 
     def slow(name, path):
         calls.append(name)
-        time.sleep(0.3)
+        for _ in range(2):  # until both others have come
+            assert waiting.acquire(timeout=60)
         return arrays
 
+    monkeypatch.setattr(official, "print", say, raising=False)
     monkeypatch.setattr(official, "_read_official", slow)
     threads = [
         threading.Thread(target=lambda: results.append(load_images(tmp_path, "mnist", 4)))

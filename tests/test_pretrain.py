@@ -157,7 +157,7 @@ def test_interrupted_training_leaves_no_file(place, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labeldp_bench.pretrain.os.replace", stop)
+    monkeypatch.setattr("labeldp_bench.files.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
         run_cells([tiny_cell()], place)
     left = [path.name for path in (place.data_dir / "pretrained").iterdir()]

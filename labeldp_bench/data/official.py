@@ -3,17 +3,15 @@
 import contextlib
 import functools
 import io
-import os
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 
+from labeldp_bench.files import only_one, replacing
 from labeldp_bench.validate import InputError
 
 OFFICIAL = {
@@ -66,9 +64,12 @@ def fetch(name: str, path: Path) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _only_one(path):
+        waiting = f"waiting for the process that fetches {path.stem}"
+        with only_one(path, lambda: print(waiting, file=sys.stderr)):
             if not path.exists():
-                _write(path, _read_official(name, path))
+                arrays = _read_official(name, path)
+                with replacing(path) as partial, partial.open("wb") as file:
+                    np.savez(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise NotAvailable(path, f"it cannot be written: {brief(error)}") from error
 
@@ -77,31 +78,6 @@ def brief(error: BaseException) -> str:
     """Returns an error's kind and the last line of its text, which names the cause."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        print(f"waiting for the process that fetches {path.stem}", file=sys.stderr)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes the file under another name first: a reader never sees half of it."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read_official(name: str, path: Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,39 @@
+"""Files that no reader, no second process and no power cut finds half-written. Imports no torch."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the name to write the new `path` under; it takes the old one's place in one step.
+
+    An exception leaves the old one as it was.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())  # else a power cut may keep the name and lose the text
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def only_one(path: Path, wait: Callable[[], None]) -> Iterator[None]:
+    """Lets one process at a time make `path`; calls `wait` before waiting for another."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        wait()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

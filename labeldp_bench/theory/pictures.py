@@ -11,8 +11,8 @@ from matplotlib.ticker import NullFormatter
 
 from labeldp_bench import plotting
 from labeldp_bench.tables.base import Records
-from labeldp_bench.tables.exponents import ExponentTable, is_theory
-from labeldp_bench.theory.series import Series
+from labeldp_bench.tables.exponents import ExponentTable
+from labeldp_bench.theory.series import Series, is_theory
 
 COLUMNS = 4
 MARKS = {"none": "o", "local": "s", "local_full": "D", "central": "^"}
@@ -104,7 +104,7 @@ def draw_exponents(rows: pd.DataFrame, table: ExponentTable, path: Path) -> None
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
     figure.set_size_inches(7.2, 5.6)
     kinds = {(one.name, one.against): one.trust for one in table.series}
-    rows = rows[rows.predicted.notna()]
+    rows = rows[rows.agrees.isin(["yes", "no"])]  # neither contrasts nor K
     ends = [min(rows.predicted.min(), rows.measured.min()) - 0.06, 0.0]
     ends[1] = max(rows.predicted.max(), rows.measured.max()) + 0.06
     axes.plot(ends, ends, color=plotting.BLACK, lw=1)

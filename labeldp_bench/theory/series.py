@@ -56,9 +56,10 @@ class Series:
     @property
     def task(self) -> str:
         """Kind of data, for people."""
-        noise = self.first.config["dataset"].get("noise", "classification")
-        d = self.first.config["dataset"]["dimension"]
-        return TASKS[noise] + (f", d={d}" if d > 1 else "")
+        data = self.first.config["dataset"]
+        smooth = "" if self.is_rough else ", smooth target"
+        dimension = f", d={data['dimension']}" if data["dimension"] > 1 else ""
+        return TASKS[data.get("noise", "classification")] + smooth + dimension
 
     @property
     def protection(self) -> str:
@@ -83,6 +84,16 @@ class Series:
     def is_rough(self) -> bool:
         """Whether the target is as rough as its exponent says, at all scales in use."""
         return bool(self.first.config["dataset"]["target"] != "smooth")
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether there are cells around the theory's tuning."""
+        return not all(is_theory(cell) for _, cell in self.cells)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether its heavy tails cancel the bias of clipping, so that the rate does not bind."""
+        return bool(self.first.config["dataset"].get("noise") == "student")
 
     def problem(self) -> Problem:
         """Returns what decides the predicted exponents; N and eps are those of the first cell."""
@@ -129,6 +140,11 @@ class Series:
             return f"N along eps=c N^-{self.shrink:.2g}"
         at = "" if math.isinf(eps) else f" at eps={eps:g}"
         return f"{self.kind}{at}"
+
+
+def is_theory(cell: Cell) -> bool:
+    """Returns whether a cell has the rule's own tuning."""
+    return not {"learner.factor", "learner.clip_factor"} & set(cell.identity)
 
 
 def budget(cell: Cell) -> float:

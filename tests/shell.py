@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,17 @@ def quick(arguments: list[str], folder: Path, environment: dict[str, str] | None
     for file in files:
         file.unlink()
     return Outcome(process.exitcode, *texts)
+
+
+def start(arguments: list[str], folder: Path, threads: int = 1) -> subprocess.Popen:
+    """Starts `python -m labeldp_bench` in `folder`, a process group that hears Ctrl-C."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "labeldp_bench", *arguments], cwd=folder, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": str(threads)}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        # A shell's background jobs, such as this test suite may be, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 def records_under(folder: Path) -> list[Path]:

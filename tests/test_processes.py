@@ -4,8 +4,7 @@ import json
 import os
 import pickle
 import signal
-import subprocess
-import sys
+import threading
 import time
 import traceback
 
@@ -16,7 +15,7 @@ from labeldp_bench import processes, run, spread, trial
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
 from tests.conftest import TINY_CIRCLE
-from tests.shell import records_under
+from tests.shell import records_under, start
 
 TIMED = ("wall_seconds", "device")
 CPU = torch.device("cpu")
@@ -129,11 +128,10 @@ def test_trial_that_fails_in_a_worker_ends_its_cell_alone(tmp_path, monkeypatch)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_its_run(how, tmp_path):
     # Ctrl-C would print a traceback per worker; a killed run would leave them behind for ever.
-    command = [sys.executable, "-m", "labeldp_bench", "-m", "dataset.trials=20000", "mechanism=rr"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "2"}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    process = start(["-m", "dataset.trials=20000", "mechanism=rr"], tmp_path, threads=2)
+    hangs = threading.Timer(120, os.killpg, (process.pid, signal.SIGKILL))
+    hangs.daemon = True
+    hangs.start()
     lines = iter(process.stdout.readline, "")
     assert any("in 2 processes" in line for line in lines)
     time.sleep(1)
@@ -143,6 +141,7 @@ def test_no_worker_outlives_its_run(how, tmp_path):
         process.send_signal(how)
     rest = list(lines)  # ends when the last process that holds the pipe has gone
     process.wait(60)
+    hangs.cancel()
     if how == signal.SIGINT:
         assert process.returncode == 130
         assert rest == ["interrupted: 1 of 1 cells left; the same command goes on\n"]

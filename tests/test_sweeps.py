@@ -22,7 +22,7 @@ from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import expand, group
 from labeldp_bench.validate import InputError
 from tests.conftest import CHECKOUT, TINY_CIRCLE
-from tests.shell import quick, records_under
+from tests.shell import quick, records_under, start
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of about a second.
@@ -32,16 +32,6 @@ TIMED = ("wall_seconds", "images_per_second")
 
 def mtimes(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in records_under(folder)}
-
-
-def start(arguments: list[str], folder: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "labeldp_bench", *arguments], cwd=folder, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        # A shell's background jobs, such as this test suite may be, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
 
 
 def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):

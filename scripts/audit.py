@@ -70,6 +70,8 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         else:
             known = ", ".join([*DEFAULTS, "mechanism.<name>"])
             raise InputError(f"unknown key {key}; keys: {known}{did_you_mean(key, DEFAULTS)}")
+    if options["mechanism"] is None:
+        raise InputError("mechanism must be given, such as mechanism=rappor")
     options["eps"] = check_eps(options["eps"])
     check_integer("seed", options["seed"], low=0)
     return options, parameters

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.shell import HANGS
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -21,12 +23,12 @@ TINY_CIRCLE = [
 def command(tmp_path):
     """Runs `python -m labeldp_bench` in an empty folder, as a user would."""
 
-    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
+    def run(*arguments: str) -> subprocess.CompletedProcess:
         environment = {key: value for key, value in os.environ.items() if key != "LABELDP_DATA"}
         return subprocess.run(
             [sys.executable, "-m", "labeldp_bench", *arguments],
             cwd=tmp_path, env=environment | {"OMP_NUM_THREADS": "1"},
-            capture_output=True, text=True, timeout=timeout,
+            capture_output=True, text=True, timeout=HANGS,
         )  # fmt: skip
 
     return run

@@ -12,6 +12,10 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["labeldp_bench.cli", "labeldp_bench.run", "labeldp_bench.report"])
 
 
+HANGS = 600
+"""Seconds after which a command hangs for sure, on a machine as busy as may be."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command left behind."""
@@ -31,10 +35,10 @@ def quick(arguments: list[str], folder: Path, environment: dict[str, str] | None
     files = [folder / ".stdout", folder / ".stderr"]
     process = SERVER.Process(target=_main, args=(arguments, folder, files, environment or {}))
     process.start()
-    process.join(120)
+    process.join(HANGS)
     if process.is_alive():
         process.kill()
-        raise TimeoutError(f"{arguments} ran longer than two minutes")
+        raise TimeoutError(f"{arguments} ran longer than {HANGS} seconds")
     texts = [file.read_text() for file in files]
     for file in files:
         file.unlink()

@@ -27,6 +27,7 @@ from labeldp_bench.mechanisms.base import LabelMechanism
 from labeldp_bench.mechanisms.rr_with_prior import ranking
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
+from tests.shell import HANGS
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "audit.py"
 PRIOR = torch.tensor([0.1, 0.3, 0.1, 0.5], dtype=torch.float64)
@@ -195,6 +196,7 @@ def test_script_exits_1_when_the_claim_does_not_hold(script, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([], "mechanism must be given, such as mechanism=rappor"),
         (["mechanism=rapor"], "(did you mean rappor?)"),
         (["mechanism=rr", "eps=0"], "eps must be a number > 0, got 0"),
         (["mechanism=rr", "eps=text"], "eps must be a number > 0, got 'text'"),
@@ -221,7 +223,7 @@ def test_command_line():
     """If this fails, the script does not run as a user would run it."""
     result = subprocess.run(
         [sys.executable, SCRIPT, "mechanism=lp_1st", "eps=0.5", "num_classes=3"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=HANGS,
     )  # fmt: skip
     assert result.returncode == 0 and "verdict    the claim holds" in result.stdout
 

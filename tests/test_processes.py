@@ -15,7 +15,7 @@ from labeldp_bench import processes, run, spread, trial
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
 from tests.conftest import TINY_CIRCLE
-from tests.shell import records_under, start
+from tests.shell import HANGS, records_under, start
 
 TIMED = ("wall_seconds", "device")
 CPU = torch.device("cpu")
@@ -129,7 +129,7 @@ def test_trial_that_fails_in_a_worker_ends_its_cell_alone(tmp_path, monkeypatch)
 def test_no_worker_outlives_its_run(how, tmp_path):
     # Ctrl-C would print a traceback per worker; a killed run would leave them behind for ever.
     process = start(["-m", "dataset.trials=20000", "mechanism=rr"], tmp_path, threads=2)
-    hangs = threading.Timer(120, os.killpg, (process.pid, signal.SIGKILL))
+    hangs = threading.Timer(HANGS, os.killpg, (process.pid, signal.SIGKILL))
     hangs.daemon = True
     hangs.start()
     lines = iter(process.stdout.readline, "")
@@ -140,7 +140,7 @@ def test_no_worker_outlives_its_run(how, tmp_path):
     else:
         process.send_signal(how)
     rest = list(lines)  # ends when the last process that holds the pipe has gone
-    process.wait(60)
+    process.wait(HANGS)
     hangs.cancel()
     if how == signal.SIGINT:
         assert process.returncode == 130

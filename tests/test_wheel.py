@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CHECKOUT, TINY_CIRCLE
-from tests.shell import records_under
+from tests.shell import HANGS, records_under
 
 PIP = ("pip", "--quiet", "--disable-pip-version-check")
 PYTHON_313 = "python3.13"
@@ -43,7 +43,7 @@ print(composed)
 
 def run(*command: object, folder: Path, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=300,
+        [str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=HANGS,
         env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LABELDP_DATA")}
         | {"OMP_NUM_THREADS": "1"} | environment,
     )  # fmt: skip

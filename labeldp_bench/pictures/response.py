@@ -71,7 +71,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     middle = (rows.x.min() + rows.x.max()) / 2
     lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
     colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
+    for number, (line, colour) in enumerate(zip(lines, colours, strict=True)):
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
@@ -80,7 +80,8 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip
         for point in line.to_dict("records"):
-            left = point["x"] > middle  # of the point: within the panel, and off a line that rises
+            # Within the panel, off a line that rises, and a third line's off that of the second.
+            left = point["x"] > middle and number < 2
             axes.annotate(
                 _mark(point, spec), (point["x"], point["y"]), xytext=(-5, 5) if left else (5, -10),
                 textcoords="offset points", fontsize=7.5, color=colour,

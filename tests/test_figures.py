@@ -384,6 +384,7 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     # A reader would not learn which of the commands to start.
     monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
     monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
+    monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
     runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
     *lines, theory, total = capsys.readouterr().out.splitlines()
     assert theory.startswith("theoretical_limits/table1: ")

@@ -53,10 +53,10 @@ def colour_of(mechanism: str, position: int = 0) -> str:
 
 def line_colours(mechanisms: Iterable[str]) -> list[str]:
     """Returns a colour per line: a mechanism's first line has its own, further ones a spare."""
+    owned = [colour_of(mechanism, position) for position, mechanism in enumerate(mechanisms)]
     colours: list[str] = []
-    for position, mechanism in enumerate(mechanisms):
-        own = colour_of(mechanism, position)
-        spare = [colour for colour in SPARE if colour not in colours]
+    for own in owned:
+        spare = [colour for colour in SPARE if colour not in {*colours, *owned}]
         colours.append(spare[0] if own in colours and spare else own)
     return colours
 

@@ -262,6 +262,10 @@ def test_lines_of_one_mechanism_have_colours_of_their_own():
     colours = plotting.line_colours(["ple", "rr", "ple", "ple"])
     assert colours[:2] == [plotting.colour_of("ple"), plotting.colour_of("rr")]
     assert len(set(colours)) == 4
+    # A spare colour that a later line owns would change the colour of that one too.
+    pushed = plotting.line_colours(["ple", "optimal", "oue", "unary"])
+    assert pushed[2:] == [plotting.colour_of("oue"), plotting.colour_of("unary")]
+    assert len(set(pushed)) == 4
 
 
 # --- what the text says ----------------------------------------------------------------------

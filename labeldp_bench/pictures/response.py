@@ -80,12 +80,13 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip
         for point in line.to_dict("records"):
-            # Within the panel, off a line that rises, and a third line's off that of the second.
-            left = point["x"] > middle and number < 2
+            # Off a line that rises; those of a third line below, where the second's are above.
+            above = point["x"] > middle and number < 2
+            left = above and not (number and point["x"] == line.x.max())
             axes.annotate(
-                _mark(point, spec), (point["x"], point["y"]), xytext=(-5, 5) if left else (5, -10),
-                textcoords="offset points", fontsize=7.5, color=colour,
-                ha="right" if left else "left",
+                _mark(point, spec), (point["x"], point["y"]), textcoords="offset points",
+                xytext=(-5 if left else 5, 5 if above else -10), ha="right" if left else "left",
+                fontsize=7.5, color=colour,
             )  # fmt: skip
     axes.margins(0.08)
     return shown

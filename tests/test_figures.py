@@ -389,7 +389,9 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
     monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
     monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
-    runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
+    assert ended.value.code == 0
     *lines, theory, total = capsys.readouterr().out.splitlines()
     assert theory.startswith("theoretical_limits/table1: ")
     assert [line.partition(":")[0] for line in lines] == [f.stem for f in figures.paper_figures()]

@@ -9,6 +9,7 @@ import pytest
 from labeldp_bench.config import compose_cell
 from labeldp_bench.fit import NetworkFit
 from labeldp_bench.pack import PackFit
+from labeldp_bench.validate import InputError
 from tests.conftest import CHECKOUT
 from tests.shell import records_under
 
@@ -86,3 +87,20 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
     assert CAMPAIGN["main"](["minutes=1", f"out_dir={tmp_path}", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/tmp/outside.txt", "link"])
+def test_an_archive_writes_nothing_outside_its_folder(name, tmp_path):
+    # It comes from another machine; nothing of it may land elsewhere, not even its good files.
+    good, archive = tmp_path / "record.json", tmp_path / "r.tar.gz"
+    good.write_text("{}")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(good, "run/record.json")
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = (tarfile.SYMTYPE, "..") if name == "link" else (b"0", "")
+        tar.addfile(member)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    with pytest.raises(InputError, match="is no file of a run"):
+        CAMPAIGN["unpack"](archive, runs)
+    assert not list(runs.iterdir()) and not (tmp_path / "outside.txt").exists()

@@ -89,7 +89,7 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
     assert message in line
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "/tmp/outside.txt", "link"])
+@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "link"])
 def test_an_archive_writes_nothing_outside_its_folder(name, tmp_path):
     # It comes from another machine; nothing of it may land elsewhere, not even its good files.
     good, archive = tmp_path / "record.json", tmp_path / "r.tar.gz"

@@ -150,7 +150,7 @@ class Cell:
             except InstantiationException as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, InputError):
-                    raise cause from None
+                    raise InputError(_in_full(group, str(error), str(cause))) from None
                 raise InputError(_constructor_error(group, str(cause))) from error
         return parts
 
@@ -175,6 +175,14 @@ def _size_of(identity: dict[str, Any]) -> list[str]:
     examples = identity.get("dataset.n_train")
     size = [f"N={examples}"] if "dataset.beta" in identity else []
     return size + ([f"K={classes}"] if classes else [])
+
+
+def _in_full(group: str, where: str, text: str) -> str:
+    """Returns the message of a class, in which a trainer that is not the model's has its key."""
+    inside = re.search(r"full_key: (\S+)", where)
+    if group == "model" or not inside:
+        return text
+    return re.sub(r"^trainer\.", f"{group}.{inside[1]}.", text)
 
 
 def _constructor_error(group: str, text: str) -> str:

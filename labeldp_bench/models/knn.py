@@ -113,7 +113,9 @@ class NearestNeighbours:
 
     def averaging(self, side: float | None, num_examples: int, dimension: int) -> NeighbourMeans:
         """Returns means over the share side^d of the examples, or over k where there is no side."""
-        k = self.k if side is None else round(num_examples * side**dimension)
+        if side is None:
+            return NeighbourMeans(self._checked(num_examples), self.search)
+        k = round(num_examples * side**dimension)
         return NeighbourMeans(min(max(1, k), num_examples), self.search)
 
     def resolved_precision(self, device: torch.device) -> str:
@@ -133,11 +135,7 @@ class NearestNeighbours:
         start: Classifier | None = None,
     ) -> "NeighbourClassifier":
         """Returns a classifier that remembers the supervised examples."""
-        if self.k > len(supervision.indices):
-            raise InputError(
-                f"model.k must be <= the number of training examples, "
-                f"got {self.k} for {len(supervision.indices)}"
-            )
+        self._checked(len(supervision.indices))
         indices, votes = supervision.indices, supervision.votes()
         if (indices.diff() < 0).any():  # several stages: by rising index, as in a single one
             order = indices.argsort()
@@ -146,6 +144,15 @@ class NearestNeighbours:
         whole = torch.equal(indices, torch.arange(len(features)))
         points = features if whole else features[indices]
         return NeighbourClassifier(points, votes, self.k, self.search)
+
+    def _checked(self, num_examples: int) -> int:
+        """Returns k if there are as many examples."""
+        if self.k > num_examples:
+            raise InputError(
+                f"model.k must be <= the number of training examples, got {self.k} "
+                f"for {num_examples}"
+            )
+        return self.k
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,23 @@ class PlainCrossEntropy(Loss):
         return functional.one_hot(targets, num_classes).to(torch.float32)
 
 
+class FlooredCrossEntropy(PlainCrossEntropy):
+    """Cross entropy with 1e-4 added to the probability: at most 9.21 for an example.
+
+    Labels that the network holds for impossible, as noisy ones come to be, pull less and less.
+
+    Source: the code of Liu, Ding (2026), BlockRR; their paper says cross entropy.
+    """
+
+    name = "floored"
+    floor = 1e-4
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns -log(softmax(logits) + 1e-4) at the released label."""
+        probabilities = logits.softmax(-1).gather(1, targets[:, None]).squeeze(1)
+        return -(probabilities + self.floor).log()
+
+
 class BinaryCrossEntropy(Loss):
     """One sigmoid per class against the released bits (a released label counts as one-hot).
 
@@ -169,6 +186,7 @@ LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
         PlainCrossEntropy(),
+        FlooredCrossEntropy(),
         BinaryCrossEntropy(),
         SoftmaxOnBits(),
         MarginalLikelihood(),

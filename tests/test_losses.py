@@ -38,6 +38,19 @@ def test_plain_is_cross_entropy_by_hand():
     assert losses.tolist() == pytest.approx([math.log(4), math.log(4 / 3)], rel=1e-6)
 
 
+def test_floored_is_bounded_and_near_cross_entropy():
+    # BlockRR's recipe as its code has it would train on wrong labels without a limit.
+    logits, labels = torch.tensor([[0.0, math.log(3.0)], [60.0, 0.0]]), torch.tensor([1, 1])
+    losses = LOSSES["floored"](logits, labels)
+    assert losses.tolist() == pytest.approx([-math.log(0.7501), 4 * math.log(10)], rel=1e-6)
+    random = random_logits()
+    labels = LOSSES["floored"].targets(release_of("labels"))
+    LOSSES["floored"](random, labels).sum().backward()
+    shares = random.detach().softmax(1)
+    pull = (shares / (shares + 1e-4)).gather(1, labels[:, None])
+    assert torch.allclose(random.grad, pull * (shares - functional.one_hot(labels, K)), atol=1e-12)
+
+
 def test_bce_is_a_sum_of_sigmoid_losses_by_hand():
     # A mean over classes would shrink the learning rate by K.
     logits = torch.tensor([[0.0, math.log(3.0), 0.0]])
@@ -128,6 +141,7 @@ def test_unbiased_squares_are_unbiased():
     [
         ("plain", "labels", True), ("plain", "bits", False), ("plain", "reals", False),
         ("bce", "labels", True), ("bce", "bits", True), ("bce", "reals", False),
+        ("floored", "labels", True), ("floored", "bits", False), ("floored", "reals", False),
         ("softmax_bits", "labels", False), ("softmax_bits", "bits", True),
         ("softmax_bits", "reals", False),
         ("marginal", "labels", True), ("marginal", "bits", True), ("marginal", "reals", True),

@@ -575,7 +575,8 @@ def test_notes_of_blockrr_name_its_blocks():
         (["mechanism=blockrr", "learner.prior_eps=-1"],
          "learner.prior_eps must be a number > 0, got -1"),
         (["learner.loss=nll"],
-         "learner.loss must be one of plain, floored, bce, softmax_bits, marginal, unbiased; got 'nll'"),
+         "learner.loss must be one of plain, floored, bce, softmax_bits, marginal, unbiased; "
+         "got 'nll'"),
         (["learner.retrain=twice"], "learner.retrain must be one of none, consensus; got 'twice'"),
     ],
 )  # fmt: skip

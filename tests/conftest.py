@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp_bench.config import compose_cell
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -59,3 +60,11 @@ def tiny_network(tiny_images):
         "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", f"data_dir={tiny_images}",
         "model=cnn", "trainer.epochs=2", "trainer.batch_size=64", "device=cpu",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def network(tiny_network, tmp_path):
+    """A tiny CNN with dropout, features, and a way to open a vault over their labels."""
+    parts = compose_cell([*tiny_network, "mechanism=rr", "trainer.epochs=1"]).build()
+    bundle = parts["dataset"].draw(tmp_path / "data", 0)
+    return parts["model"], bundle.train_features, lambda: bundle.vault.open(1.0, 0)

@@ -1,6 +1,6 @@
 """BlockRR's Theorem 3.2 against the mechanisms themselves: Tables 1 and 2 over priors and eps.
 
-Hand-made matrices of the same rows are in test_mechanisms.py.
+Hand-made matrices of the same rows are in test_block_rr.py.
 """
 
 import math

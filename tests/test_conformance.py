@@ -79,7 +79,7 @@ def disagreement(sampler, likelihood, num_classes, prior, size, label):
         if likelihood.eps == math.inf:
             return float(np.array_equal(released.numpy(), np.tile(one_hot, (size, 1))))
         noise = released.numpy().astype(float) - one_hot
-        # The likelihood itself is compared with this law in test_mechanisms.py.
+        # The likelihood itself is compared with this law in test_additive_laplace.py.
         return kstest(noise.ravel(), laplace(scale=2 / likelihood.eps).cdf).pvalue
     try:
         outputs = likelihood.output_space(num_classes, prior)

@@ -1,4 +1,4 @@
-"""Figures of the papers: grids, points, bytes, verdicts on what the text says."""
+"""Figures of the papers: grids, points, bytes, what is drawn where records are missing."""
 
 import math
 import os
@@ -6,20 +6,21 @@ import runpy
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
 from labeldp_bench import figures, plotting
-from labeldp_bench.checks import PATTERNS, read_check
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
 from labeldp_bench.figure_text import caption, counts, numbers
 from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
-from labeldp_bench.statements import RELATIONS, Estimate, judge
 from labeldp_bench.validate import InputError
+from tests import made_up
+from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
+
+# --- experiments -----------------------------------------------------------------------------
 
 GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
     "blockrr/figure2": (3 * 8 * 10 + 3 * 10, 3 * 8 + 3, 3 * 10 + 3 * 10),
@@ -28,51 +29,6 @@ GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
     "vector_approximation/figure3": (2 * 9 * 6, 2 * 9 * 6, 0),
     "vector_approximation/figure4": (2 * 9 * 6, 2 * 9 * 6, 0),
 }
-
-# Accuracies that a reader can judge by eye, in percent: {mechanism: at K = 10, 40, 100}.
-PINNED = {"none": (99, 88, 46), "rr": (98, 53, 5), "alibi": (99, 86, 23), "rappor": (99, 86.2, 26)}
-SEM = 0.2
-SHOWN = {
-    "title": "Circle, eps={eps}, k={model.k}, {dataset.trials:,} trials",
-    "x": {"key": "dataset.num_classes", "symbol": "K", "label": "number of classes K"},
-}
-
-
-def figure(statements=(), mechanisms=tuple(PINNED), **shown):
-    """A figure of made-up experiment: three K, four mechanisms."""
-    blocks = [
-        {
-            "set": {"dataset": "circle", "dataset.trials": 1000, "model.k": 9, "eps": 1},
-            "grid": {"dataset.num_classes": [10, 40, 100], "mechanism": list(mechanisms)},
-        }
-    ]
-    section = SHOWN | {"statements": list(statements)} | shown
-    return PaperFigure(Experiment("made_up/figure7", blocks, None, section))
-
-
-def records_of(drawn, sem=SEM / 100):
-    """Records of all cells, with the accuracies pinned above."""
-    records = {}
-    for cell in drawn.cells:
-        mechanism = cell.identity["mechanism"]
-        at = (10, 40, 100).index(cell.setting("dataset.num_classes"))
-        records[cell.config_hash] = {
-            "accuracy": PINNED[mechanism][at] / 100, "accuracy_sem": sem,
-            "bayes_accuracy": (0.995, 0.8834, 0.4701)[at], "eps": 1.0, "trust": "local",
-            "private": mechanism != "none", "mechanism": mechanism,
-        }  # fmt: skip
-    return records
-
-
-def verdict(check, **changed):
-    """What the pinned records say of one check."""
-    drawn = figure([{"says": "s", "where": "w", "check": check} | changed])
-    records = records_of(drawn)
-    (found,) = drawn.verdicts(drawn.points(records), records)
-    return found
-
-
-# --- experiments -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -93,6 +49,42 @@ def test_all_figures_are_known_and_all_their_statements_can_be_judged():
         verdicts = drawn.verdicts(drawn.points({}), {})
         assert {each.word for each in verdicts} <= {"no data"}
         assert verdicts or drawn.experiment.name not in GRIDS
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"),
+    [
+        ({"kind": "line"}, "did you mean"),
+        ({"colour": "red"}, "figure has no key colour"),
+        ({"x": {"keys": "eps"}}, "figure.x has no key keys"),
+        ({"title": "{dataset.num_classes}"}, "not one value in all cells"),
+        ({"statements": [{"says": "x", "where": "y"}]}, "must have check"),
+    ],
+)
+def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
+    drawn = figure(**shown)
+    with pytest.raises(InputError, match=says):
+        assert drawn.spec and drawn.title
+
+
+def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
+    # A reader would not learn which of the commands to start.
+    monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
+    monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
+    monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
+    assert ended.value.code == 0
+    *lines, theory, total = capsys.readouterr().out.splitlines()
+    assert theory.startswith("theoretical_limits/table1: ")
+    assert [line.partition(":")[0] for line in lines] == [f.stem for f in figures.paper_figures()]
+    for line, drawn in zip(lines, figures.paper_figures(), strict=True):
+        cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line
+        assert missing or f"{cells} of {cells} cells done" in line
+        pages = tmp_path / f"{drawn.stem}.md", tmp_path / f"{drawn.stem}.png"
+        assert pages[0].is_file()
+        assert pages[1].is_file() == ("no picture" not in line)
+    assert total.startswith(f"{len(lines)} figures in results/figures: ")
 
 
 # --- points and pictures ---------------------------------------------------------------------
@@ -124,7 +116,7 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
 def test_same_records_give_the_same_bytes(tmp_path):
     # A date or the order of a set in a file would make every commit of figures a change.
     subprocess.run(
-        [sys.executable, __file__, str(tmp_path / "a")], check=True,
+        [sys.executable, made_up.__file__, str(tmp_path / "a")], check=True,
         env=os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1"},
     )  # fmt: skip
     write_pinned(tmp_path / "b")
@@ -266,187 +258,3 @@ def test_lines_of_one_mechanism_have_colours_of_their_own():
     pushed = plotting.line_colours(["ple", "optimal", "oue", "unary"])
     assert pushed[2:] == [plotting.colour_of("oue"), plotting.colour_of("unary")]
     assert len(set(pushed)) == 4
-
-
-# --- what the text says ----------------------------------------------------------------------
-
-VERDICTS = {
-    "rappor > rr": ("holds", "rappor - rr at 10: +1.00 ± 0.28"),
-    "rappor > rr, alibi": ("undecided", "rappor - alibi at 10: +0.00 ± 0.28"),
-    "rappor > rr, alibi for K >= 100": ("holds", "rappor - alibi at 100: +3.00 ± 0.28"),
-    "rappor > alibi + 4 for K = 100": ("does not hold", "rappor - alibi at 100: -1.00 ± 0.28"),
-    "rr > rappor": ("does not hold", "rr - rappor at 40: -33.20 ± 0.28"),
-    "rappor within 2 of rr, alibi for K <= 10": (
-        "holds", "2 - gap of rappor and rr at 10: +1.00 ± 0.28"),
-    "rappor within 1 of rr for K <= 10": (
-        "undecided", "1 - gap of rappor and rr at 10: +0.00 ± 0.28"),
-    "rappor falls": ("holds", "rappor at 10 - at 40: +12.80 ± 0.28"),
-    "rappor rises": ("does not hold", "rappor at 100 - at 40: -60.20 ± 0.28"),
-    "rappor flat within 80": ("holds", "80 - gap of rappor between 10 and 100: +7.00 ± 0.28"),
-    "rappor flat within 5": (
-        "does not hold", "5 - gap of rappor between 10 and 100: -68.00 ± 0.28"),
-    "rappor highest between 1 and 20": ("holds", "rappor at 10 - at 40: +12.80 ± 0.28"),
-    "rappor highest between 30 and 50": (
-        "does not hold", "rappor at 40 - at 10: -12.80 ± 0.28"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("check", VERDICTS)
-def test_verdicts_on_pinned_records(check):
-    found = verdict(check)
-    assert (found.word, found.evidence) == VERDICTS[check]
-
-
-def test_every_relation_has_a_pinned_verdict():
-    read = {read_check(check, "K").relation for check in VERDICTS}
-    assert read | {"flatter"} == set(RELATIONS) == set(PATTERNS)
-
-
-def test_a_figure_can_be_compared_with_another(monkeypatch):
-    # Figure 3 would be compared with itself, and "better than before" could never be false.
-    drawn = figure([
-        {"says": "", "where": "", "check": "rappor, rr > the same in made_up/figure7"},
-        {"says": "", "where": "", "check": "rappor flatter than rr in made_up/figure7"},
-        {"says": "", "where": "", "check": "rr flatter than rappor in made_up/figure7"},
-    ])  # fmt: skip
-    before = records_of(drawn)
-    after = {key: r | {"accuracy": r["accuracy"] - 0.05} for key, r in before.items()}
-    monkeypatch.setattr("labeldp_bench.figures.load_figure", lambda name, budget: figure())
-    monkeypatch.setattr(
-        PaperFigure, "points", lambda self, r, real=PaperFigure.points: real(
-            self, after if self.spec.statements else before)
-    )  # fmt: skip
-    words = [each.word for each in drawn.verdicts(drawn.points(after), before)]
-    assert words == ["does not hold", "holds", "does not hold"]
-
-
-def test_a_verdict_waits_for_missing_records_and_for_errors():
-    surely, unsure = ("a", Estimate(3, 1)), ("b", Estimate(1.5, 1))
-    missing, alone = ("c", Estimate(math.nan, math.nan)), ("d", Estimate(5, math.nan))
-    assert judge([surely]).word == "holds"
-    assert judge([surely, unsure]).word == "undecided"
-    assert judge([surely, missing]).word == "undecided"
-    assert judge([surely, missing]).evidence == "a: +3.00 ± 1.00; 1 of 2 comparisons lack records"
-    assert judge([alone]).word == "undecided"
-    assert judge([missing]).word == "no data"
-    # What is false stays so, whatever is missing.
-    assert judge([("e", Estimate(-9, 1)), missing]).word == "does not hold"
-
-
-def test_many_comparisons_need_a_clearer_failure():
-    # Of a hundred true comparisons, five would be called false at two standard errors.
-    gap = ("a", Estimate(-2.5, 1))
-    assert judge([gap]).word == "does not hold"
-    assert judge([gap, *[("b", Estimate(9, 1))] * 99]).word == "undecided"
-
-
-def test_a_zero_error_is_certain_and_a_zero_gap_is_not():
-    assert judge([("a", Estimate(1, 0))]).word == "holds"
-    assert judge([("a", Estimate(0, 0))]).word == "undecided"
-
-
-@pytest.mark.parametrize(
-    ("check", "says"),
-    [
-        ("rappor beats rr", "cannot read the check"),
-        ("rappor > rr for k >= 4", "after `for` comes K"),
-        ("rapor > rr", "the figure has no line rapor"),
-        ("rappor > rr for K >= 400", "no x that >="),
-        ("rappor highest between 50 and 60", "no x between 50 and 60"),
-        ("rappor > rr in made_up/figure8", "no experiment made_up/figure8"),
-    ],
-)
-def test_a_check_that_asks_for_nothing_is_refused(check, says):
-    # A typing error would read as "undecided" for ever.
-    with pytest.raises(InputError, match=says):
-        verdict(check)
-
-
-@pytest.mark.parametrize(
-    ("shown", "says"),
-    [
-        ({"kind": "line"}, "did you mean"),
-        ({"colour": "red"}, "figure has no key colour"),
-        ({"x": {"keys": "eps"}}, "figure.x has no key keys"),
-        ({"title": "{dataset.num_classes}"}, "not one value in all cells"),
-        ({"statements": [{"says": "x", "where": "y"}]}, "must have check"),
-    ],
-)
-def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
-    drawn = figure(**shown)
-    with pytest.raises(InputError, match=says):
-        assert drawn.spec and drawn.title
-
-
-def test_the_page_of_pinned_records(tmp_path):
-    # What a reader sees, to the letter; look at it before changing it here.
-    write_pinned(tmp_path)
-    assert (tmp_path / "made_up_figure7.md").read_text() == PAGE
-
-
-def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
-    # A reader would not learn which of the commands to start.
-    monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
-    monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
-    monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
-    assert ended.value.code == 0
-    *lines, theory, total = capsys.readouterr().out.splitlines()
-    assert theory.startswith("theoretical_limits/table1: ")
-    assert [line.partition(":")[0] for line in lines] == [f.stem for f in figures.paper_figures()]
-    for line, drawn in zip(lines, figures.paper_figures(), strict=True):
-        cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line
-        assert missing or f"{cells} of {cells} cells done" in line
-        pages = tmp_path / f"{drawn.stem}.md", tmp_path / f"{drawn.stem}.png"
-        assert pages[0].is_file()
-        assert pages[1].is_file() == ("no picture" not in line)
-    assert total.startswith(f"{len(lines)} figures in results/figures: ")
-
-
-def write_pinned(out: Path) -> None:
-    """Writes the pinned figure; another process must write the same bytes."""
-    drawn = figure([
-        {"says": "More than RR.", "where": "section 1", "check": "rappor > rr"},
-        {"says": "Stable.", "where": "section 2", "check": "rappor flat within 5"},
-    ])  # fmt: skip
-    records = records_of(drawn)
-    points = drawn.points(records)
-    write_figure(drawn, points, drawn.verdicts(points, records), out)
-
-
-PAGE = """\
-# made_up, figure 7
-
-![Circle, eps=1, k=9, 1,000 trials](made_up_figure7.png)
-
-Circle, eps=1, k=9, 1,000 trials. Figure 7 of made_up from our own records. Bands: two standard errors to each side, over trials or seeds.
-
-test accuracy, % ± standard error:
-
-| test accuracy, %   | K=10         | K=40         | K=100        |
-|:-------------------|:-------------|:-------------|:-------------|
-| no privacy         | 99.00 ± 0.20 | 88.00 ± 0.20 | 46.00 ± 0.20 |
-| RR                 | 98.00 ± 0.20 | 53.00 ± 0.20 | 5.00 ± 0.20  |
-| ALIBI              | 99.00 ± 0.20 | 86.00 ± 0.20 | 23.00 ± 0.20 |
-| RAPPOR             | 99.00 ± 0.20 | 86.20 ± 0.20 | 26.00 ± 0.20 |
-| Bayes limit        | 99.50        | 88.34        | 47.01        |
-
-## What the paper says of it
-
-| statement     | where     | check                  | ours              | speaks most against it (at K)                       |
-|:--------------|:----------|:-----------------------|:------------------|:----------------------------------------------------|
-| More than RR. | section 1 | `rappor > rr`          | **holds**         | rappor - rr at 10: +1.00 ± 0.28                     |
-| Stable.       | section 2 | `rappor flat within 5` | **does not hold** | 5 - gap of rappor between 10 and 100: -68.00 ± 0.28 |
-
-Statements are in our words. A figure has no printed values to compare with, so each statement is
-checked on our records: it *holds* if every comparison clears two standard errors, *does not hold*
-if one is false beyond chance, and is *undecided* otherwise. Where a check needs a number that the
-paper does not give, such as from which K on there are many classes, the number is ours. The last
-column is the comparison that speaks most against the statement, with its standard error.
-
-12 of 12 cells done
-"""  # noqa: E501
-
-if __name__ == "__main__":
-    write_pinned(Path(sys.argv[1]))

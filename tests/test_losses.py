@@ -6,13 +6,28 @@ import pytest
 import torch
 from torch.nn import functional
 
+from labeldp_bench import seeding
 from labeldp_bench.losses import LOSSES, decode, loss_named
-from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor
+from labeldp_bench.mechanisms import (
+    AdditiveLaplace,
+    HadamardResponse,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+)
 from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError
 
 K = 4
 MECHANISMS = {"labels": RandomizedResponse(1.0), "bits": Rappor(1.0), "reals": AdditiveLaplace(1.0)}
+
+EVIDENCE = {
+    "alibi": AdditiveLaplace(eps=1.0),
+    "rappor": Rappor(eps=1.0),
+    "rr": RandomizedResponse(eps=2.0),
+    "subset": SubsetSelection(eps=0.5),
+    "hadamard": HadamardResponse(eps=1.0),
+}
 
 
 def generator() -> torch.Generator:
@@ -96,6 +111,42 @@ def test_marginal_gradient_is_that_of_the_posterior_cross_entropy(kind):
     posterior = decode(two.detach(), evidence).softmax(1)
     functional.cross_entropy(two, posterior, reduction="sum").backward()
     assert torch.allclose(one.grad, two.grad, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
+    # peers.md 1.4: the loss would not be ALIBI's.
+    mechanism, num_classes = EVIDENCE[name], 7
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(num_classes, (50,), generator=generator)
+    outputs = mechanism.release(labels, num_classes, generator)
+    release = Release(torch.arange(50), outputs, mechanism, num_classes)
+    targets = LOSSES["marginal"].targets(release).double()
+    logits = (3 * torch.randn(50, num_classes, generator=generator).double()).requires_grad_()
+    (found,) = torch.autograd.grad(LOSSES["marginal"](logits, targets).sum(), logits)
+    prior = logits.detach().softmax(1)  # no gradient through it
+    posterior = (prior.log() + release.log_likelihood).softmax(1)
+    cross_entropy = -(posterior * functional.log_softmax(logits, 1)).sum()
+    (expected,) = torch.autograd.grad(cross_entropy, logits)
+    assert (found - expected).abs().max() < 1e-6
+
+
+def test_alibi_votes_are_equation_29():
+    # The O(K) form would differ from the paper's O(K^2) posterior under the uniform prior.
+    eps, num_classes = 1.0, 6
+    mechanism = AdditiveLaplace(eps=eps)
+    labels = torch.arange(60) % num_classes
+    outputs = mechanism.release(labels, num_classes, seeding.generator(0, "test"))
+    release = Release(torch.arange(60), outputs, mechanism, num_classes)
+    loss = LOSSES["marginal"]
+    found = loss.votes(loss.targets(release), num_classes)
+    for row, output in enumerate(outputs.double().tolist()):
+        weights = [
+            math.exp(-sum(abs(o - (j == i)) for j, o in enumerate(output)) * eps / 2)
+            for i in range(num_classes)
+        ]
+        posterior = [weight / sum(weights) for weight in weights]
+        assert found[row].tolist() == pytest.approx(posterior, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["labels", "bits"])

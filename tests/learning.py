@@ -1,0 +1,51 @@
+"""A circle, a session, a classifier that is a table, a model that remembers: for learners."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.learners import MultiStage
+from labeldp_bench.learners.base import Session
+from labeldp_bench.mechanisms import RandomizedResponse
+
+CPU = torch.device("cpu")
+CIRCLE = CircleGaussians(num_classes=4, sigma=0.3, n_train=400, n_test=50, trials=1)
+RR_FIRST = RandomizedResponse(eps=1.0)
+TWO_STAGES = MultiStage(loss="plain", fractions=[0.5, 0.5], first=RR_FIRST)
+
+
+def session(seed=0):
+    return Session(seed, CPU, lambda *_: None, lambda _: None)
+
+
+@dataclass(frozen=True)
+class FixedClassifier:
+    """Predicts the rows of a table; a feature is a row's number."""
+
+    table: torch.Tensor
+
+    def scores(self, features):
+        return self.table[features]
+
+    def probabilities(self, features, temperature=1.0):
+        return (self.scores(features).double() / temperature).softmax(1)
+
+
+@dataclass
+class Spy:
+    """A model that remembers what it was fitted to."""
+
+    model: object
+    fits: list = field(default_factory=list)
+
+    def fit(self, features, supervision, session, start):
+        fitted = self.model.fit(features, supervision, session, start)
+        self.fits.append((supervision, session, start, fitted))
+        return fitted
+
+
+def circle(seed=0, eps=1.0):
+    """Features and an open vault."""
+    bundle = CIRCLE.draw(None, seed)
+    return bundle.train_features, bundle.vault.open(eps, seed)

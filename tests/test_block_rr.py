@@ -78,29 +78,6 @@ def test_block_rr_without_favoured_labels_is_rr(eps):
         assert torch.allclose(found, expected, atol=1e-15, rtol=1e-12)
 
 
-def test_block_rr_with_no_output_for_rare_labels_is_rrwithprior():
-    """If this fails, Table 1 row RRWithPrior does not hold."""
-    prior = prior_of(COUNTS_1)
-    mechanism = RandomizedResponseWithPrior(eps=1.0)
-    top_k = int(mechanism.top_k(prior[None]))
-    frequent = torch.zeros(10, dtype=torch.bool)
-    frequent[prior.argsort(descending=True)[:top_k]] = True
-    outputs = frequent.nonzero().flatten()
-    near = torch.eye(10, dtype=torch.bool)[:, outputs]
-    found = block_matrix(1.0, near, frequent, torch.ones(top_k, dtype=torch.bool))
-    assert torch.allclose(found, mechanism.transition_matrix(10, prior)[:, outputs], atol=1e-15)
-
-
-@pytest.mark.parametrize("frequent_labels", [12, 6])
-def test_block_rr_with_bins_is_rr_on_bins(frequent_labels):
-    """If this fails, rows RRonBins of Table 1 (all frequent) or 2 (l = 0) do not hold."""
-    bins = torch.arange(12) // 3
-    near = torch.nn.functional.one_hot(bins, 4).bool()
-    frequent = torch.arange(12) < frequent_labels
-    found = block_matrix(1.0, near, frequent, torch.zeros(4, dtype=torch.bool))
-    assert torch.allclose(found, RandomizedResponse(eps=1.0).transition_matrix(4)[bins])
-
-
 def test_block_rr_with_windows_is_rpwithprior():
     """If this fails, Table 1 row RPWithPrior (on a grid) does not hold."""
     # Labels 0..9, interval [3, 6], radius 1: outputs 2..7, three of them near a label inside.

@@ -201,7 +201,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path, arguments, expected):
 
 
 def test_every_official_data_set_has_its_config():
-    """If it failed, `make data` would bring a data set that no run can name, or the reverse."""
+    """If it failed, `make data` would bring a data set that no run can name."""
     for name in official.OFFICIAL:
         cell = compose_cell([f"dataset={name}"])
         dataset = cell.build()["dataset"]

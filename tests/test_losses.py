@@ -102,17 +102,6 @@ def test_marginal_is_the_probability_of_the_release(kind):
     assert torch.allclose(losses, -probability.log() + constant, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", MECHANISMS)
-def test_marginal_gradient_is_that_of_the_posterior_cross_entropy(kind):
-    # ALIBI's published loss, with the posterior as a constant target, would be another method.
-    evidence = release_of(kind).log_likelihood
-    one, two = random_logits(), random_logits()
-    LOSSES["marginal"](one, evidence).sum().backward()
-    posterior = decode(two.detach(), evidence).softmax(1)
-    functional.cross_entropy(two, posterior, reduction="sum").backward()
-    assert torch.allclose(one.grad, two.grad, atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
     # peers.md 1.4: the loss would not be ALIBI's.

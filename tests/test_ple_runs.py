@@ -152,6 +152,7 @@ def test_figures_are_drawn_from_records_and_say_no_guarantee(number, both_losses
     ple = points[points.mechanism == "ple"]
     assert len(ple) and all("no guarantee" in name for name in ple["name"])
     others = points[points.mechanism != "ple"]
+    assert len(others) == (0 if number > 2 else len(figure.cells) - len(ple))
     assert not any("no guarantee" in name for name in others["name"])
     save(picture_of(figure, points), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000

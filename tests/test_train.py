@@ -176,7 +176,7 @@ def test_auto_precision_follows_the_hardware(monkeypatch):
     assert resolve_precision("bf16", CPU) == "bf16"
     for native, expected in ((True, "bf16"), (False, "float32")):
         for test in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
-            monkeypatch.setattr(torch.cpu, test, lambda native=native: native, raising=False)
+            monkeypatch.setattr(torch.cpu, test, lambda native=native: native)
         assert resolve_precision("auto", CPU) == expected
 
 

@@ -52,7 +52,7 @@ def begin(
         packed: the pack that fits in place of `model`, if there is one.
     """
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
-    vault = bundle.vault.open(budget=mechanism.eps, seed=seed)
+    vault = bundle.vault.open(budget=mechanism.eps, seed=seed, run=run.cell.config_hash)
     has_epochs = hasattr(model, "trainer")
     # Learners hold one of its methods, so that it gets no way to training labels.
     nothing = LabelVault(torch.empty(0, dtype=torch.int64), max(2, bundle.num_classes))

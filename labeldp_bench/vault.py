@@ -1,5 +1,6 @@
 """The wall: the one place that holds true training labels."""
 
+import hashlib
 import math
 import secrets
 import traceback
@@ -46,21 +47,24 @@ class LabelVault:
         self._releases: list[Release] = []
         self._left: dict[str, dict[str, Tensor | None]] = {}
         self._recalled: dict[str, dict[str, Any]] = {}
-        self._seed = 0
+        self._seed, self._run = 0, ""
 
-    def open(self, budget: float, seed: int | None) -> "LabelVault":
+    def open(self, budget: float, seed: int | None, run: str = "") -> "LabelVault":
         """Returns a vault over the same labels that may spend `budget` on each of them.
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
             seed: seed of the run; the noise comes from its stream "privacy", so that who knows
                 the seed can undo it. None takes a secret one from the operating system.
+            run: names the run among those of one seed. Releases under a prior are drawn for it
+                alone, as the priors of two runs differ in what they learned.
         """
         if self.budget > 0:
             raise BudgetError("the vault is open; only a closed one can be opened")
         vault = LabelVault(self.__labels, self.num_classes, self.bound)
         vault._ledger.budget = check_eps(budget)
         vault._seed = secrets.randbits(63) if seed is None else seed
+        vault._run = run
         return vault
 
     @property
@@ -94,13 +98,15 @@ class LabelVault:
             InputError: indices out of range or repeated, or the mechanism refuses the prior.
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
+        part = indices
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
         self._check_kind(mechanism, "release")
         self._ledger.check(indices, check_eps(mechanism.eps))
         name = _spelled(mechanism)
         before = self._recall(name, indices)
         if before is None:
-            outputs = self._draw(mechanism, indices, self._noise(name), prior)
+            noise = self._noise(name, part, self._run if prior is not None else "")
+            outputs = self._draw(mechanism, indices, noise, prior)
         else:
             outputs, prior = before["outputs"], before["prior"]
         self._keep(name, indices, outputs, prior)
@@ -132,7 +138,7 @@ class LabelVault:
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
         self._ledger.check(slice(None), check_eps(mechanism.eps))
-        noise = self._noise(f"{_spelled(mechanism)}/groups={num_groups}")
+        noise = self._noise(f"{_spelled(mechanism)}/groups={num_groups}", groups)
         outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
         name = type(mechanism).__name__
         self._ledger.book(name, mechanism.trust, mechanism.eps, slice(None))
@@ -162,7 +168,7 @@ class LabelVault:
         name = f"LaplaceHistogram(eps={eps!r})"
         before = self._recall(name, indices)
         if before is None:
-            noise = self._noise(name)
+            noise = self._noise(name, indices)
             uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
             # A difference of two exponentials is Laplace, and never infinite.
             exponentials = -torch.log1p(-uniform)
@@ -265,13 +271,22 @@ class LabelVault:
         hit = release.plausible.gather(1, true_labels[:, None]).squeeze(1)
         return hit.to(torch.float64) / release.plausible.sum(1)
 
-    def _noise(self, name: str) -> Generator:
+    def _noise(self, name: str, part: Tensor | None, run: str = "") -> Generator:
         """Returns the stream of the next release.
 
-        Runs of one seed that differ in the mechanism or in eps share no random numbers: two
-        releases with the same ones would tell more of a label than both budgets together.
+        Runs of one seed that differ in the mechanism, in eps, in whom they ask or in the prior
+        share no random numbers: two releases with the same ones would tell more of a label than
+        both budgets together. Where nothing differs they share the release itself.
+
+        Args:
+            name: the mechanism with its parameters.
+            part: which labels, or in which groups; None for all of them, each on its own.
+            run: whose prior; empty without one.
         """
-        return seeding.generator(self._seed, "privacy", name, len(self.ledger))
+        of = [run] if run else []
+        if part is not None:
+            of.append(hashlib.sha256(part.numpy().tobytes()).hexdigest())
+        return seeding.generator(self._seed, "privacy", name, len(self.ledger), *of)
 
     def _recall(self, name: str, indices: Tensor) -> dict[str, Any] | None:
         """Returns what the next release gave before the run was cut off; None: it is new."""

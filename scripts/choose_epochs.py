@@ -42,7 +42,7 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
     bundle = parts["dataset"].draw(data_dir, cell.seed)
     total = len(bundle.train_features)
     check_integer("held_out", held_out, low=1, high=total - 1)
-    vault = bundle.vault.open(budget=parts["mechanism"].eps, seed=cell.seed)
+    vault = bundle.vault.open(parts["mechanism"].eps, cell.seed, run=cell.config_hash)
     release = vault.door.release(parts["mechanism"])
     supervision = Supervision.of([release], loss_named(learner.loss))
     is_held = torch.arange(total) >= total - held_out

@@ -273,6 +273,32 @@ def test_noise_has_a_stream_of_its_own():
     assert len(streams) == 10
 
 
+def test_releases_of_one_seed_that_differ_share_no_noise():
+    # Two answers with the same noise tell a label outright: composition asks for independent ones.
+    labels = torch.arange(4).repeat(2000)
+    closed = LabelVault(labels, 4)
+
+    def opened(run: str) -> LabelVault:
+        return closed.open(1.0, seed=0, run=run)
+
+    one, more = (opened("a").release_histogram(torch.arange(n), 1.0) for n in (100, 101))
+    assert not torch.equal((more - one).round(), (more - one))
+    mechanism, half = RandomizedResponseWithPrior(1.0), torch.arange(4000)
+    priors = {"a": torch.tensor([0.3, 0.3, 0.2, 0.2]), "b": torch.tensor([0.2, 0.3, 0.3, 0.2])}
+    cases = {
+        "prior": [opened(run).release(mechanism, None, p.double()) for run, p in priors.items()],
+        "part": [opened("a").release(RandomizedResponse(1.0), part) for part in (None, half)],
+    }
+    for name, releases in cases.items():
+        one, other = (release.outputs[:4000] == labels[:4000] for release in releases)
+        together = float((one & other).double().mean())
+        expected = float(one.double().mean() * other.double().mean())
+        assert together == pytest.approx(expected, abs=0.03), name
+    # What is the same release in both runs costs nothing twice: a loss is another use of it.
+    same = [opened(run).release(RandomizedResponse(1.0)).outputs for run in "ab"]
+    assert torch.equal(*same)
+
+
 def test_who_knows_the_seed_undoes_the_noise_and_none_keeps_it_secret():
     # docs/privacy.md says so: a benchmark is repeatable, a deployment must not be.
     mechanism = RandomizedResponse(1.0)

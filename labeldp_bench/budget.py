@@ -28,7 +28,7 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"], asked=["trainer.epochs"])[1]
     'trainer.epochs=5'
     """
-    own = {_key(text): text for text in overrides}
+    own = {key_of(text): text for text in overrides}
     name = own.pop("budget", f"budget={PAPER}").partition("=")[2]
     if name in (PAPER, "null"):
         return list(own.values())
@@ -66,5 +66,6 @@ def _rules(name: str) -> list[dict[str, Any]]:
     return [{"when": {}, "set": {}, "at_most": {}} | dict(rule) for rule in rules]
 
 
-def _key(override: str) -> str:
+def key_of(override: str) -> str:
+    """Returns the key of an override, also of `++key=value`."""
     return override.partition("=")[0].lstrip("+~")

@@ -1,5 +1,6 @@
 """The command line: Hydra composes, this file hands over and shows errors as one line."""
 
+import contextlib
 import logging
 import os
 import re
@@ -9,12 +10,13 @@ from collections.abc import Sequence
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
-from labeldp_bench.budget import scaled
+from labeldp_bench.budget import key_of, scaled
 from labeldp_bench.config import CHECKOUT, CHOICES, cell_of, compose_cell, experiment_names
 from labeldp_bench.host import keep_memory, prepare_threads
 from labeldp_bench.identity import PAPER
@@ -52,15 +54,22 @@ def task(config: DictConfig) -> int:
             return len(run_cells(cells, place))
         if config.cells is not None:
             raise InputError("cells are a sweep (add -m)")
+        given = HydraConfig.get().overrides.task
+        keys = [key_of(text) for text in given]
         cell = cell_of(config, HydraConfig.get().runtime.choices)
         if cell.budget != PAPER:
-            given = HydraConfig.get().overrides.task
-            cell = compose_cell(scaled(given, asked=[text.partition("=")[0] for text in given]))
-        parts = cell.build()  # a wrong value is refused before anything is written
-        _check_effect(HydraConfig.get().overrides.task, parts["model"])
+            cell = compose_cell(scaled(given, asked=keys))
+        cell.build()  # a wrong value is refused before anything is written
+        sweeper.check_effect(keys, [cell])
+        if "eps" in keys and not cell.has("mechanism.eps"):
+            say(f"eps has no effect: mechanism={cell.identity['mechanism']} takes no budget")
         place = place_of(*(config[key] for key in sweeper.LOCAL))
         if is_done(place.out_dir / cell.folder):
             say(f"{cell.title}: done before (delete its folder to run it again)")
+        if run_cells([cell], place) or not is_done(place.out_dir / cell.folder):
+            raise SystemExit(1)
+        show_run(place.out_dir / cell.folder)
+        return 0
     except (InputError, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
@@ -68,10 +77,6 @@ def task(config: DictConfig) -> int:
             raise KeyboardInterrupt from None
         # Hydra would print a line of its own about an exception; it lets an exit pass.
         raise SystemExit(refuse(error)) from None
-    if run_cells([cell], place) or not is_done(place.out_dir / cell.folder):
-        raise SystemExit(1)
-    show_run(place.out_dir / cell.folder)
-    return 0
 
 
 def main() -> None:
@@ -84,6 +89,7 @@ def main() -> None:
     run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
     try:
         _check_arguments(sys.argv[1:])
+        sys.argv[1:] = left_to_cells(sys.argv[1:])
         run()
     except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
         if comes_from_ctrl_c(error):  # or a worker's pipe
@@ -127,11 +133,24 @@ def _check_arguments(arguments: list[str]) -> None:
                     raise InputError(f"{key} must be the name of a choice, got {value}")
 
 
-def _check_effect(overrides: Sequence[str], model: object) -> None:
-    """Refuses overrides of a trainer that the model has no use for."""
-    for text in overrides:
-        if text.lstrip("+").startswith("trainer") and not hasattr(model, "trainer"):
-            raise InputError(f"{text} has no effect: this model is not trained (name a network)")
+def left_to_cells(arguments: Sequence[str]) -> list[str]:
+    """Returns a command line whose values are tried on the cells of a sweep alone.
+
+    Hydra tries `dataset.limit_train=100` on the base config, whose data set need not be a cell's;
+    of a choice, even among one value, it leaves that to the sweep.
+    """
+    if not any(re.match(r"-m$|--multirun$|(experiment|sweep)=", text) for text in arguments):
+        return list(arguments)
+    parser = OverridesParser.create()
+    spelled = []
+    for text in arguments:
+        key, _, value = text.partition("=")
+        if re.fullmatch(r"(?!hydra\.)\w+(\.\w+)+", key) and value:
+            with contextlib.suppress(HydraException):  # Hydra says what it cannot read
+                if not parser.parse_override(text).is_sweep_override():
+                    text = f"{key}=choice({value})"
+        spelled.append(text)
+    return spelled
 
 
 def refuse(error: Exception) -> int:

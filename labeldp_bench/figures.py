@@ -223,9 +223,10 @@ def write_figure(
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
-        path.unlink(missing_ok=True)
         if points.n.sum():
             save(picture_of(figure, points), path)
+        else:
+            path.unlink(missing_ok=True)
     (out / f"{figure.stem}.md").write_text(markdown(figure, points, verdicts))
 
 

@@ -36,6 +36,8 @@ def place_of(
     Raises:
         InputError: a device that is not there, or an `out_dir` that one cannot write to.
     """
+    if not data_dir:
+        raise InputError("data_dir must be a folder, got ''")
     if checkpoint_epochs is not None:
         check_integer("checkpoint_epochs", checkpoint_epochs, low=1)
     hardware = resolve_device(device)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -13,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.optimize import isotonic_regression
+
+from labeldp_bench.files import replacing
 
 if TYPE_CHECKING:
     from labeldp_bench.figure_spec import Axis
@@ -148,13 +151,14 @@ def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
 
 def save(figure: Figure, path: Any) -> None:
     """Writes the figure without a date, so that the same records give the same bytes."""
-    if str(path).endswith("png"):
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="png")
-        drawn.seek(0)
-        # Few colours and their shades: a palette of 256 shows the same at a quarter of the size.
-        palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
-        palette.save(path, "png", optimize=True)
-    else:
-        figure.savefig(path, metadata={"CreationDate": None})
+    with replacing(Path(path)) as unfinished:
+        if str(path).endswith("png"):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format="png")
+            drawn.seek(0)
+            # Few colours and their shades: a palette of 256 shows the same, a quarter of the size.
+            palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+            palette.save(unfinished, "png", optimize=True)
+        else:
+            figure.savefig(unfinished, format="pdf", metadata={"CreationDate": None})
     plt.close(figure)

@@ -18,6 +18,8 @@ from labeldp_bench.files import replacing
 from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1
+KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
+"""Without these a file is no record."""
 
 
 def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
@@ -101,10 +103,12 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / "record.json"
     try:
         record = json.loads(path.read_text())
-    except ValueError as error:
+        if not isinstance(record, dict) or not record.keys() >= KEYS:
+            raise ValueError(f"it has not the keys {', '.join(sorted(KEYS))}")
+        for key in ("eps", "eps_spent"):
+            record[key] = float(record[key])
+    except (ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error} (delete it and run again)") from None
-    for key in ("eps", "eps_spent"):
-        record[key] = float(record[key])
     return record
 
 

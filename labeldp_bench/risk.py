@@ -81,7 +81,7 @@ class RiskTally:
         if trials > 1:
             sem = float(risks.std() / math.sqrt(trials))
             if self.truth.dim() == 2:
-                main = self.truth.gather(1, self._sum.argmax(1, keepdim=True)).squeeze(1)
+                main = self.truth.gather(1, predict(self._sum, 0)[:, None]).squeeze(1)
                 bias = float((self.truth.amax(1) - main).mean())
             else:
                 squared = float((self._sum / trials).square().mean())

@@ -66,6 +66,8 @@ class CellSweeper(Sweeper):
         experiment = choices.get("experiment")
         if self.config.cells is None and self.config.table is not None:
             return show_arithmetic(str(experiment), arguments)
+        if experiment and choices.get("sweep"):
+            raise InputError("an experiment names its cells itself: give experiment= or sweep=")
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
         cells: dict[str, tuple[Cell, list[str]]] = {}
@@ -77,6 +79,7 @@ class CellSweeper(Sweeper):
         if not cells:
             raise InputError("the sweep has no cell (cells: is an empty list)")
         every = [cell for cell, _ in cells.values()]
+        check_effect(axes, every)
         place = place_of(*(self.config[key] for key in LOCAL))
         with open_dict(self.config):
             self.config.out_dir = str(place.out_dir)  # `~` is a name to Hydra
@@ -89,8 +92,10 @@ class CellSweeper(Sweeper):
         jobs = group(missing, place.device.type)
         todo = len(cells) - len(done)
         say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
-        name = (experiment or choices.get("sweep") or f"sweep-{hash_of(cells)}").replace("/", "_")
+        name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
+        # The plain name is for the whole: a part of it, or another version, is no such table.
+        name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
         failed = 0
         try:
             if jobs:  # all in one call, so that a launcher may run several at a time
@@ -136,9 +141,9 @@ def show_arithmetic(experiment: str, arguments: list[str]) -> None:
     """Prints the table of an experiment without runs."""
     from labeldp_bench.tables import show_table
 
-    for text in arguments:
-        if text.partition("=")[0] not in ("experiment", *LOCAL):
-            raise InputError(f"{experiment} is arithmetic, no runs: {text} has no effect")
+    for key in (text.partition("=")[0] for text in arguments):
+        if key not in ("experiment", *LOCAL):
+            raise InputError(f"{experiment} is arithmetic, no runs: {key} has no effect")
     say(f"{experiment} is arithmetic, no runs\n")
     show_table(experiment)
 
@@ -165,6 +170,13 @@ def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) 
         else:
             axes[key] = values
     return axes
+
+
+def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
+    """Refuses what a user asks of a trainer that none of the cells has."""
+    for key in keys:
+        if key.partition(".")[0] == "trainer" and not any(cell.has(key) for cell in cells):
+            raise InputError(f"{key} has no effect: this model is not trained (name a network)")
 
 
 def group(

@@ -65,6 +65,12 @@ class Trainer:
     def __post_init__(self) -> None:
         check_integer("trainer.epochs", self.epochs, low=1)
         check_integer("trainer.batch_size", self.batch_size, low=1)
+        try:
+            self.optimizer([torch.zeros(1, requires_grad=True)])
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"trainer.optimizer: {str(error)[:1].lower()}{str(error)[1:]}"
+            ) from None
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
         check_pixels(self.pixels)

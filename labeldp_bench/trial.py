@@ -53,6 +53,7 @@ def begin(
     """
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed, run=run.cell.config_hash)
+    vault.check_task(mechanism)  # before the learner finds something else to refuse
     has_epochs = hasattr(model, "trainer")
     # Learners hold one of its methods, so that it gets no way to training labels.
     nothing = LabelVault(torch.empty(0, dtype=torch.int64), max(2, bundle.num_classes))

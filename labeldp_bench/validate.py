@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+LARGEST_EPS = 700.0
+
+
 class InputError(ValueError):
     """Something a user can mend: shown as one line, without a traceback."""
 
@@ -20,11 +23,17 @@ def check_eps(eps: object) -> float:
     """Returns `eps` as a float.
 
     Raises:
-        InputError: `eps` is not a number, NaN, zero or negative. Infinity is allowed.
+        InputError: `eps` is not a number, NaN, zero or negative, or finite and above 700.
+            Infinity is allowed.
     """
     if isinstance(eps, bool) or not isinstance(eps, int | float) or math.isnan(eps) or eps <= 0:
         raise InputError(
             f"eps must be a number > 0, got {eps!r} (use eps=inf for the non-private baseline)"
+        )
+    if LARGEST_EPS < eps < math.inf:
+        raise InputError(
+            f"eps must be at most {LARGEST_EPS:g} or inf, got {eps!r} (e^-eps is 0 in floating "
+            "point, so that labels would leave as they are)"
         )
     return float(eps)
 

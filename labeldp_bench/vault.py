@@ -328,17 +328,21 @@ class LabelVault:
             "it may hold true labels (call it on made-up labels to see it)"
         )
 
-    def _check_kind(self, mechanism: Any, method: str) -> None:
-        """Refuses a mechanism for another kind of label, or one without the method asked for."""
+    def check_task(self, mechanism: Any) -> None:
+        """Refuses a mechanism for another kind of label."""
         name, real = type(mechanism).__name__, self.bound is not None
         tasks = getattr(mechanism, "tasks", ("classification",))
         if ("regression" if real else "classification") not in tasks:
             has = "real labels (use mechanism=laplace" if real else "classes (use mechanism=rappor"
             raise InputError(f"{name} is made for {tasks[0]}, and this data set has {has})")
+
+    def _check_kind(self, mechanism: Any, method: str) -> None:
+        """Refuses a mechanism for another kind of label, or one without the method asked for."""
+        self.check_task(mechanism)
         if not hasattr(mechanism, method):
             raise InputError(
-                f"{name} releases nothing about single labels, only about groups of them "
-                "(use learner=local_averages)"
+                f"{type(mechanism).__name__} releases nothing about single labels, only about "
+                "groups of them (use learner=local_averages)"
             )
 
     def _check_indices(self, indices: Tensor) -> Tensor:

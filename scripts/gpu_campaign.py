@@ -150,7 +150,9 @@ def minutes(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"minutes must be the time for the whole call, got {text!r}") from None
+        raise InputError(
+            f"minutes must be a number >= 0, the time for the whole call, got {text!r}"
+        ) from None
 
 
 @command(__doc__)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from labeldp_bench.budget import scaled
+from labeldp_bench.budget import key_of, scaled
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import compose_cell
 from labeldp_bench.experiments import read_experiment
@@ -108,7 +108,13 @@ def test_budgets_on_the_command_line(tmp_path):
     sweep = ["experiment=quickstart", "budget=smoke", "dataset.num_classes=3", "model.k=20"]
     outcome = quick([*sweep, "mechanism=rr", "out_dir=sweep"], tmp_path)
     assert outcome.returncode == 0 and outcome.lines[0].startswith("1 cells: 0 done")
-    assert (tmp_path / "sweep" / "sweeps" / "quickstart_smoke.md").is_file()
+    assert list((tmp_path / "sweep" / "sweeps").glob("quickstart_smoke-*.md"))
+
+
+def test_what_is_asked_with_pluses_wins_too():
+    # The run would be the budget's, without a word.
+    given = ["dataset=mnist", "++trainer.epochs=5", "budget=quick"]
+    assert "++trainer.epochs=5" in scaled(given, asked=[key_of(text) for text in given])
 
 
 def test_a_quick_cell_is_never_shown_as_the_papers():

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from labeldp_bench.cli import left_to_cells
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
 from tests.shell import quick, records_under
@@ -72,6 +73,7 @@ BAD = {
     "eps=0": r"eps must be a number > 0, got 0\.0 \(use eps=inf",
     "eps=-1": r"eps must be a number > 0, got -1\.0",
     "eps=nan": r"eps must be a number > 0, got nan",
+    "eps=1000": r"eps must be at most 700 or inf, got 1000\.0",
     "eps=abc": r"eps must be a number, got 'abc'",
     "eps=null": r"eps must have a value, got null",
     "mechanism=none eps=0": r"eps must be a number > 0, got 0\.0",
@@ -113,6 +115,7 @@ BAD = {
     "out_dir=a_file": r"out_dir must be a folder one can write to, got 'a_file' \(file exists\)",
     "out_dir=a_file/x": r"out_dir must be a folder one can write to, got 'a_file/x'",
     "out_dir=/proc/x": r"out_dir must be a folder one can write to, got '/proc/x'",
+    "data_dir=": r"data_dir must be a folder, got ''",
     "out_dir=": r"out_dir must be a folder one can write to, got ''",
     "dataset=npz": r"dataset\.name must be given",
     "dataset=npz dataset.name=x": r"dataset\.num_classes must be given",
@@ -127,6 +130,16 @@ BAD = {
     "NPZ dataset.num_classes=4": r"num_classes=4 does not fit .*dataset\.num_classes=3",
     "-m eps=0,1": r"eps must be a number > 0, got 0\.0",
     "-m seed=0,x": r"seed must be an integer, got 'x'",
+    "-m trainer.epochs=1,2": r"trainer\.epochs has no effect: this model is not trained",
+    "trainer.epochs=1": r"trainer\.epochs has no effect: this model is not trained",
+    "experiment=quickstart sweep=circle": r"an experiment names its cells itself",
+    "experiment=mechanisms/mnist dataset.n_train=9": r"unknown key dataset\.n_train; keys",
+    "model=cubes": r"model\.box=\[0,1\] leaves \d+ % of the points outside",
+    "mechanism=laplace": r"Laplace is made for regression, and this data set has classes",
+    "mechanism=optimal dataset.num_classes=5 eps=1e-7": r"optimal needs eps >= 1e-06, got 1e-07",
+    "mechanism=unary mechanism.keep=1.5": r"keep must be a number > 0 and < 1, got 1\.5",
+    "NPZ trainer.optimizer.lr=-1": r"error: trainer\.optimizer: invalid learning rate: -1",
+    "NPZ learner=ple": r"learner=ple is for mechanism=ple",
     "-m mechanism=rr,foo": r"mechanism must be one of .*; got 'foo'",
     "-m device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
     "-m out_dir=a,b": r"out_dir takes one value in a sweep, got a, b",
@@ -243,12 +256,30 @@ def test_damaged_record_is_named(tmp_path):
     # A file cut by a full disk would end every later command in a traceback.
     assert quick(TINY_CIRCLE, tmp_path).returncode == 0
     [path] = records_under(tmp_path)
-    path.write_text(path.read_text()[:100])
-    for line in (TINY_CIRCLE, ["-m", *TINY_CIRCLE]):
-        outcome = quick(line, tmp_path)
-        assert outcome.returncode == 2
-        assert "record.json is damaged" in outcome.lines[-1]
-        assert "Traceback" not in outcome.stderr
+    whole = path.read_text()
+    for damaged in (whole[:100], "{}", "[]", whole.replace('"eps": 1.0', '"eps": "abc"')):
+        assert damaged != whole
+        path.write_text(damaged)
+        for line in (TINY_CIRCLE, ["-m", *TINY_CIRCLE]):
+            outcome = quick(line, tmp_path)
+            assert outcome.returncode == 2
+            assert "record.json is damaged" in outcome.lines[-1]
+            assert "Traceback" not in outcome.stderr and "overrides" not in outcome.stderr
+
+
+def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
+    # An experiment on images could not be made small: the base config's circle has no such key.
+    line = ["-m", "dataset=npz", *NPZ[1:], "mechanism=rr", "model=linear", "dataset.limit_train=20"]
+    sizes = {"dataset.limit_train=20", "dataset.limit_test=10", "trainer.epochs=1"}
+    outcome = quick([*line, *sorted(sizes)], tmp_path)
+    assert outcome.returncode == 0, outcome.stderr
+    [path] = records_under(tmp_path)
+    assert json.loads(path.read_text())["n_train"] == 20
+    asked = ["experiment=mechanisms/mnist", "dataset.limit_train=20", "eps=0.3,1", "seed=0"]
+    passed = left_to_cells([*asked, "learner.fractions=[0.5,0.5]", "hydra.verbose=true"])
+    assert passed == [asked[0], "dataset.limit_train=choice(20)", *asked[2:],
+                      "learner.fractions=choice([0.5,0.5])", "hydra.verbose=true"]  # fmt: skip
+    assert left_to_cells(asked[1:]) == asked[1:]
 
 
 def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():

@@ -16,7 +16,7 @@ from labeldp_bench.config import compose_cell, experiment_names
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.identity import PAPER, canonical
 from labeldp_bench.place import Place
-from labeldp_bench.records import is_done, read_record, write_record
+from labeldp_bench.records import KEYS, is_done, read_record, write_record
 from labeldp_bench.run import run_cells
 from tests.conftest import TINY_CIRCLE
 
@@ -126,10 +126,11 @@ def test_crash_while_writing_leaves_no_record(tmp_path, monkeypatch):
                 write_record(tmp_path, {"eps": 1.0})
         assert not is_done(tmp_path)
     (tmp_path / "error.txt").write_text("an earlier try")
-    write_record(tmp_path, {"eps": math.inf, "eps_spent": 1.0})
+    record = dict.fromkeys(KEYS, 1.0) | {"eps": math.inf}
+    write_record(tmp_path, record)
     assert is_done(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
-    assert read_record(tmp_path) == {"eps": math.inf, "eps_spent": 1.0}
+    assert read_record(tmp_path) == record
 
 
 def test_a_record_with_nan_is_refused(tmp_path):

@@ -127,7 +127,7 @@ def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):
     outcome = quick(["sweep=circle", *small, "dataset.num_classes=3,10"], tmp_path)
     assert outcome.lines[0] == "4 cells: 0 done, 4 to run in 2 jobs"
     assert {path.parts[-3] for path in records_under(tmp_path)} == {"eps=1", "eps=2"}
-    assert list(tmp_path.rglob("sweeps/circle.png"))
+    assert list(tmp_path.rglob("sweeps/circle-*.png"))  # a part of the sweep, so not its name
     outcome = quick(["experiment=quickstart", *small, "eps=7", "out_dir=seven"], tmp_path)
     assert outcome.lines[0] == "21 cells: 0 done, 21 to run in 7 jobs"
     records = [json.loads(path.read_text()) for path in records_under(tmp_path / "seven")]

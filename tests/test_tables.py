@@ -206,4 +206,4 @@ def test_arithmetic_on_the_command_line(tmp_path):
     assert "| ALIBI, scale 2/eps" in outcome.stdout and "16.37" in outcome.stdout
     assert list(tmp_path.iterdir()) == []
     refused = quick(["experiment=ple/table1", "eps=3"], tmp_path)
-    assert refused.lines == ["error: ple/table1 is arithmetic, no runs: eps=3 has no effect"]
+    assert refused.lines == ["error: ple/table1 is arithmetic, no runs: eps has no effect"]

@@ -15,7 +15,7 @@ from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.release import Release
-from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
+from labeldp_bench.validate import InputError, check_integer, check_number
 
 if TYPE_CHECKING:  # they import learners themselves
     from labeldp_bench.train import Trainer
@@ -55,7 +55,11 @@ class EnhancedLabels:
     retrain: ClassVar[str] = "none"
 
     def __post_init__(self) -> None:
-        check_choice("learner.loss", self.loss, LOSSES)
+        if self.loss not in LOSSES:
+            raise InputError(
+                f"learner=ple is for mechanism=ple: learner.loss must be one of "
+                f"{', '.join(LOSSES)}, got {self.loss!r}"
+            )
         check_integer("learner.k2", self.k2, low=1)
         check_number("learner.negative_weight", self.negative_weight, low=0)
         check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)

@@ -14,6 +14,7 @@ from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.validate import InputError, check_labels
 
 MOST_CLASSES = 10
+SMALLEST_EPS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class OptimalMechanism(Mechanism):
             raise InputError(
                 f"optimal needs num_classes <= {MOST_CLASSES}, got {num_classes} "
                 "(its linear programme has 2^K variables)"
+            )
+        if self.eps < SMALLEST_EPS:
+            raise InputError(
+                f"optimal needs eps >= {SMALLEST_EPS:g}, got {self.eps:g} (its linear programme "
+                "cannot tell the sets apart; use mechanism=subset_selection)"
             )
         sets, log_weight = _solve(self.eps, tuple(row.tolist()))
         return torch.from_numpy(sets), torch.from_numpy(log_weight)

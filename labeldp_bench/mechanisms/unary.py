@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from labeldp_bench.mechanisms.bit_flips import BitFlips
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.validate import check_number
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class UnaryEncoding(BitFlips):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keep is not None:
-            object.__setattr__(self, "keep", check_number("keep", self.keep, above=0.0, high=1.0))
-            if self.keep == 1:
-                raise InputError("keep must be < 1, got 1.0 (an own bit that is never 0 tells all)")
+            object.__setattr__(self, "keep", check_number("keep", self.keep, above=0, below=1))
 
     @property
     def p_drop(self) -> float:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from labeldp_bench import seeding
+from labeldp_bench.figure_text import markdown
 from labeldp_bench.figures import load_figure, picture_of
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
@@ -120,8 +121,9 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     for cell in drawn.cells:
         if cell.setting("mechanism.eps") == 1:
             records[cell.config_hash] = {
-                "accuracy": 0.6, "accuracy_sem": 0.01, "bayes_accuracy": 0.9, "eps": 1.0,
-                "trust": "local", "private": True, "mechanism": cell.identity["mechanism"],
+                "accuracy": 0.6 if cell.num_classes > 3 else 1.0, "accuracy_sem": 0.01,
+                "bayes_accuracy": 0.9, "eps": 1.0, "trust": "local", "private": True,
+                "mechanism": cell.identity["mechanism"],
                 "released_agreement": 0.2,
             }  # fmt: skip
     points = drawn.points(records)
@@ -130,7 +132,11 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     for axes in picture.axes:
         (hatched,) = [patch for patch in axes.patches if patch.get_hatch()]
         assert hatched.get_y() == 1 and axes.get_ylim()[1] > 1
+    edge = [line for line in picture.axes[0].lines if line.get_marker() == "v"]
+    assert [line.get_xdata().tolist() for line in edge] == [[3]]  # a risk of 0 has no place there
     assert "36 of 72 cells are missing" in picture.get_supxlabel()
     plt.close(picture)
     text = "\n".join(drawn.spec.notes(points))
     assert "| *1.16* " in text and "| 0.300 " in text
+    assert "*1.00*" not in text and "| 1.000 " in text  # an accuracy of 1 says something
+    assert "| 60.00 ± 1.00 " in markdown(drawn, points, [])

@@ -12,13 +12,16 @@ from labeldp_bench.figure_spec import Spec
 from labeldp_bench.theory.bounds import RingProblem, retention_bound, soft_label
 
 OPTIONS = ("delta",)
-CAPTION = (
-    "Black: bounds, as printed (solid) and as they should be or at their smallest (dashed); "
-    "hatched: above 1, where a bound says nothing. Bars: two standard errors to each side."
-)
-CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
 LEAST_RISK = 2e-4
 """Below, a logarithmic axis shows the noise of the trials alone."""
+CAPTION = (
+    "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 without "
+    "its bias term, no bound any more; in the second the smallest bound there is, which RR "
+    "reaches; in the third (30) as it should be, with the true class counted. Open triangles at "
+    f"the lower edge: an excess risk below {LEAST_RISK:g}. Hatched: above 1, where a bound says "
+    "nothing. Bars: two standard errors to each side."
+)
+CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
 ROWS = ("excess risk", "share of labels kept", "share of the true class")
 Curve = list[float]
 
@@ -30,7 +33,7 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
     LP-2ST keep; (30) over what ALIBI's soft label gives to the true class, and over the accuracy
     that is reached with it.
     """
-    panels = list(points.groupby("panel", sort=False))
+    panels = list(_as_shares(points, spec).groupby("panel", sort=False))
     figure, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
     for column, (panel, rows) in zip(axes.T, panels, strict=True):
         column[0].set_title(spec.panel_title(str(panel)))
@@ -50,13 +53,21 @@ def draw(points: pd.DataFrame, spec: Spec) -> Figure:
 
 def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
     """Returns Markdown: every bound at every K beside what is measured."""
-    parts = ["Bounds beside what is measured; *in italics*: at least 1, which says nothing."]
-    for panel, rows in points.groupby("panel", sort=False):
+    parts = [
+        "Bounds beside what is measured, as shares; *in italics*: a bound of at least 1, which "
+        "says nothing. Without its bias term Theorem 2 is no bound any more."
+    ]
+    for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
         problem = _problem(rows, spec)
         table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
         text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
         parts += [f"{spec.panel_title(str(panel))}:", str(text)]
     return parts
+
+
+def _as_shares(points: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """Returns the points as bounds are, shares; the page's first table has percent."""
+    return points.assign(**{key: points[key] / spec.y.scale for key in ("y", "error", "bayes")})
 
 
 def _problem(rows: pd.DataFrame, spec: Spec) -> Any:
@@ -76,12 +87,18 @@ def _theorem(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
     problems = [problem(k) for k in CLASSES]
     whole = [each.excess_risk(with_bias=True) for each in problems]
     part = [each.excess_risk(with_bias=False) for each in problems]
-    _bounds(axes, ("Theorem 2 with (36)", whole), ("without its bias term", part))
+    _bounds(axes, ("Theorem 2 with (36)", whole), ("without its bias term: no bound", part))
     line = _line(rows, "rappor")
     excess = line.bayes - line.y
     shown = excess > LEAST_RISK
     axes.set_ylim(bottom=LEAST_RISK)
     _measured(axes, line[shown], excess[shown], "rappor", "RAPPOR, measured", 2 * line.error[shown])
+    colour, hidden = plotting.colour_of("rappor"), line.x[~shown]
+    if len(hidden):
+        axes.plot(
+            hidden, [LEAST_RISK] * len(hidden), "v", color=colour, markerfacecolor="white",
+            clip_on=False, label=f"RAPPOR, below {LEAST_RISK:g}",
+        )  # fmt: skip
 
 
 def _scalar(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
@@ -129,22 +146,25 @@ def _numbers(problem: RingProblem, rows: pd.DataFrame) -> dict[str, str]:
     risk = at["rappor"]["bayes"] - at["rappor"]["y"] if "rappor" in at else math.nan
     return {
         "K": str(problem.num_classes),
-        "RAPPOR's excess risk": _text(risk),
-        "Theorem 2, (36)": _text(problem.excess_risk(with_bias=True)),
-        "without bias term": _text(problem.excess_risk(with_bias=False)),
-        "RR keeps": _text(kept.get("rr", math.nan)),
-        "LP-2ST keeps": _text(kept.get("lp_2st", math.nan)),
-        "e^eps/K": _text(printed),
-        "tight": _text(tight),
-        "ALIBI's mass": _text(soft.mass),
-        "(30)": _text(soft.printed),
+        "RAPPOR's excess risk": _share(risk),
+        "Theorem 2, (36)": _bound(problem.excess_risk(with_bias=True)),
+        "without bias term, no bound": _bound(problem.excess_risk(with_bias=False)),
+        "RR keeps": _share(kept.get("rr", math.nan)),
+        "LP-2ST keeps": _share(kept.get("lp_2st", math.nan)),
+        "e^eps/K": _bound(printed),
+        "tight": _bound(tight),
+        "ALIBI's mass": _share(soft.mass),
+        "(30)": _bound(soft.printed),
         "(30) divides by 0": f"{100 * soft.empty:.1f} %",
-        "corrected": _text(soft.corrected),
-        "ALIBI's accuracy": _text(at["alibi"]["y"] if "alibi" in at else math.nan),
+        "corrected": _bound(soft.corrected),
+        "ALIBI's accuracy": _share(at["alibi"]["y"] if "alibi" in at else math.nan),
     }
 
 
-def _text(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"*{value:.2f}*" if value >= 1 else f"{value:.3f}"
+def _share(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _bound(value: float) -> str:
+    """Returns a bound, in italics where it says nothing."""
+    return f"*{value:.2f}*" if value >= 1 else _share(value)

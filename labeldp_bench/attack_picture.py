@@ -67,8 +67,10 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     empty = [panel for panel in axes.flat if not panel.axison]
     place = {"loc": "center", "ncols": 2, "frameon": False} if empty else {"loc": "outside right"}
     (empty or [figure])[0].legend(shown.values(), shown.keys(), fontsize=8.5, **place)
+    data = plotting.data_name_of(str(rows.dataset.iloc[0]))
+    seeds = ", ".join(str(seed) for seed in sorted(rows.seed.unique()))
     plotting.title_and_caption(
-        figure, f"{rows.dataset.iloc[0]}: utility against additive and multiplicative advantage",
+        figure, f"{data}, seed {seeds}: utility against additive and multiplicative advantage",
         "Advantage of who has the release over who knows the images and as many labels. LP-2ST and "
         "top-k subset release within sets that a model of other releases chose, and the sets tell "
         "of the image too. Axes of y are linear up to 1, logarithmic above.",
@@ -84,7 +86,7 @@ def _draw_panel(
     axes.axhline(0, color=plotting.GREY, linewidth=0.8)
     shown = {}
     lines = list(points.groupby("mechanism"))
-    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # keeps its colour
+    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # stands apart
     colours = plotting.line_colours(str(name) for name, _ in lines)
     for (name, line), colour in zip(lines, colours, strict=True):
         bare = (line.guarantee == NO_GUARANTEE).any()

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, OLIVE, WINE, INDIGO, TEAL = "#56B4E9", "#999933", "#AA3377", "#332288", "#44AA99"
 PINK, BROWN, GREY, BLACK = "#CC79A7", "#8C564B", "#7F7F7F", "#000000"
+VIOLET, MAROON, FOREST = "#9467DD", "#7A0019", "#1B5E20"
 COLOURS = {
     "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "lp_1st_star": SKY, "rappor": RED,
-    "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": OLIVE,
-    "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": SKY, "rrwithprior": TEAL,
-    "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": BLACK,
+    "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": FOREST,
+    "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": MAROON, "rrwithprior": TEAL,
+    "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": VIOLET,
     "ple": BLACK, "laplace": BLUE, "clipped_laplace": SKY, "unbiased_randomizer": RED,
     "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
 }  # fmt: skip
@@ -40,6 +41,10 @@ NAMES = {
     "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
     "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
     "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
+}  # fmt: skip
+DATA_NAMES = {
+    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
 }  # fmt: skip
 LABEL_SIZE = 9.5
 STYLE: Any = {
@@ -69,6 +74,11 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
 def name_of(mechanism: str) -> str:
     """Returns how a mechanism is written for people."""
     return NAMES.get(mechanism, mechanism.replace("_", " "))
+
+
+def data_name_of(dataset: str) -> str:
+    """Returns how a data set is written for people."""
+    return DATA_NAMES.get(dataset, dataset)
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:

@@ -258,3 +258,11 @@ def test_lines_of_one_mechanism_have_colours_of_their_own():
     pushed = plotting.line_colours(["ple", "optimal", "oue", "unary"])
     assert pushed[2:] == [plotting.colour_of("oue"), plotting.colour_of("unary")]
     assert len(set(pushed)) == 4
+
+
+@pytest.mark.parametrize("name", ["mechanisms/circle", "mechanisms/mnist", "ple/figure2"])
+def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
+    # OUE and BlockRR were one blue, and `optimal` was black in one picture and teal in another.
+    mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
+    colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
+    assert len(set(colours)) == len(colours)

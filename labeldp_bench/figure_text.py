@@ -1,12 +1,14 @@
 """The words beside a figure: its caption, its numbers, what the paper's text says of it."""
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.identity import PAPER
+from labeldp_bench.plotting import name_of
 from labeldp_bench.statements import Verdict
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def counts(points: pd.DataFrame) -> tuple[int, int]:
 
 
 def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
-    """Returns what stands below the picture: whose it is, what bands are, what is missing."""
+    """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
     cells, done = counts(points)
     missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
     small = (
@@ -35,7 +37,38 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     )
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
     source = f"{what} from our own records{small}."
-    return " ".join(filter(None, [source, figure.spec.note, figure.spec.picture.CAPTION])) + missing
+    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.CAPTION]
+    return " ".join(filter(None, said)) + missing
+
+
+def runs_of_networks(points: pd.DataFrame) -> str:
+    """Returns the seeds and epochs behind the points of networks; nothing without networks.
+
+    One seed has no bar, and two epochs are not a paper's three hundred: who sees the picture alone
+    must know.
+    """
+    done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
+    trained: dict[str, dict[str, None]] = {}
+    for mechanism, cell in zip(done.mechanism, done.cell, strict=True):
+        epochs = counted([cell.setting("trainer.epochs")], "epoch")
+        client = cell.setting("learner.client.epochs")
+        epochs = f"client {client}, server {epochs}" if client else epochs
+        trained.setdefault(epochs, {})[name_of(mechanism)] = None
+    if not trained:
+        return ""
+    who = [f"{', '.join(names)}: {epochs}" for epochs, names in trained.items()]
+    return f"{'; '.join([counted(done.n, 'seed'), *who])}."
+
+
+def counted(numbers: Iterable[float], noun: str) -> str:
+    """Returns how many of something there are, from the least to the most.
+
+    >>> counted([1, 1], "seed"), counted([2, 10_000], "trial")
+    ('1 seed', '2 to 10,000 trials')
+    """
+    few, *_, many = [f"{number:,.0f}" for number in sorted(numbers)] * 2
+    shown = few if few == many else f"{few} to {many}"
+    return f"{shown} {noun}" + "s" * (shown != "1")
 
 
 def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
@@ -59,29 +92,39 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
 def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± standard error.
 
-    Where x is measured, so that each line has its own, there is a row per point. What has no
+    Where x is measured, so that each point has its own, there is a row per point. What has no
     guarantee stands in a table of its own: no column holds it beside private methods.
     """
     spec = figure.spec
     tables = []
     bare = points["name"].str.contains(NO_GUARANTEE)
     for panel, rows in points.groupby("panel", sort=False):
-        measured = rows.x.nunique() > rows.groupby("line").x.nunique().max()
+        name = spec.panel_title(str(panel)) or spec.y.label
+        if figure.x_is_measured:
+            rows = rows[rows.n > 0]
+            if rows.empty:
+                tables.append(f"{name}: no record yet")
         apart = rows.mechanism.isin(points.mechanism[bare])
         for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
-            table = _points(figure, part) if measured else _grid(figure, part)
-            name = spec.panel_title(str(panel)) or spec.y.label
+            table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
             tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
     return [f"{spec.y.label} ± standard error:", *tables]
 
 
 def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
-    done = rows[rows.n > 0]
-    columns = {
-        figure.spec.x.symbol: [f"{x:.2f}" for x in done.x],
-        figure.spec.y.symbol: [_number(point) for point in done.to_dict("records")],
+    """Returns a row per point that is done, sorted by line, eps and the settings of `marks`."""
+    marks = {"mechanism.eps": "eps"} | figure.spec.options.get("marks", {})
+    settings = {
+        symbol: rows.cell.map(lambda cell, key=key: cell.setting(key))
+        for key, symbol in marks.items()
     }
-    return pd.DataFrame(columns, index=done.name)
+    own = [symbol for symbol, values in settings.items() if values.notna().any()]
+    shown = rows.assign(**settings).sort_values(["name", *own])
+    columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
+        figure.spec.x.symbol: [f"{x:.2f}" for x in shown.x],
+        figure.spec.y.symbol: [_number(point) for point in shown.to_dict("records")],
+    }
+    return pd.DataFrame(columns, index=shown["name"])
 
 
 def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:

@@ -83,6 +83,11 @@ class PaperFigure:
         return self.experiment.cells(self.budget)
 
     @property
+    def x_is_measured(self) -> bool:
+        """Whether x is no setting of any cell but a field of records, each with its own value."""
+        return all(_setting(cell, self.spec.x.key) is None for cell in self.cells)
+
+    @property
     def title(self) -> str:
         """What stands above the picture."""
         shared = {}

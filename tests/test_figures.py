@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from labeldp_bench import figures, plotting
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
-from labeldp_bench.figure_text import caption, counts, numbers
+from labeldp_bench.figure_text import caption, counted, counts, numbers
 from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
 from labeldp_bench.validate import InputError
 from tests import made_up
@@ -266,3 +266,10 @@ def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
     mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
     colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
     assert len(set(colours)) == len(colours)
+
+
+def test_how_many_is_said_in_words():
+    # A caption would name the seeds of one point as those of all.
+    assert counted([1.0, 1.0], "seed") == "1 seed"
+    assert counted([10, 3, 5], "seed") == "3 to 10 seeds"
+    assert counted([60_000], "training example") == "60,000 training examples"

@@ -52,6 +52,31 @@ def test_no_column_of_a_figure_holds_ple_beside_private_methods():
     assert "| PLE, no guarantee |" in page and "| ALIBI" in page
 
 
+def test_a_page_says_what_sets_its_points_apart_in_order():
+    # LP-2ST stood there four times without its eps, and Fashion-MNIST's table lay the other way.
+    response = {"ple": [(90, 80), (70, 60)], "lp_2st": [(20, 90), (40, 98)], "alibi": [(16, 96)]}
+    private, bare, *_ = tables_of(page_of("ple/figure2", response))
+    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private + bare]
+    assert cells[0] == ["MNIST", "eps", "response accuracy", "model accuracy"]
+    assert cells[2:5] == [
+        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST", "1", "20.00", "90.00"],
+        ["LP-2ST", "2", "40.00", "98.00"],
+    ]  # fmt: skip
+    assert cells[5] == ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"]
+    assert cells[7:] == [
+        ["PLE, no guarantee", "0.2", "1", "2", "90.00", "80.00"],
+        ["PLE, no guarantee", "0.5", "1", "2", "70.00", "60.00"],
+    ]
+    assert "CIFAR-10: no record yet" in page_of("ple/figure2", response)
+
+
+def test_a_caption_of_networks_says_seeds_and_epochs_and_what_is_not_the_papers():
+    # One seed of two epochs passed for the paper's figure.
+    page = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96)], "lp_2st": [(20, 90)]})
+    assert " 1 seed; PLE: client 3, server 2 epochs; LP-2ST, ALIBI: 5 epochs. " in page
+    assert "MNIST, Fashion-MNIST, the CNN and a1 above 0.4 are ours" in page
+
+
 def test_private_methods_at_the_response_accuracy_of_ple():
     # The paper compares at response accuracies that its private methods do not have.
     private = [(20, 90), (40, 98), (80, 99)]  # at eps = 1, 2, 4

@@ -8,6 +8,7 @@ import pandas as pd
 
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
+from labeldp_bench.plotting import data_name_of
 from labeldp_bench.progress import duration, say
 from labeldp_bench.records import is_heuristic, read_record
 from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
@@ -100,7 +101,8 @@ def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool)
 def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
-    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes.
+    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes,
+    n_train, epochs, trials, and what a caption or a table needs beside.
     `error` is the standard error over seeds, or over trials where a point has one seed.
     """
     x_name = _x_axis(records)
@@ -118,6 +120,7 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "agreement": record.get("released_agreement"),
             "identity": record["identity"],
         }
+        | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
         for record in records
     ]
     points = []
@@ -209,7 +212,7 @@ def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
     eps = {float(r["eps"]) for r in records if math.isfinite(float(r["eps"]))}
     fixed = [f"eps={next(iter(eps)):g}"] if len(eps) == 1 else []
     own = [f"{key.split('.')[1]}={record['identity'].get(key)}" for key in keys]
-    return ", ".join([record["dataset"], *own, *fixed])
+    return ", ".join([data_name_of(record["dataset"]), *own, *fixed])
 
 
 def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:

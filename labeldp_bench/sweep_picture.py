@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
+from labeldp_bench.figure_text import counted
 
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
@@ -20,9 +21,7 @@ MARKERS = "os"
 
 
 def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
-    """Writes the picture: a panel per data set, a colour per mechanism.
-
-    Bands and bars are two standard errors.
+    """Writes the picture: a panel per data set, a colour per mechanism, its runs below.
 
     Args:
         frame: as `report.sweep_frame` returns it.
@@ -40,7 +39,17 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
             draw_dots(axes, points, x_name)
         else:
             draw_lines(axes, points, x_name)
+    plotting.title_and_caption(figure, "", caption(frame))
     plotting.save(figure, path)
+
+
+def caption(frame: pd.DataFrame) -> str:
+    """Returns on how many examples, epochs, trials and seeds a sweep rests, and what bars are."""
+    nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
+    known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
+    runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
+    bars = "Bands or bars: two standard errors to each side, over seeds, or over the trials of one."
+    return f"{runs}. {bars if frame.error.notna().any() else 'One run a point: no error is known.'}"
 
 
 def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
@@ -52,9 +61,9 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
         colour = plotting.colour_of("bayes")
         axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
         labels.append((limit.iloc[-1], plotting.name_of("bayes"), colour))
-    for position, (_, line) in enumerate(points.groupby("series", sort=False)):
-        line = line.sort_values("x")
-        colour = plotting.colour_of(line.mechanism.iloc[0], position)
+    lines = [line.sort_values("x") for _, line in points.groupby("series", sort=False)]
+    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
+    for line, colour in zip(lines, colours, strict=True):
         level = line[line.x.map(math.isinf)]
         line = line[~line.x.map(math.isinf)]
         if len(level):
@@ -83,9 +92,16 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     x_values = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
     order = points.groupby("series", sort=False).accuracy.mean().sort_values()
     rows = {series: row for row, series in enumerate(order.index)}
-    if points.bayes.notna().any():
-        for limit in points.bayes.dropna().unique():
-            axes.axvline(100 * limit, linestyle="--", color=plotting.colour_of("bayes"), lw=1.2)
+    symbol = X_SYMBOLS.get(x_name, x_name)
+    limits = points.dropna(subset="bayes").groupby("bayes").x.first()
+    for limit, x in limits.items():
+        name = plotting.name_of("bayes") + f", {symbol}={x:g}" * (len(limits) > 1)
+        axes.axvline(100 * limit, linestyle="--", color=plotting.colour_of("bayes"), lw=1.2)
+        # At the bottom, where the rows of least accuracy leave room beside it.
+        axes.annotate(
+            name, (100 * limit, -0.55), xytext=(-3, 0), textcoords="offset points", rotation=90,
+            ha="right", va="bottom", fontsize=8.5,
+        )  # fmt: skip
     for position, (series, line) in enumerate(points.groupby("series", sort=False)):
         colour = plotting.colour_of(line.mechanism.iloc[0], position)
         for point in line.to_dict("records"):
@@ -100,7 +116,6 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     axes.grid(axis="x", color="#E3E3E3")
     axes.set_xlabel("test accuracy, %")
     if len(x_values) > 1:
-        symbol = X_SYMBOLS.get(x_name, x_name)
         handles = [
             axes.plot([], [], MARKERS[i % len(MARKERS)], color="#404040", label=f"{symbol}={x:g}")[
                 0

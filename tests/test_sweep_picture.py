@@ -6,7 +6,11 @@ import pytest
 
 from labeldp_bench import plotting
 from labeldp_bench.attack_picture import draw_attacks
+from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.experiments import read_experiment
+from labeldp_bench.report import sweep_frame
+from labeldp_bench.sweep_picture import draw_sweep
 
 
 @pytest.fixture
@@ -16,6 +20,24 @@ def drawn(monkeypatch):
     monkeypatch.setattr(plotting, "save", lambda figure, path: figures.append(figure))
     yield figures
     plt.close("all")
+
+
+def frame_of(name):
+    records = read_committed()
+    cells = read_experiment(name).cells()
+    return sweep_frame([records[cell.config_hash] for cell in cells if cell.config_hash in records])
+
+
+def test_limits_are_named_and_the_runs_stand_below(drawn, tmp_path):
+    # Two dashed lines without a word, and no telling one run from a thousand.
+    draw_sweep(frame_of("mechanisms/circle"), tmp_path / "circle.png")
+    (figure,) = drawn
+    said = [text.get_text() for text in figure.axes[0].texts]
+    assert said == ["Bayes limit, K=100", "Bayes limit, K=40"]
+    assert figure.get_supxlabel().startswith("10,000 training examples, 200 trials, 1 seed. ")
+    draw_sweep(frame_of("mechanisms/mnist"), tmp_path / "mnist.png")
+    assert drawn[1].get_supxlabel().startswith("60,000 training examples, 5 epochs, 2 seeds. ")
+    assert drawn[1].axes[0].get_title(loc="left") == "MNIST"
 
 
 def test_a_mechanism_of_an_attack_has_its_own_colour_and_the_seed_is_named(drawn, tmp_path):

@@ -109,8 +109,8 @@ def test_every_mechanism_for_real_labels_runs_and_is_collected(tmp_path):
     ("arguments", "message"),
     [
         (["mechanism=rappor"], "Rappor is made for classification, and this data set has real"),
-        (["mechanism=lp_2st"], "RandomizedResponse is made for classification"),
-        (["mechanism=rrwithprior"], "a histogram counts classes, and this data set has real"),
+        (["mechanism=lp_2st"], "RandomizedResponseWithPrior is made for classification"),
+        (["mechanism=rrwithprior"], "RandomizedResponseWithPrior is made for classification"),
         (["mechanism=none", "learner=single_stage"], "use learner=local_averages"),
         (["mechanism=cube_means"], "use model=cubes"),
         (["mechanism=cube_means", "model=cubes", "model.cells=2"],

@@ -198,7 +198,7 @@ def test_impossible_bits_have_no_probability(mechanism):
         (lambda: SubsetSelection(eps=1.0, size=0), "size must be >= 1, got 0"),
         (lambda: SubsetSelection(eps=1.0, size=5).chosen_size(5), "size must be in [1, 4], got 5"),
         (lambda: SubsetSelection(eps=1.0, rule="mean"), "rule must be one of information"),
-        (lambda: UnaryEncoding(eps=1.0, keep=1.0), "keep must be < 1, got 1.0"),
+        (lambda: UnaryEncoding(eps=1.0, keep=1.0), "keep must be a number > 0 and < 1, got 1.0"),
         (lambda: LocalHashing(eps=1.0, buckets=1), "buckets must be in [2, 4294967296], got 1"),
         (lambda: BlockRR(eps=1.0, sigma=0), "sigma must be a number > 0, got 0"),
         (lambda: BlockRR(eps=1.0, favoured=-1), "favoured must be >= 0, got -1"),

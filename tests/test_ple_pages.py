@@ -119,7 +119,7 @@ def test_class_accuracies_say_it(tmp_path):
     record = PLE | {
         "config_hash": "5", "dataset": "mnist", "model": "cnn", "mechanism": "ple", "seed": 0,
         "loss": "plain", "per_class_accuracy": [0.5, 0.6], "eps_spent": "inf", "identity": {},
-        "budget": "paper", "eps": "inf",
+        "budget": "paper", "eps": "inf", "accuracy": 0.55,
     }  # fmt: skip
     (tmp_path / "runs").mkdir()
     write_record(tmp_path / "runs", record)

@@ -90,7 +90,7 @@ BAD = {
     "mechanism.k1=4": "mechanism.k1 must be in [1, 3], got 4",
     "dataset.limit_train=2": "learner.validation=0.2 of 2 examples leaves 2 to train on and 0 to",
     "mechanism.eps=1": "ple guarantees nothing: it has no eps, got eps=1",
-    "learner.loss=marginal": "learner.loss must be one of enhanced, plain; got 'marginal'",
+    "learner.loss=marginal": "learner.loss must be one of enhanced, plain, got 'marginal'",
 }
 
 

@@ -107,13 +107,6 @@ class Cubes:
 
     def _num_cubes(self, features: Tensor) -> int:
         dimension = math.prod(features.shape[1:])
-        low, high = self.box
-        outside = ((features < low) | (features > high)).flatten(1).any(1).double().mean()
-        if outside > 0.5:
-            raise InputError(
-                f"model.box=[{low:g},{high:g}] leaves {100 * outside:.0f} % of the points outside, "
-                "in cubes at its edge (give model.box=[low,high] that holds them)"
-            )
         if dimension * math.log(self.cells) > math.log(MOST_CUBES) + 1e-9:
             raise InputError(
                 f"model.cells={self.cells} in {dimension} dimensions makes more than {MOST_CUBES} "
@@ -124,6 +117,13 @@ class Cubes:
             raise InputError(
                 f"model.cells={self.cells} in {dimension} dimensions makes {cubes:,} cubes for "
                 f"{len(features):,} examples, so that most are empty (fewer cells, or model=knn)"
+            )
+        low, high = self.box
+        outside = ((features < low) | (features > high)).flatten(1).any(1).double().mean()
+        if cubes > 1 and outside > 0.5:
+            raise InputError(
+                f"model.box=[{low:g},{high:g}] leaves {100 * outside:.0f} % of the points outside, "
+                "in cubes at its edge (give model.box=[low,high] that holds them)"
             )
         return cubes
 

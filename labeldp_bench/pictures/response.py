@@ -1,5 +1,6 @@
 """Accuracy of the model against that of the response: each point a budget or a setting."""
 
+import itertools
 import math
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
@@ -68,10 +70,9 @@ def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
 def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
     shown = {}
-    middle = (rows.x.min() + rows.x.max()) / 2
     lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
     colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    for number, (line, colour) in enumerate(zip(lines, colours, strict=True)):
+    for line, colour in zip(lines, colours, strict=True):
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
@@ -79,17 +80,44 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
             linestyle="--" if bare else "-",
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip
-        for point in line.to_dict("records"):
-            # Off a line that rises; those of a third line below, where the second's are above.
-            above = point["x"] > middle and number < 2
-            left = above and not (number and point["x"] == line.x.max())
-            axes.annotate(
-                _mark(point, spec), (point["x"], point["y"]), textcoords="offset points",
-                xytext=(-5 if left else 5, 5 if above else -10), ha="right" if left else "left",
-                fontsize=7.5, color=colour,
-            )  # fmt: skip
     axes.margins(0.08)
+    axes.autoscale_view()  # else the transforms below are those of empty axes
+    taken = [box for line in lines for box in _on_line(axes, line)]
+    for line, colour in zip(lines, colours, strict=True):
+        for point in line.to_dict("records"):
+            _write_mark(axes, point, _mark(point, spec), colour, taken)
     return shown
+
+
+def _write_mark(
+    axes: Axes, point: dict[str, Any], text: str, colour: str, taken: list[Bbox]
+) -> None:
+    """Writes a point's mark where it covers least of what is there; its box joins `taken`."""
+    written = axes.annotate(
+        text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
+        fontsize=7.5, color=colour,
+    )  # fmt: skip
+    tried = []
+    for up, right in itertools.product((-9, 4, -18, 13, -27, 22), (5, -5)):
+        written.set(position=(right, up), ha="left" if right > 0 else "right")
+        box = written.get_window_extent()
+        outside = box.x1 > axes.bbox.x1 or box.x0 < axes.bbox.x0
+        covered = sum(bool(box.overlaps(other)) for other in taken) + 2 * outside
+        tried.append((covered, abs(up), right, up, box))
+    _, _, right, up, box = min(tried, key=lambda each: each[:2])
+    written.set(position=(right, up), ha="left" if right > 0 else "right")
+    taken.append(box)
+
+
+def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
+    """Returns boxes along a line, in pixels: a larger one at each marker."""
+    corners = axes.transData.transform(line[["x", "y"]].to_numpy())
+    boxes = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in corners]
+    for start, end in itertools.pairwise(corners):
+        for share in np.linspace(0, 1, 12)[1:-1]:
+            x, y = start + share * (end - start)
+            boxes.append(Bbox.from_bounds(x - 1, y - 1, 2, 2))
+    return boxes
 
 
 def _mark(point: dict[str, Any], spec: Spec) -> str:

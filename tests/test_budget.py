@@ -139,3 +139,16 @@ def test_a_quick_cell_is_never_shown_as_the_papers():
     assert "0 of 270 runs done" in text and "99.0" not in text
     latex = [line for line in table.latex(rows).splitlines() if "31.0" in line]
     assert len(latex) == 1 and latex[0].startswith("RR (quick) &")
+
+
+def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():
+    # ALIBI at "2" is 2.1: its quick value would get a column without any printed number.
+    table = load_table("vector_approximation/table2")
+    [cell] = [
+        cell
+        for cell in table.experiment.cells("quick")
+        if cell.identity.get("mechanism.eps") == 2.1
+    ]
+    record = record_of(cell, accuracy=0.51, n_test=10_000, budget="quick")
+    text = table.markdown(table.rows({cell.config_hash: record}))
+    assert "51.0 (1) at eps=2.1" in text and "eps=2.1  " not in text.split("\n")[4]

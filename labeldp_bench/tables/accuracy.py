@@ -69,6 +69,7 @@ class AccuracyTable(Table):
         rows = rows.iloc[rows.method.map(order).argsort(kind="stable")]
         if any(record.get("budget") == QUICK for record in records.values()):
             less = self._ours(records, self.metric, QUICK)
+            less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
             rows = pd.concat([rows, less[less.n > 0].assign(budget=QUICK)])
         rows["usable"] = rows.usable.fillna(True).astype(bool)
         for column in ("cells", "n"):

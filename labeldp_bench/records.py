@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from scipy.stats import binomtest
 from torch import Tensor
 
 from labeldp_bench.cell import NO_GUARANTEE, Cell
@@ -81,6 +80,8 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         folder: of the run.
         confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
     """
+    from scipy.stats import binomtest  # loads for 0.7 s, and most commands write no matrix
+
     pd.DataFrame(confusion.numpy()).to_csv(folder / "confusion.csv", index_label="true_class")
     rows = []
     for number, counts in enumerate(confusion):

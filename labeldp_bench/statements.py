@@ -4,10 +4,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple
 
 import pandas as pd
-from scipy.stats import norm
 
 from labeldp_bench.checks import Check
 from labeldp_bench.validate import InputError
@@ -120,7 +120,7 @@ def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
         return Verdict("undecided", "; ".join(notes))
     ratio, what, gap = min(known)
     evidence = "; ".join([f"{what}: {gap.value:+.2f} ± {gap.error:.2f}", *notes])
-    if ratio < -max(SURE, norm.isf(CHANCE / len(gaps))):
+    if ratio < min(-SURE, NormalDist().inv_cdf(CHANCE / len(gaps))):
         return Verdict("does not hold", evidence)
     return Verdict("holds" if ratio > SURE and not notes else "undecided", evidence)
 

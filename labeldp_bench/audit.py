@@ -24,20 +24,25 @@ def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None =
         mechanism: any with an output space or extreme outputs.
         num_classes: K >= 2.
         prior: global, float64 (K,), or None for uniform.
+
+    Returns:
+        Infinity too for a likelihood that is no number somewhere, or that allows no output.
     """
     check_integer("num_classes", num_classes, low=2)
     try:
         outputs = mechanism.output_space(num_classes, prior)
     except InputError:
         outputs = mechanism.extreme_outputs(num_classes, prior)
-    worst = 0.0
+    largest = []
     for start in range(0, len(outputs), CHUNK):
         part = mechanism.log_likelihood(outputs[start : start + CHUNK], num_classes, prior)
+        if part.isnan().any():
+            return math.inf
         high, low = part.max(1).values, part.min(1).values
         # An output that no label gives says nothing, and its -inf - -inf would be NaN.
         ratios = (high - low)[high > -math.inf]
-        worst = max(worst, float(ratios.max())) if len(ratios) else worst
-    return worst
+        largest += [float(ratios.max())] if len(ratios) else []
+    return max(largest, default=math.inf)
 
 
 def sampled_epsilon(

@@ -81,6 +81,16 @@ class Cell:
         return (node if isinstance(node, dict) else {}), last
 
     @property
+    def data_name(self) -> str:
+        """The data set and all that was chosen of it, as text: it keeps their noise apart."""
+        chosen = {
+            key: value
+            for key, value in self.identity.items()
+            if key == "dataset" or key.startswith("dataset.")
+        }
+        return canonical(chosen)
+
+    @property
     def dataset_name(self) -> str:
         """The data set's name; for `npz` that of the user's file."""
         return str(self.config["dataset"].get("name", self.identity["dataset"]))

@@ -2,7 +2,10 @@
 
 import hashlib
 
+import numpy as np
 import torch
+
+WORDS = 624  # of 32 bits: the state of torch's Mersenne Twister
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -20,3 +23,22 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(seed: int, *names: str | int) -> torch.Generator:
     """Returns a CPU generator for the stream that `names` spell under `seed`."""
     return torch.Generator().manual_seed(derive(seed, *names))
+
+
+def keyed_generator(key: bytes, *names: str | int) -> torch.Generator:
+    """Returns a CPU generator whose whole state follows from `key` and `names`.
+
+    `manual_seed` keeps 32 bits of a seed: whoever holds a few outputs finds a secret one by trying
+    them all, in an hour.
+    """
+    text = "/".join(str(part) for part in names)
+    shaken = hashlib.shake_256(len(key).to_bytes(8, "big") + key + text.encode()).digest(4 * WORDS)
+    generator = torch.Generator()
+    state = generator.get_state()
+    # Torch's layout: seed, int64; words left before the next twist, int32; whether it is seeded,
+    # int32; the next word, int64; the words, int64 each; spare normal variables.
+    state[8:24].view(torch.int32).copy_(torch.tensor([1, 1, 0, 0]))
+    words = np.frombuffer(shaken, "<u4").astype(np.int64)
+    state[24 : 24 + 8 * WORDS].view(torch.int64).copy_(torch.from_numpy(words))
+    generator.set_state(state)
+    return generator

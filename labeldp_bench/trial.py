@@ -52,7 +52,7 @@ def begin(
         packed: the pack that fits in place of `model`, if there is one.
     """
     mechanism, learner = run.parts["mechanism"], run.parts["learner"]
-    vault = bundle.vault.open(budget=mechanism.eps, seed=seed, run=run.cell.config_hash)
+    vault = bundle.vault.open(budget=mechanism.eps, seed=seed, data=run.cell.data_name)
     vault.check_task(mechanism)  # before the learner finds something else to refuse
     has_epochs = hasattr(model, "trainer")
     # Learners hold one of its methods, so that it gets no way to training labels.

@@ -47,24 +47,23 @@ class LabelVault:
         self._releases: list[Release] = []
         self._left: dict[str, dict[str, Tensor | None]] = {}
         self._recalled: dict[str, dict[str, Any]] = {}
-        self._seed, self._run = 0, ""
+        self._key, self._data = b"", ""
 
-    def open(self, budget: float, seed: int | None, run: str = "") -> "LabelVault":
+    def open(self, budget: float, seed: int | None, data: str = "") -> "LabelVault":
         """Returns a vault over the same labels that may spend `budget` on each of them.
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
             seed: seed of the run; the noise comes from its stream "privacy", so that who knows
-                the seed can undo it. None takes a secret one from the operating system.
-            run: names the run among those of one seed. Releases under a prior are drawn for it
-                alone, as the priors of two runs differ in what they learned.
+                the seed can undo it. None takes 256 secret bits from the operating system.
+            data: names the data set among those that are released under one seed.
         """
         if self.budget > 0:
             raise BudgetError("the vault is open; only a closed one can be opened")
         vault = LabelVault(self.__labels, self.num_classes, self.bound)
         vault._ledger.budget = check_eps(budget)
-        vault._seed = secrets.randbits(63) if seed is None else seed
-        vault._run = run
+        vault._key = secrets.token_bytes(32) if seed is None else str(seed).encode()
+        vault._data = data
         return vault
 
     @property
@@ -105,7 +104,7 @@ class LabelVault:
         name = _spelled(mechanism)
         before = self._recall(name, indices)
         if before is None:
-            noise = self._noise(name, part, self._run if prior is not None else "")
+            noise = self._noise(name, part, prior)
             outputs = self._draw(mechanism, indices, noise, prior)
         else:
             outputs, prior = before["outputs"], before["prior"]
@@ -268,25 +267,31 @@ class LabelVault:
 
     def _agreement(self, release: Release) -> Tensor:
         true_labels = self.__labels[release.indices]
-        hit = release.plausible.gather(1, true_labels[:, None]).squeeze(1)
-        return hit.to(torch.float64) / release.plausible.sum(1)
+        plausible, wanted = release.plausible, (len(true_labels), self.num_classes)
+        if plausible.shape != wanted:  # gather would name a label
+            name = type(release.mechanism).__name__
+            raise ReleaseError(
+                f"{name}.plausible must have shape {wanted}, got {tuple(plausible.shape)}"
+            )
+        hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
+        return hit.to(torch.float64) / plausible.sum(1)
 
-    def _noise(self, name: str, part: Tensor | None, run: str = "") -> Generator:
+    def _noise(self, name: str, part: Tensor | None, prior: Tensor | None = None) -> Generator:
         """Returns the stream of the next release.
 
-        Runs of one seed that differ in the mechanism, in eps, in whom they ask or in the prior
-        share no random numbers: two releases with the same ones would tell more of a label than
-        both budgets together. Where nothing differs they share the release itself.
+        Runs of one seed that differ in the data set, the mechanism, eps, in whom they ask or in
+        the prior share no random numbers: two releases with the same ones would tell more of a
+        label than both budgets together. Where nothing differs they share the release itself.
 
         Args:
             name: the mechanism with its parameters.
             part: which labels, or in which groups; None for all of them, each on its own.
-            run: whose prior; empty without one.
+            prior: what the mechanism may assume.
         """
-        of = [run] if run else []
-        if part is not None:
-            of.append(hashlib.sha256(part.numpy().tobytes()).hexdigest())
-        return seeding.generator(self._seed, "privacy", name, len(self.ledger), *of)
+        of = ["-" if each is None else _digest(each) for each in (part, prior)]
+        return seeding.keyed_generator(
+            self._key, "privacy", self._data, name, len(self.ledger), *of
+        )
 
     def _recall(self, name: str, indices: Tensor) -> dict[str, Any] | None:
         """Returns what the next release gave before the run was cut off; None: it is new."""
@@ -319,14 +324,15 @@ class LabelVault:
             return mechanism.release_groups(self.__labels.clone(), limit, groups, num_groups, noise)
         except InputError as error:  # says what is wrong with arguments other than the labels
             traceback.clear_frames(error.__traceback__)
-            raise
+            failure: Exception = InputError(str(error))
         except Exception as error:
             traceback.clear_frames(error.__traceback__)
-            kind = type(error).__name__
-        raise ReleaseError(
-            f"{type(mechanism).__name__}.release failed with {kind}; its message is withheld, as "
-            "it may hold true labels (call it on made-up labels to see it)"
-        )
+            failure = ReleaseError(
+                f"{type(mechanism).__name__}.release failed with {type(error).__name__}; its "
+                "message is withheld, as it may hold true labels (call it on made-up labels to "
+                "see it)"
+            )
+        raise failure  # with no cause and no frame of the one that was caught
 
     def check_task(self, mechanism: Any) -> None:
         """Refuses a mechanism for another kind of label."""
@@ -356,6 +362,10 @@ class LabelVault:
         if len(indices.unique()) != len(indices):
             raise InputError("indices must be distinct: a label is released once")
         return indices
+
+
+def _digest(tensor: Tensor) -> str:
+    return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
 
 
 def _spelled(mechanism: Mechanism) -> str:

@@ -115,7 +115,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
         raise InputError("attacks are made on images (use model=cnn and dataset=mnist)")
     seed = seeding.derive(cell.seed, "trial", 0)
     bundle = parts["dataset"].draw(data_dir, seed)
-    vault = bundle.vault.open(mechanism.eps, seed, run=cell.config_hash)
+    vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), lambda *_: None, say)
     fields = {name: getattr(model, name) for name in ("network", "trainer", "initial")}
     parts["learner"].fit(

@@ -4,7 +4,8 @@
         trainer.epochs=12 [held_out=10000] [out=FILE.csv] [data_dir=FOLDER]
 
 Each cell releases every label once, trains on all but the last examples and measures, after every
-epoch, its own loss on the releases of those (post-processing, so it costs no budget). Prints and
+epoch, its own loss on the releases of those. The release is that of the run of the same cell, so
+that both together cost what one of them costs. Prints and
 writes (results/epochs.csv), per cell, the epoch with the smallest held-out loss.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from labeldp_bench import seeding
 from labeldp_bench.blocks import expand
 from labeldp_bench.cell import Cell
 from labeldp_bench.config import CHECKOUT, compose_cell
@@ -39,10 +41,11 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
             f"{cell.title} has not one number of epochs to choose (name a network, and a mechanism "
             "with one stage)"
         )
-    bundle = parts["dataset"].draw(data_dir, cell.seed)
+    seed = seeding.derive(cell.seed, "trial", 0)  # the run's own: its very release
+    bundle = parts["dataset"].draw(data_dir, seed)
     total = len(bundle.train_features)
     check_integer("held_out", held_out, low=1, high=total - 1)
-    vault = bundle.vault.open(parts["mechanism"].eps, cell.seed, run=cell.config_hash)
+    vault = bundle.vault.open(parts["mechanism"].eps, seed, data=cell.data_name)
     release = vault.door.release(parts["mechanism"])
     supervision = Supervision.of([release], loss_named(learner.loss))
     is_held = torch.arange(total) >= total - held_out
@@ -54,7 +57,7 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
         losses.append(float(held.loss(logits, held.targets).mean()))
         say(f"  epoch {epoch.number:>3}/{epoch.total}  held-out loss {losses[-1]:.6f}")
 
-    session = Session(cell.seed, device, on_epoch, say)
+    session = Session(seed, device, on_epoch, say)
     parts["model"].fit(bundle.train_features, supervision.take(~is_held), session, None)
     return losses
 

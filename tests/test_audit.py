@@ -107,6 +107,33 @@ def test_draw_outside_the_top_k_is_caught_by_enumeration():
     assert sampled_epsilon(WideTopK(eps=1.0, top=2), 4, prior=PRIOR) > 2
 
 
+@pytest.mark.parametrize("broken", [math.nan, -math.inf])
+def test_a_likelihood_that_says_nothing_proves_nothing(broken):
+    # Comparisons with NaN are all false, so that a broken formula would pass as perfectly private.
+    class Broken(RandomizedResponse):
+        def log_likelihood(self, released, num_classes, prior=None):
+            likelihood = super().log_likelihood(released, num_classes, prior)
+            return torch.full_like(likelihood, broken)
+
+    class Empty(RandomizedResponse):
+        def output_space(self, num_classes, prior=None):
+            return torch.empty(0, dtype=torch.int64)
+
+    assert exact_epsilon(Broken(1.0), 3) == math.inf
+    assert exact_epsilon(Empty(1.0), 3) == math.inf
+
+
+def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
+    # Information underflows there, and no pair of k and d was ever chosen: all sets were empty.
+    prior = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    mechanism = TopKSubset(eps=700.0)
+    sets = mechanism.release(
+        torch.tensor([0, 1, 2]), 3, seeding.generator(0, "test"), prior.expand(3, 3)
+    )
+    assert (sets.sum(1) >= 1).all()
+    assert exact_epsilon(mechanism, 3, prior) <= 700 + 1e-9
+
+
 def test_second_draw_is_refused_and_would_show():
     """If this fails, noise is averaged away: the vault lets one label out twice."""
     labels = torch.arange(5).repeat(40)

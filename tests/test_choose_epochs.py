@@ -4,8 +4,13 @@ import runpy
 
 import pandas as pd
 import pytest
+import torch
 
+from labeldp_bench.config import compose_cell
 from labeldp_bench.evaluate import Evaluator
+from labeldp_bench.place import Place
+from labeldp_bench.run import run_cells
+from labeldp_bench.vault import LabelVault
 from tests.conftest import CHECKOUT
 
 SCRIPT = CHECKOUT / "scripts" / "choose_epochs.py"
@@ -40,6 +45,23 @@ def test_no_test_image_is_scored(main, tiny_images, tmp_path, monkeypatch):
     arguments = ["mechanism=rr", *TINY]
     out = tmp_path / "epochs.csv"
     assert main([*arguments, f"data_dir={tiny_images}", f"out={out}"]) == 0
+
+
+def test_choosing_and_training_share_one_release(main, tiny_images, tmp_path, monkeypatch):
+    # Two independent ones would cost each label twice, and no ledger would say so.
+    released, plain = [], LabelVault.release
+
+    def kept(vault, *given):
+        released.append(plain(vault, *given))
+        return released[-1]
+
+    monkeypatch.setattr(LabelVault, "release", kept)
+    cell = ["mechanism=rr", "dataset.limit_train=150", *TINY[:-1], f"data_dir={tiny_images}"]
+    assert main([*cell, "held_out=50", f"out={tmp_path / 'epochs.csv'}"]) == 0
+    place = Place(tmp_path, tiny_images, torch.device("cpu"))
+    assert run_cells([compose_cell(cell)], place) == []
+    one, other = (release.outputs for release in released)
+    assert len(one) == 150 and torch.equal(one, other)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,13 @@ def test_programme_is_not_held_back_by_its_outermost_output(eps):
     assert float(spread) < 3 * variance + 0.01
 
 
+@pytest.mark.parametrize("eps", [1e-6, 1e-7, 25.0])
+def test_randomiser_refuses_an_eps_that_its_programme_cannot_hold(eps):
+    # Its slack of 1e-6 would be all of the budget: a division by zero.
+    with pytest.raises(InputError, match=r"must be in \[1e-05, 20\] or inf, got"):
+        UnbiasedRandomizer(eps)
+
+
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
 def test_infinite_eps_and_infinite_bound(mechanism):
     # No privacy would be noisy, or unbounded labels would be released as if they had a bound.

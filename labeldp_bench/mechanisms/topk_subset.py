@@ -62,7 +62,8 @@ class TopKSubset(Mechanism):
             check_integer("size", self.size, low=1, high=num_classes - 1)
         ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
-        chosen = torch.zeros((len(prior), 2), dtype=torch.int64)
+        # A prior that is sure of its label leaves nothing to tell: any pair does.
+        chosen = torch.tensor(pairs[:1]).expand(len(prior), 2).clone()
         mass, squares = ordered.cumsum(1), ordered.square().cumsum(1)
         for k, d in pairs:
             information = expected_information(

@@ -15,6 +15,7 @@ from labeldp_bench.mechanisms.base import draw_columns
 from labeldp_bench.mechanisms.real import RealMechanism, label_grid, prior_on_grid
 from labeldp_bench.validate import InputError, check_integer
 
+LOWEST = 1e-5  # far enough above the slack
 SLACK = 1e-6
 """The programme is solved for eps less this, so that its rounding stays within eps."""
 REACH = 2.0
@@ -35,7 +36,7 @@ class UnbiasedRandomizer(RealMechanism):
     differential privacy", arXiv:2312.05659.
 
     Args:
-        eps: > 0, at most 20 or infinite.
+        eps: in [1e-5, 20], or infinite.
         levels: labels of the programme, >= 2.
         outputs: values that may be released, evenly spaced, >= 2.
     """
@@ -47,8 +48,10 @@ class UnbiasedRandomizer(RealMechanism):
         super().__post_init__()
         check_integer("mechanism.levels", self.levels, low=2, high=64)
         check_integer("mechanism.outputs", self.outputs, low=2, high=512)
-        if 20 < self.eps < math.inf:
-            raise InputError(f"eps of unbiased_randomizer must be <= 20 or inf, got {self.eps:g}")
+        if not LOWEST <= self.eps <= 20 and self.eps < math.inf:
+            raise InputError(
+                f"eps of unbiased_randomizer must be in [{LOWEST:g}, 20] or inf, got {self.eps:g}"
+            )
 
     def channel(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns P(output | level), float64 (levels, V), and the outputs, float64 (V,)."""

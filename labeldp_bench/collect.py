@@ -93,7 +93,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
          record["loss"], _text(record["eps"]), guarantee(record), record["seed"], number, accuracy)
         for record in found
-        if record["dataset"] != "circle" and record["per_class_accuracy"]
+        if record.get("bayes_accuracy") is None and record["per_class_accuracy"]
         for number, accuracy in enumerate(record["per_class_accuracy"])
     ]  # fmt: skip
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})

@@ -29,6 +29,9 @@ CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
+"""Where cells run: one value for a whole sweep, and no part of a cell."""
+
 LARGEST_SEED = 2**63 - 1
 
 
@@ -73,8 +76,17 @@ def use_configs() -> None:
 
 def experiment_names() -> list[str]:
     """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
+    return _options("experiment")
+
+
+def mechanism_names() -> list[str]:
+    """Returns what `mechanism=` takes."""
+    return _options("mechanism")
+
+
+def _options(group: str) -> list[str]:
     folder = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
-    root = Path(str(folder)) / "experiment"
+    root = Path(str(folder)) / group
     return sorted(
         path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
     )
@@ -126,8 +138,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     shown = ("cells", "table", "figure", "job")
-    place = ("data_dir", "out_dir", "device", "checkpoint_epochs")
-    local = ("hydra", *shown, *place, "trainer", "eps")
+    local = ("hydra", *shown, *LOCAL, "trainer", "eps")
     if "hydra" in config:
         config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

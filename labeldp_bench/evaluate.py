@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeldp_bench import seeding
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.learners.base import Classifier, Epoch
+from labeldp_bench.prediction import predict
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
 EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10, "best_validation": 1}
@@ -26,15 +26,6 @@ def confusion_matrix(true_labels: Tensor, predicted: Tensor, num_classes: int) -
     """
     pairs = true_labels * num_classes + predicted
     return torch.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
-
-
-def predict(scores: Tensor, seed: int) -> Tensor:
-    """Returns the class with the largest score, int64 (m,); ties go by a random class order.
-
-    The lowest index must not win them: integer votes tie often where the signal is weak.
-    """
-    order = torch.randperm(scores.shape[1], generator=seeding.generator(seed, "ties"))
-    return order[scores[:, order].argmax(1)]
 
 
 def accuracy_of(confusion: Tensor) -> float:

@@ -7,11 +7,12 @@ from typing import Any
 import hydra
 from omegaconf import OmegaConf
 
-from labeldp_bench.blocks import expand
+from labeldp_bench.blocks import Axes, expand
 from labeldp_bench.budget import scaled
 from labeldp_bench.cell import Cell
-from labeldp_bench.config import compose_cell, use_configs
+from labeldp_bench.config import compose_cell, experiment_names, use_configs
 from labeldp_bench.identity import PAPER
+from labeldp_bench.validate import check_choice
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,24 @@ class Experiment:
         if self.blocks is None:
             return []
         if budget not in self._cells:
-            spelled = expand(self.blocks, {"budget": [budget]})
-            cells = [compose_cell(scaled(overrides)) for overrides in spelled]
-            self._cells[budget] = list({cell.config_hash: cell for cell in cells}.values())
+            self._cells[budget] = cells_of(self.blocks, {"budget": [budget]})
         return self._cells[budget]
+
+
+def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
+    """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
+    cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
+    return list({cell.config_hash: cell for cell in cells}.values())
+
+
+def blocks_of(name: str) -> list[dict[str, Any]]:
+    """Returns the cells of the experiment called `name`, as `expand` takes them.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    check_choice("experiment", name, experiment_names())
+    return read_experiment(name).blocks or []
 
 
 @cache

@@ -96,15 +96,16 @@ class Pack:
 
     def _train(self, members: list[Member]) -> None:
         """Trains some, in halves where the device has no room for all at once."""
-        fit = PackFit(self.model, members)
-        session = members[0].session
+        fit, session = None, members[0].session
         try:
+            fit = PackFit(self.model, members)
             with self.model.seeded(session):
                 set_dropout_state(self._after_start, session.device)
                 self.model.trainer.run(fit, self.features, session)
         except Exception as error:
             # After an epoch the members have reports that cannot be taken back.
-            if not out_of_memory(error) or len(members) == 1 or fit.number > fit.first:
+            reported = fit is not None and fit.number > fit.first
+            if not out_of_memory(error) or len(members) == 1 or reported:
                 for member in members:
                     member.error = member.error or error
                 return

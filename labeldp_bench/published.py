@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.config import CHECKOUT
+from labeldp_bench.config import CHECKOUT, mechanism_names
 from labeldp_bench.validate import (
     InputError,
     check_choice,
@@ -33,14 +33,8 @@ DATASETS = {
 
 METRICS = ("accuracy", "per_class_mean", "class_accuracy", "response_accuracy")
 
-MECHANISMS = (
-    "none", "rr", "rrwithprior", "lp_1st", "lp_2st", "lp_mst", "lp_1st_star", "lp_2st_star",
-    "alibi", "rappor", "unary", "oue", "subset_selection", "hadamard", "local_hashing",
-    "topk_subset", "optimal", "blockrr", "ple", "pate_fm", "noisy_clusters",
-    "laplace", "clipped_laplace", "exponential_cubes", "full_exponential_cubes", "cube_means",
-    "clipped_cube_means", "full_cube_means", "full_clipped_cube_means", "local_full",
-    "rr_on_bins", "rp_with_prior", "unbiased_randomizer",
-)  # fmt: skip
+MECHANISMS = (*mechanism_names(), "pate_fm", "noisy_clusters")
+"""Those that `mechanism=` takes, and two of ALIBI's paper that are not built."""
 VARIANTS = (
     *(f"blockrr_l{favoured}" for favoured in range(7)),
     "rr_unbiased", "rr_retrain_all", "rr_retrain_consensus", "dp_sgd", "labeldp_pro",

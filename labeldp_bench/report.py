@@ -1,6 +1,7 @@
 """What a run or a sweep shows when it ends: a small table and a picture. Imports no torch."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def show_run(folder: Path) -> None:
     ]
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
-    if record["dataset"] != "circle" and record["per_class_accuracy"]:
+    if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
@@ -137,8 +138,10 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
 def risk_table(records: list[dict[str, Any]], score: str) -> str:
     """Returns Markdown: a row per cell of a sweep, its own keys and one of `RISKS`."""
     keys = [key for key in _varying(records) if key != "seed"]
+    last = Counter(key.split(".")[-1] for key in keys)
+    names = {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
     rows = [
-        {key.split(".")[-1]: record["identity"].get(key, "") for key in keys}
+        {names[key]: record["identity"].get(key, "default") for key in keys}
         | {
             RISKS[score]: f"{record[score]:.4g}",
             "± (standard error)": _error(record[f"{score}_sem"]),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.evaluate import predict
+from labeldp_bench.prediction import predict
 
 
 class Tally(Protocol):
@@ -125,10 +125,13 @@ class ErrorTally:
         `test_variance`: of the test labels, so that 1 - test_mse / test_variance is R^2.
         """
         errors, trials = torch.tensor(self.errors, dtype=torch.float64), len(self.errors)
-        spread = (errors - errors[0]).std()  # exactly 0 without noise
+        sem = None
+        if trials > 1:
+            spread = (errors - errors[0]).std()  # exactly 0 without noise
+            sem = float(spread / math.sqrt(trials))
         return {
             "test_mse": float(errors.mean()),
-            "test_mse_sem": float(spread / math.sqrt(trials)) if trials > 1 else None,
+            "test_mse_sem": sem,
             "test_variance": float(self.labels.var(correction=0)) * self.unit**2,
             "trials": trials,
         }

@@ -21,14 +21,12 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from labeldp_bench.blocks import Axes, expand, quote, spell
 from labeldp_bench.budget import scaled
 from labeldp_bench.cell import Cell
-from labeldp_bench.config import compose_cell
+from labeldp_bench.config import LOCAL, compose_cell
 from labeldp_bench.identity import PAPER
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError
 
-LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
-"""Where cells run: one value for a whole sweep, and no part of a cell."""
 LARGEST_PACK = 32
 """Networks that train as one; a card's memory seldom asks for fewer of this size."""
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")

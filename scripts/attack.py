@@ -23,12 +23,10 @@ from torch import Tensor
 from labeldp_bench import seeding
 from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
 from labeldp_bench.attack_picture import draw_attacks
-from labeldp_bench.blocks import Axes, expand
-from labeldp_bench.budget import scaled
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
-from labeldp_bench.config import CHECKOUT, compose_cell, experiment_names
-from labeldp_bench.experiments import read_experiment
+from labeldp_bench.config import CHECKOUT
+from labeldp_bench.experiments import blocks_of, cells_of
 from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
@@ -37,7 +35,7 @@ from labeldp_bench.progress import say
 from labeldp_bench.records import git_commit
 from labeldp_bench.release import Release
 from labeldp_bench.script import command, split_arguments
-from labeldp_bench.validate import InputError, check_choice, check_number
+from labeldp_bench.validate import InputError, check_number
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 FIGURES = CHECKOUT / "results" / "figures"
@@ -81,7 +79,8 @@ def main(arguments: list[str]) -> int:
     own, axes = split_arguments(arguments, own | {"data_dir": data_dir})
     shares = read_shares(own["known"])
     place = place_of(own["out_dir"], own["data_dir"], "cpu")
-    for cell in cells_of(own["experiment"], axes):
+    blocks = blocks_of(own["experiment"]) if own["experiment"] else [{}]
+    for cell in cells_of(blocks, axes):
         done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
         rows = attack(cell, shares, place.data_dir)
         write([row | {"accuracy": done.get("accuracy")} for row in rows], own["out"])
@@ -95,15 +94,6 @@ def read_shares(text: str) -> list[float]:
     except ValueError:
         raise InputError(f"known must be a list of shares, got {text!r}") from None
     return [check_number("known", share, low=0, high=0.9) for share in shares]
-
-
-def cells_of(experiment: str, axes: Axes) -> list[Cell]:
-    """Returns the cells that the command line spells, each once."""
-    if experiment:
-        check_choice("experiment", experiment, experiment_names())
-    blocks = (read_experiment(experiment).blocks or []) if experiment else [{}]
-    cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
-    return list({cell.config_hash: cell for cell in cells}.values())
 
 
 def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ mechanisms that answer about groups over every pair of neighbouring small data s
 
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -24,14 +23,13 @@ from torch import Tensor
 
 from labeldp_bench.audit import exact_epsilon, sampled_epsilon
 from labeldp_bench.audit_groups import group_epsilon
-from labeldp_bench.config import compose_cell
+from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior
 from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.script import command
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
 
-CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"
 DEFAULTS: dict[str, Any] = {
     "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 200_000, "seed": 0,
 }  # fmt: skip
@@ -81,7 +79,7 @@ def build(
     name: str, eps: float, parameters: dict[str, Any]
 ) -> Mechanism | RealMechanism | GroupMechanism:
     """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
-    check_choice("mechanism", name, sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+    check_choice("mechanism", name, mechanism_names())
     check_eps(eps)
     config = compose_cell([f"mechanism={name}", f"eps={eps}"]).config["mechanism"]
     try:

@@ -16,7 +16,7 @@ import torch
 
 from labeldp_bench.audit import exact_epsilon
 from labeldp_bench.audit_groups import group_epsilon
-from labeldp_bench.config import CHECKOUT, compose_cell
+from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.script import command, read_arguments
@@ -34,7 +34,7 @@ CLIP = 1.0
 def main(arguments: list[str]) -> int:
     """Writes the page and prints how many claims were checked."""
     read_arguments(arguments, {})
-    names = sorted(path.stem for path in (CHECKOUT / "configs" / "mechanism").glob("*.yaml"))
+    names = mechanism_names()
     rows = {name: [_found(name, k, eps) for k in CLASSES for eps in BUDGETS] for name in names}
     rows = {name: cells for name, cells in rows.items() if any(cells)}
     columns = [f"K={k}, eps={eps:g}" for k in CLASSES for eps in BUDGETS]

@@ -28,12 +28,12 @@ from torch import Tensor  # noqa: E402
 from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
 from labeldp_bench.config import compose_cell  # noqa: E402
 from labeldp_bench.data import CircleGaussians  # noqa: E402
-from labeldp_bench.evaluate import predict  # noqa: E402
 from labeldp_bench.identity import PAPER  # noqa: E402
 from labeldp_bench.learners.base import Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NearestNeighbours  # noqa: E402
 from labeldp_bench.place import describe_device  # noqa: E402
+from labeldp_bench.prediction import predict  # noqa: E402
 from labeldp_bench.script import command, integer, listed, read_arguments  # noqa: E402
 from labeldp_bench.validate import check_choice  # noqa: E402
 

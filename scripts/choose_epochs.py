@@ -17,9 +17,9 @@ import pandas as pd
 import torch
 
 from labeldp_bench import seeding
-from labeldp_bench.blocks import expand
 from labeldp_bench.cell import Cell
-from labeldp_bench.config import CHECKOUT, compose_cell
+from labeldp_bench.config import CHECKOUT
+from labeldp_bench.experiments import cells_of
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     keep_memory()
     rows = []
     device = resolve_device("auto")
-    cells = [compose_cell(overrides) for overrides in expand([{}], axes)]
+    cells = cells_of([{}], axes)
     for number, cell in enumerate(cells, start=1):
         say(f"[{number}/{len(cells)}] {cell.title}")
         losses = held_out_losses(cell, Path(own["data_dir"]).expanduser(), device, held_out)

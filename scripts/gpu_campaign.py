@@ -28,21 +28,19 @@ prepare_threads()  # before torch, which reads the setting
 import torch  # noqa: E402
 
 from labeldp_bench import sweeper  # noqa: E402
-from labeldp_bench.blocks import Axes, expand  # noqa: E402
-from labeldp_bench.budget import scaled  # noqa: E402
 from labeldp_bench.ceilings import ceilings  # noqa: E402
 from labeldp_bench.cell import Cell  # noqa: E402
 from labeldp_bench.checkpoint import NAME  # noqa: E402
 from labeldp_bench.collect import find_done  # noqa: E402
-from labeldp_bench.config import compose_cell, experiment_names  # noqa: E402
-from labeldp_bench.experiments import read_experiment  # noqa: E402
+from labeldp_bench.config import experiment_names  # noqa: E402
+from labeldp_bench.experiments import blocks_of, cells_of  # noqa: E402
 from labeldp_bench.files import replacing  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.place import Place, describe_device, place_of  # noqa: E402
 from labeldp_bench.progress import duration, say  # noqa: E402
 from labeldp_bench.run import run_cells  # noqa: E402
 from labeldp_bench.script import command, listed, split_arguments  # noqa: E402
-from labeldp_bench.validate import InputError, check_choice  # noqa: E402
+from labeldp_bench.validate import InputError  # noqa: E402
 
 KEPT = ("record.json", "history.csv", "confusion.csv", "per_class.csv", "error.txt")
 CHECKPOINTS = "checkpoints.tar.gz"
@@ -57,13 +55,6 @@ SPARE_SECONDS = 20.0
 
 class TimeIsUp(KeyboardInterrupt):
     """Ends the cell under way; runs let it pass like Ctrl-C."""
-
-
-def cells_of(name: str, axes: Axes) -> list[Cell]:
-    """Returns the cells of an experiment, with what the user asked for in each."""
-    check_choice("experiment", name, experiment_names())
-    blocks = read_experiment(name).blocks or []
-    return [compose_cell(scaled(own, axes)) for own in expand(blocks, axes)]
 
 
 def order(cells: Sequence[Cell]) -> list[Cell]:
@@ -166,7 +157,8 @@ def main(arguments: list[str]) -> int:
         raise InputError(
             f"experiment must be given: one or more of {', '.join(experiment_names())}"
         )
-    cells = {cell.config_hash: cell for name in names for cell in cells_of(name, axes)}
+    blocks = [block for name in names for block in blocks_of(name)]
+    cells = {cell.config_hash: cell for cell in cells_of(blocks, axes)}
     place = place_of(own["out_dir"], own["data_dir"], own["device"])
     for archive in listed(own["records"]):
         unpack(Path(archive), place.out_dir)

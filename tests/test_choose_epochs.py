@@ -64,6 +64,15 @@ def test_choosing_and_training_share_one_release(main, tiny_images, tmp_path, mo
     assert len(one) == 150 and torch.equal(one, other)
 
 
+def test_a_budget_makes_it_smaller(main, tiny_images, tmp_path):
+    # Its title would say quick, over epochs and releases of another run than the quick one.
+    out = tmp_path / "epochs.csv"
+    limits = ["dataset.limit_train=200", "dataset.limit_test=50", "held_out=80"]
+    cell = ["mechanism=rr", "budget=smoke", *TINY[:4], *limits]
+    assert main([*cell, f"data_dir={tiny_images}", f"out={out}"]) == 0
+    assert len(pd.read_csv(out)) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

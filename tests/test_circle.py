@@ -8,8 +8,8 @@ import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.data import CircleGaussians
-from labeldp_bench.evaluate import predict
 from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.prediction import predict
 from labeldp_bench.validate import InputError
 
 

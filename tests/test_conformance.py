@@ -1,7 +1,4 @@
-"""What every mechanism promises, checked on every YAML under configs/mechanism, found by itself.
-
-Mechanisms that wait for a learner's prior have no YAML yet and are listed by hand.
-"""
+"""What every mechanism promises, checked on every YAML under configs/mechanism, found by itself."""
 
 import math
 from dataclasses import replace

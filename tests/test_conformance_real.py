@@ -48,8 +48,6 @@ def test_worst_log_ratio_of_densities(name, eps):
     assert found <= eps + 1e-9
     says_nothing = name == "rr_on_bins" and len(mechanism.bins(1.0)[1]) == 1
     assert found == pytest.approx(0 if says_nothing else eps, abs=1e-5)
-    # A claim of less would be refused: the audit can say no.
-    assert says_nothing or found > 0.9 * eps
     # No output that the sampler gives is worse than the breakpoints.
     densities = mechanism.log_density(released(mechanism, VALUES.repeat(20)), VALUES, 1.0)
     assert densities.isfinite().all()
@@ -82,10 +80,12 @@ def test_release_is_a_pure_function_of_labels_and_seed(name):
 def test_means_of_releases_where_they_are_promised(name):
     # Averages of releases would estimate another function; `unbiased` would be a word.
     mechanism = replace(REAL[name], eps=3.0)
+    if name == "clipped_laplace":
+        mechanism = replace(mechanism, clip=0.5)  # clips 0.7
     drawn = released(mechanism, torch.full((40_000,), 0.7, dtype=torch.float64))
     error = 4 * float(drawn.std()) / 200
     is_near = abs(float(drawn.mean()) - 0.7) <= error
-    assert is_near or not mechanism.unbiased
+    assert is_near == mechanism.unbiased
 
 
 @pytest.mark.parametrize("eps", [0, -1, math.nan, "text", True, None])

@@ -114,19 +114,23 @@ def test_failure_is_of_one_member(tiny_network, tiny_images, tmp_path, monkeypat
     assert capsys.readouterr().out.count("error: ") == 1
 
 
-def test_lack_of_memory_halves_the_pack(tiny_network, tiny_images, tmp_path, monkeypatch, capsys):
-    # A sweep would die on a smaller card.
+@pytest.mark.parametrize("where", ["__init__", "step"])
+def test_lack_of_memory_halves_the_pack(
+    where, tiny_network, tiny_images, tmp_path, monkeypatch, capsys
+):
+    # A sweep would die on a smaller card, which fills while weights are stacked, or in a step.
     cells = cells_of(tiny_network, [], 5)
-    plain, sizes = PackFit.step, set()
+    plain, sizes = getattr(PackFit, where), set()
 
     def small(fit, *given):
-        if len(fit.members) > 2:
+        members = given[1] if where == "__init__" else fit.members
+        if len(members) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        sizes.add(len(fit.members))
+        sizes.add(len(members))
         plain(fit, *given)
 
     run_cells(cells, Place(tmp_path / "whole", tiny_images, CPU))
-    monkeypatch.setattr(PackFit, "step", small)
+    monkeypatch.setattr(PackFit, where, small)
     assert run_cells(cells, Place(tmp_path / "halves", tiny_images, CPU)) == []
     assert sizes == {1, 2}
     assert "no memory for 5 networks at once; 2 and 3" in capsys.readouterr().out

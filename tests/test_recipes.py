@@ -132,7 +132,7 @@ def test_blockrr_trains_on_the_data_that_the_paper_says(mechanism):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_recipe_builds_a_trainer_and_each_line_has_its_source(recipe):
+def test_recipe_builds_a_trainer_and_says_where_it_comes_from(recipe):
     # A number without a source cannot be checked by a reader.
     assert isinstance(trainer_of(recipe), Trainer)
     text = (CHECKOUT / "configs" / "trainer" / f"{recipe}.yaml").read_text()

@@ -18,6 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp_bench.collect import collect
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
+from labeldp_bench.report import risk_table
 from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import expand, group
 from labeldp_bench.validate import InputError
@@ -258,3 +259,19 @@ def test_joblib_launcher_runs_all_jobs(tmp_path):
     assert process.returncode == 0, output
     assert len(records_under(tmp_path)) == 8
     assert sorted(re.findall(r"^\[./2\]", output, re.M)) == ["[1/2]", "[2/2]"]
+
+
+def test_a_table_of_risks_keeps_keys_that_end_alike_apart():
+    # One column would show the last of them, and nothing where a value is its default.
+    records = [
+        {
+            "identity": {"dataset.beta": data, "seed": 0} | ({"learner.beta": 2} if own else {}),
+            "excess_risk": 0.1,
+            "excess_risk_sem": None,
+        }
+        for data in (0.5, 1.0)
+        for own in (False, True)
+    ]
+    lines = risk_table(records, "excess_risk").splitlines()
+    assert "dataset.beta" in lines[0] and "learner.beta" in lines[0]
+    assert [line.split("|")[2].strip() for line in lines[2:]] == ["default", "2", "default", "2"]

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.prediction import predict
 from labeldp_bench.validate import check_choice
 
 RETRAIN = ("none", "consensus")
@@ -34,8 +35,8 @@ def retrained(
     """
     if retrain == "none":
         return classifier
-    predicted = classifier.scores(features[supervision.indices]).argmax(1, keepdim=True)
-    agrees = supervision.plausible.gather(1, predicted).squeeze(1)
+    predicted = predict(classifier.scores(features[supervision.indices]), session.seed)
+    agrees = supervision.plausible.gather(1, predicted[:, None]).squeeze(1)
     session.notes["consensus_share"] = float(agrees.double().mean())
     if not agrees.any():
         return classifier

@@ -43,7 +43,7 @@ class HeldOutPrior:
     def __post_init__(self) -> None:
         loss_named(self.loss)
         check_retrain(self.retrain)
-        check_number("learner.fraction", self.fraction, above=0, high=0.999)
+        check_number("learner.fraction", self.fraction, above=0, below=1)
         if self.prior_eps is not None:
             check_number("learner.prior_eps", self.prior_eps, above=0)
 

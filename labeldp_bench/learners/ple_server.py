@@ -63,7 +63,7 @@ class EnhancedLabels:
         check_integer("learner.k2", self.k2, low=1)
         check_number("learner.negative_weight", self.negative_weight, low=0)
         check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)
-        check_number("learner.validation", self.validation, above=0, high=0.999)
+        check_number("learner.validation", self.validation, above=0, below=1)
 
     def fit(
         self,

@@ -102,7 +102,7 @@ def optimal_bins(
     cost = inside * second + everywhere * sums[2][-1] - centre**2 * weight
     cost[np.tril_indices(n + 1)] = np.inf
     best, tails = cost[0].copy(), [np.zeros(n + 1, dtype=int)]
-    least, choice = best[n] / (1 + 0 * everywhere), 1
+    least, choice = best[n], 1
     for m in range(2, n + 1):
         total = best[:, None] + cost
         tails.append(total.argmin(0))

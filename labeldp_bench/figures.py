@@ -1,4 +1,4 @@
-"""A paper's figure: a pure function of committed records and its experiment YAML. Imports no torch.
+"""A paper's figure: a pure function of committed records and its experiment YAML.
 
 The YAML's `figure:` says what is drawn and what the paper's text says of it; a new paper is a
 folder of YAML, a new kind of picture one file in labeldp_bench/pictures.

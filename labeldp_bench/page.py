@@ -1,4 +1,4 @@
-"""The report: one HTML page of everything, a pure function of what is committed. Imports no torch.
+"""The report: one HTML page of everything, a pure function of what is committed.
 
 Nothing is loaded from elsewhere: CSS and pictures are inside, and there is no script.
 """

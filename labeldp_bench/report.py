@@ -1,4 +1,4 @@
-"""What a run or a sweep shows when it ends: a small table and a picture. Imports no torch."""
+"""What a run or a sweep shows when it ends: a small table and a picture."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The papers' tables, ours beside the printed numbers. Imports no torch until a kind needs it."""
+"""The papers' tables, ours beside the printed numbers."""
 
 from labeldp_bench.tables.accuracy import AccuracyTable, method_of
 from labeldp_bench.tables.base import (

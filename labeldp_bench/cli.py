@@ -127,8 +127,6 @@ def _check_arguments(arguments: list[str]) -> None:
             raise InputError(f"{key} is what an experiment says of itself, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
-                if text == "budget=null":
-                    continue  # as budget=paper
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
                     raise InputError(f"{key} must be the name of a choice, got {value}")
 

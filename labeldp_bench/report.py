@@ -109,7 +109,7 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     x_name = _x_axis(records)
     rows = [
         {
-            "panel": _panel(record, records),
+            "panel": _panel(record, records, x_name),
             "series": _series(record, records, x_name),
             "mechanism": record["mechanism"],
             "x": _x(record, x_name),
@@ -209,10 +209,11 @@ def _x(record: dict[str, Any], x_name: str) -> float:
     return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
 
 
-def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
-    keys = [key for key in _varying(records) if key.split(".")[0] == "dataset"]
-    keys = [key for key in keys if key not in ("dataset", "dataset.num_classes", "dataset.name")]
-    eps = {float(r["eps"]) for r in records if math.isfinite(float(r["eps"]))}
+def _panel(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
+    same = [other for other in records if other["dataset"] == record["dataset"]]
+    keys = [key for key in _varying(same) if key.split(".")[0] == "dataset"]
+    keys = [key for key in keys if key not in ("dataset", "dataset.name", x_name)]
+    eps = {float(r["eps"]) for r in records if r["mechanism"] != "none" and not is_heuristic(r)}
     fixed = [f"eps={next(iter(eps)):g}"] if len(eps) == 1 else []
     own = [f"{key.split('.')[1]}={record['identity'].get(key)}" for key in keys]
     return ", ".join([data_name_of(record["dataset"]), *own, *fixed])
@@ -221,7 +222,8 @@ def _panel(record: dict[str, Any], records: list[dict[str, Any]]) -> str:
 def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
     """Returns the mechanism and what else tells its lines apart."""
     same = [other for other in records if other["mechanism"] == record["mechanism"]]
-    skipped = {"seed", "mechanism.eps", "learner.first.eps", x_name}
+    # Another axis than eps leaves eps=inf beside the one finite eps.
+    skipped = {"seed", "learner.first.eps", "mechanism.eps" if x_name == "eps" else x_name}
     keys = [k for k in _varying(same) if k not in skipped and k.split(".")[0] != "dataset"]
     own = [_spelled(key, record["identity"].get(key)) for key in keys]
     return ", ".join([record["mechanism"], *own])

@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 200_000, "seed": 0,
 }  # fmt: skip
 CONFIDENCE = 0.99
+MOST_CLASSES = 10_000  # their square still fits into memory
 
 
 @command(__doc__)
@@ -72,6 +73,8 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError("mechanism must be given, such as mechanism=rappor")
     options["eps"] = check_eps(options["eps"])
     check_integer("seed", options["seed"], low=0)
+    num_classes = check_integer("num_classes", options["num_classes"], low=2, high=MOST_CLASSES)
+    check_integer("draws", options["draws"], low=4 * num_classes)
     return options, parameters
 
 

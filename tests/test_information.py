@@ -155,6 +155,24 @@ def test_optimal_mechanism_is_subset_selection_for_a_uniform_prior(num_classes, 
     assert OptimalMechanism(eps=eps).information(num_classes) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize(("num_classes", "eps"), [(4, 0.5), (6, 0.5), (8, 1.0), (10, 2.0)])
+def test_optimal_mechanism_treats_labels_of_equal_prior_alike(num_classes, eps):
+    # A lopsided solution is as informative on average, and released two labels by one law: votes
+    # on the circle fell from 99.4 % to 50.9 % at K=4.
+    mechanism = OptimalMechanism(eps)
+    for prior in (None, torch.tensor([0.1] * 2 + [0.8 / (num_classes - 2)] * (num_classes - 2))):
+        prior = None if prior is None else prior.double() / prior.double().sum()
+        sets = mechanism.output_space(num_classes, prior)
+        law = mechanism.log_likelihood(sets, num_classes, prior).exp()
+        assert law.sum(0).tolist() == pytest.approx([1.0] * num_classes)
+        group = [torch.arange(num_classes)] if prior is None else [torch.arange(2, num_classes)]
+        for members in group:
+            roots = law[:, members].sqrt()
+            distances = torch.pdist(roots.T.contiguous())
+            assert distances.min() > 0.01
+            assert distances.tolist() == pytest.approx([float(distances[0])] * len(distances))
+
+
 @pytest.mark.parametrize("eps", [0.5, 2.0])
 def test_nothing_beats_the_optimal_mechanism(eps):
     """If this fails, the bound that other mechanisms are compared with is none."""

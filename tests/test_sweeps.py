@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import math
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp_bench.collect import collect
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
-from labeldp_bench.report import risk_table
+from labeldp_bench.report import risk_table, sweep_frame
 from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import expand, group
 from labeldp_bench.validate import InputError
@@ -275,3 +276,21 @@ def test_a_table_of_risks_keeps_keys_that_end_alike_apart():
     lines = risk_table(records, "excess_risk").splitlines()
     assert "dataset.beta" in lines[0] and "learner.beta" in lines[0]
     assert [line.split("|")[2].strip() for line in lines[2:]] == ["default", "2", "default", "2"]
+
+
+def test_what_differs_in_more_than_the_seed_is_never_averaged():
+    # K=10 and K=40 gave one number, and their difference as its error; so did eps=1 and eps=inf.
+    def record(eps: float, num_classes: int, accuracy: float) -> dict:
+        identity = {"dataset": "circle", "dataset.num_classes": num_classes, "mechanism": "rr"}
+        identity |= {"mechanism.eps": "inf" if math.isinf(eps) else eps, "seed": 0}
+        return {
+            "dataset": "circle", "mechanism": "rr", "eps": eps, "accuracy": accuracy,
+            "accuracy_sem": 0.001, "trust": "local", "private": math.isfinite(eps),
+            "identity": identity,
+        }  # fmt: skip
+
+    for budgets in ((1.0, 2.0), (1.0, math.inf)):
+        records = [record(e, k, 1 / (e + k)) for e in budgets for k in (10, 40)]
+        frame = sweep_frame(records)
+        assert sorted(frame.accuracy) == sorted(r["accuracy"] for r in records)
+        assert set(frame.seeds) == {1}

@@ -23,13 +23,15 @@ class OptimalMechanism(Mechanism):
 
     eps-label-DP under label replacement, tight: every set S has probability theta_S for a label
     inside it and e^-eps theta_S for a label outside. Such staircase mechanisms contain an optimal
-    one for every sublinear utility, so that theta solves a linear programme with one variable per
-    set and one equation per label. For K <= 10 only: 2^K - 1 sets.
+    one for every sublinear utility, so that theta solves a linear programme. Labels of equal prior
+    are treated alike: one variable for all sets that hold as many of each such group, one equation
+    for each group. A single solution of the programme over all sets may be as informative on
+    average and tell two labels from each other not at all. For K <= 10 only: 2^K - 1 sets.
 
     Source: Kairouz, Oh, Viswanath (2016), "Extremal mechanisms for local differential privacy",
     JMLR 17, Theorems 2 and 4.
 
-    Under a uniform prior it is as informative as subset selection with the best size.
+    Under a uniform prior it is subset selection with the best size.
 
     >>> bool(OptimalMechanism(eps=1.0).information(2) > 0.1)
     True
@@ -38,7 +40,7 @@ class OptimalMechanism(Mechanism):
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
     ) -> Tensor:
-        """Returns uint8 bits (N, K), one of at most K different sets; O(N K)."""
+        """Returns uint8 bits (N, K), a set for each label; O(N sets)."""
         check_labels(labels, num_classes)
         sets, log_weight = self._solution(num_classes, prior)
         transition = (log_weight + (sets.T.to(torch.float64) - 1) * self._cost).exp()
@@ -95,18 +97,24 @@ def _solve(eps: float, prior: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
     num_classes = len(prior)
     codes = np.arange(1, 2**num_classes)
     sets = (codes[:, None] >> np.arange(num_classes) & 1).astype(np.uint8)
-    # Column S of the programme: P(S | y) per unit of weight, rows = labels.
-    columns = np.where(sets == 1, 1.0, math.exp(-eps)).T
-    utility = set_utilities(eps, sets, np.array(prior))
+    # Labels of one group are exchangeable, and so are the sets of one kind.
+    _, first, group = np.unique(prior, return_index=True, return_inverse=True)
+    held = sets @ np.eye(len(first), dtype=np.int64)[group]
+    _, kind = np.unique(held, axis=0, return_inverse=True)
+    kinds = np.eye(kind.max() + 1)[kind.ravel()]
+    # Of the programme, a row for each group, a column for each kind: P(any such set | y).
+    columns = np.where(sets[:, first] == 1, 1.0, math.exp(-eps)).T @ kinds
+    utility = set_utilities(eps, sets, np.array(prior)) @ kinds
     if utility.max() <= 0:
         raise InputError("OptimalMechanism needs a prior with two possible labels, got a sure one")
-    result = linprog(-utility / utility.max(), A_eq=columns, b_eq=np.ones(num_classes))
+    result = linprog(-utility / utility.max(), A_eq=columns, b_eq=np.ones(len(first)))
     assert result.status == 0, result.message
-    used = np.asarray(result.x) > 1e-9
-    # The solver meets the equations to 1e-7 only; on the sets it picked they are solved exactly.
-    weight = np.linalg.lstsq(columns[:, used], np.ones(num_classes), rcond=None)[0]
+    used = np.asarray(result.x) * columns.max(0) > 1e-9
+    # The solver meets the equations to 1e-7 only; on the kinds it picked they are solved exactly.
+    weight = np.linalg.lstsq(columns[:, used], np.ones(len(first)), rcond=None)[0]
     assert (weight > 0).all() and np.abs(columns[:, used] @ weight - 1).max() < 1e-12
-    return sets[used], np.log(weight)
+    each = kinds[:, used] @ weight
+    return sets[each > 0], np.log(each[each > 0])
 
 
 def set_utilities(eps: float, sets: np.ndarray, prior: np.ndarray) -> np.ndarray:

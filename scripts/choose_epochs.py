@@ -5,8 +5,8 @@
 
 Each cell releases every label once, trains on all but the last examples and measures, after every
 epoch, its own loss on the releases of those. The release is that of the run of the same cell, so
-that both together cost what one of them costs. Prints and
-writes (results/epochs.csv), per cell, the epoch with the smallest held-out loss.
+that both together cost what one of them costs. Prints and writes (results/epochs.csv), per cell,
+the epoch with the smallest held-out loss.
 """
 
 import os

@@ -23,3 +23,14 @@ def write_npz(folder, name="mine", **arrays):
 
 def cut(data: bytes) -> bytes:
     return data[: len(data) // 2]
+
+
+def write_noise(folder, train):
+    """Writes a `cifar10.npz` and a `cifar100.npz` of 16 x 16 noise with 100 test images."""
+    draws = np.random.default_rng(0)
+    for name, classes in (("cifar10", 10), ("cifar100", 100)):
+        arrays = {}
+        for part, size in (("train", train), ("test", 100)):
+            arrays[f"x_{part}"] = draws.integers(0, 256, (size, 16, 16, 3)).astype(np.uint8)
+            arrays[f"y_{part}"] = np.arange(size, dtype=np.int64) % classes
+        write_npz(folder, name, **arrays)

@@ -4,13 +4,13 @@ import csv
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
 from labeldp_bench.run import run_cells
+from tests.images import write_noise
 from tests.pretend_card import run_on_card
 from tests.shell import records_under
 
@@ -36,13 +36,7 @@ COLOURED = {
 @pytest.fixture
 def overrides(tiny_images):
     """What a cell of each name is composed from; writes two small colour data sets."""
-    draws = np.random.default_rng(0)
-    for name, classes in (("cifar10", 10), ("cifar100", 100)):
-        arrays = {}
-        for part, size in (("train", 200), ("test", 100)):
-            arrays[f"x_{part}"] = draws.integers(0, 256, (size, 16, 16, 3)).astype(np.uint8)
-            arrays[f"y_{part}"] = np.arange(size, dtype=np.int64) % classes
-        np.savez(tiny_images / f"{name}.npz", **arrays)
+    write_noise(tiny_images, train=200)
     grey = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3"]
     coloured = ["dataset=cifar10", "model=resnet18_w16", "model.network.blocks=[1]"]
 

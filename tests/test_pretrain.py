@@ -17,6 +17,7 @@ from labeldp_bench.records import read_record
 from labeldp_bench.run import run_cells
 from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError
+from tests.images import write_noise
 from tests.shell import quick
 
 TINY = [
@@ -31,13 +32,7 @@ def data_dir(tmp_path):
     """A folder with a `cifar10.npz` and a `cifar100.npz` of 16 x 16 noise."""
     folder = tmp_path / "data"
     folder.mkdir()
-    generator = np.random.default_rng(0)
-    for name, classes in (("cifar10", 10), ("cifar100", 100)):
-        arrays = {}
-        for part, size in (("train", 100), ("test", 100)):
-            arrays[f"x_{part}"] = generator.integers(0, 256, (size, 16, 16, 3)).astype(np.uint8)
-            arrays[f"y_{part}"] = np.arange(size, dtype=np.int64) % classes
-        np.savez(folder / f"{name}.npz", **arrays)
+    write_noise(folder, train=100)
     return folder
 
 

@@ -40,9 +40,9 @@ else:
 def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     # Torch takes a second to import, which a wrong override need not wait for.
+    from labeldp_bench.closing import show_run
     from labeldp_bench.place import place_of
     from labeldp_bench.records import is_done
-    from labeldp_bench.report import show_run
     from labeldp_bench.run import run_cells
 
     keep_memory()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.learners.base import Classifier, Epoch
+from labeldp_bench.exchange import Classifier, Epoch
 from labeldp_bench.prediction import predict
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")

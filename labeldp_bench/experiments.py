@@ -23,7 +23,7 @@ class Experiment:
         name: what `experiment=` takes, e.g. `blockrr/table4`.
         blocks: its cells as `expand` takes them; None for arithmetic, which has no runs.
         table: the node that makes its table; None for the usual kind.
-        figure: how its cells are drawn, as `figure_spec.read_spec` takes it; None for tables.
+        figure: how its cells are drawn, as `figures.spec.read_spec` takes it; None for tables.
     """
 
     name: str

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from labeldp_bench.compiled import accelerated
-from labeldp_bench.learners.base import Epoch, Session, Supervision
+from labeldp_bench.exchange import Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.validate import InputError
 

@@ -14,8 +14,8 @@ import torch
 from torch import Generator, Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
+from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.fit import Mixing, dropout_state, finite, out_of_memory, set_dropout_state
-from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.progress import say
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.evaluate import Evaluator, accuracy_of
+from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.files import only_one, replacing
-from labeldp_bench.learners.base import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel, adopt

@@ -1,239 +1,226 @@
-"""What a run or a sweep shows when it ends: a small table and a picture."""
+"""The report: one HTML page of everything, a pure function of what is committed.
 
-import math
-from collections import Counter
+Nothing is loaded from elsewhere: CSS and pictures are inside, and there is no script.
+"""
+
+import base64
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markdown_it import MarkdownIt
 
-from labeldp_bench.cell import NO_GUARANTEE, Cell
-from labeldp_bench.collect import find_done
-from labeldp_bench.plotting import data_name_of
-from labeldp_bench.progress import duration, say
-from labeldp_bench.records import is_heuristic, read_record
-from labeldp_bench.sweep_picture import X_LABELS, draw_sweep, series_name
+from labeldp_bench.collect import read_with_classes
+from labeldp_bench.config import CHECKOUT
+from labeldp_bench.identity import PAPER
+from labeldp_bench.tables import AccuracyTable, Table, paper_tables
+from labeldp_bench.tables.layout import label
 
-MOST_CLASSES_SHOWN = 20
-RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
-"""Fields of records that stand where classes would have an accuracy."""
-
-
-def show_run(folder: Path) -> None:
-    """Prints the outcome of one run."""
-    record = read_record(folder)
-    sem = record.get("accuracy_sem")
-    spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
-    budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
-    if record["private"] and record.get("test_mse") is not None and record["trials"] > 1:
-        budget += f" in each of {record['trials']} trials on the same labels"
-    privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
-    if is_heuristic(record):
-        agreement = 100 * record["released_agreement"]
-        privacy = f"{NO_GUARANTEE}, trust: none; response accuracy {agreement:.2f} %"
-    lines = [
-        *_score_lines(record, spread),
-        f"privacy         {privacy}",
-    ]
-    if record.get("bayes_accuracy"):
-        lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
-    if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
-        lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
-    lines += [
-        f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
-        + (f", {record['epochs']} epochs" if record["epochs"] else "")
-        + f", {duration(record['wall_seconds'])} on {record['device']}, {record['precision']}",
-        f"record          {folder / 'record.json'}",
-    ]
-    say("\n".join(lines))
+REPORT = CHECKOUT / "results" / "report.html"
+FIGURES = CHECKOUT / "results" / "figures"
+DOCS = CHECKOUT / "docs"
+STYLE = Path(__file__).with_suffix(".css")
+PAPERS = {
+    "vector_approximation": "Vector approximation (Zhao et al. 2025)",
+    "blockrr": "BlockRR (Liu, Ding 2026)",
+    "ple": "Protective label enhancement",
+    "theoretical_limits": "Theoretical limits (Zhao et al. 2025)",
+}
+LARGEST = 12
+"""How many disagreements are listed."""
 
 
-def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
-    """Returns accuracies, or the excess risk and its parts, or the squared error and its share."""
-    if record.get("test_mse") is not None:
-        mse, sem, variance = (record[f"test_{key}"] for key in ("mse", "mse_sem", "variance"))
-        error = f" ± {sem:,.0f} (standard error, {record['trials']} trials)" if sem else ""
-        share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
-        return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]
-    if record.get("excess_risk") is None:
-        return [
-            f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
-            f"class average   {100 * record['per_class_mean']:.2f} %",
-        ]
-    risk, sem, bias = (record[key] for key in ("excess_risk", "excess_risk_sem", "bias"))
-    error = f" ± {sem:.2g} (standard error, {record['trials']} trials)" if sem else ""
-    parts = f"{bias:.4g} and {record['variance']:.4g}" if bias is not None else "from two trials on"
-    return [f"excess risk     {risk:.4g}{error}", f"bias, variance  {parts}"]
+@dataclass(frozen=True)
+class Shown:
+    """A table with its rows, and how many of its printed numbers have ours beside them."""
+
+    table: Table
+    rows: pd.DataFrame
+
+    @property
+    def is_runs(self) -> bool:
+        """Whether runs fill it; else it is arithmetic."""
+        return isinstance(self.table, AccuracyTable)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many printed numbers are reproduced at paper budget, quick alone, or not at all."""
+        printed = self.rows[self.rows.published.notna()]
+        done = printed.n > 0
+        keys = ["dataset", "method", "eps", "class"]
+        quick = self.rows[self.rows.budget != PAPER][keys].apply(tuple, axis=1)
+        known = set(map(str, quick))
+        less = [str(key) in known for key in printed[keys].apply(tuple, axis=1)]
+        only = int((~done & pd.Series(less, index=printed.index, dtype=bool)).sum())
+        return int(done.sum()), only, len(printed) - int(done.sum()) - only
 
 
-def _per_class(accuracies: list[float | None]) -> str:
-    """Returns each class's accuracy in percent, or of many classes the lowest to the highest."""
-    if len(accuracies) <= MOST_CLASSES_SHOWN:
-        shown = ("-" if each is None else f"{100 * each:.1f}" for each in accuracies)
-        return "  ".join(f"{text:>5}" for text in shown)
-    seen = [(100 * each, number) for number, each in enumerate(accuracies) if each is not None]
-    (low, worst), (high, best) = min(seen), max(seen)
-    return f"from {low:.1f} (class {worst}) to {high:.1f} (class {best}); all in per_class.csv"
+def write_page(path: Path = REPORT) -> Path:
+    """Writes the report; the same records, tables and pictures give the same bytes."""
+    records = read_with_classes()
+    shown = [Shown(table, table.rows(records)) for table in paper_tables()]
+    sections = {
+        "Reproduced so far": "".join(_overview(shown)),
+        "Findings": _document(DOCS / "findings.md"),
+        "Tables": "".join(_tables(shown)),
+        "Figures": "".join(_figures()),
+        "Audits": _document(DOCS / "audits.md"),
+        "Hardware": _hardware(records),
+    }
+    links = "".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in sections)
+    body = "".join(
+        f'<h2 id="{_anchor(name)}">{name}</h2>\n{text}\n' for name, text in sections.items()
+    )
+    path.write_text(
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>labeldp_bench: report</title>\n<style>\n{STYLE.read_text()}</style>\n</head>\n"
+        "<body>\n<h1>Learning with label differential privacy: ours beside the papers</h1>\n"
+        '<p class="lead">The features are public, the labels are secret; each is randomised once '
+        "with a budget eps. What four papers print, what this benchmark measures, and where the "
+        f"two differ.</p>\n<nav>{links}</nav>\n{body}</body>\n</html>\n"
+    )
+    return path
 
 
-def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool) -> None:
-    """Prints the table of a sweep and writes it with a picture under `out_dir`/sweeps."""
-    done = find_done(cells, out_dir, committed=committed)
-    if not done:
-        say("no cell has a record yet: no table, no picture")
-        return
-    if len(done) < len(cells):
-        say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
-    for score in RISKS:
-        scored = [record for record in done.values() if record.get(score) is not None]
-        if scored:
-            return say(f"\n{risk_table(scored, score)}")
-    frame = sweep_frame(list(done.values()))
-    table = sweep_table(frame)
-    folder = out_dir / "sweeps"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.md"
-    path.write_text(table + "\n")
-    frame.drop(columns="identity").to_csv(path.with_suffix(".csv"), index=False)
-    draw_sweep(frame, path.with_suffix(".png"))
-    say(f"\n{table}\n\ntable    {path}\npicture  {path.with_suffix('.png')}")
-
-
-def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Returns one row per point of the sweep, averaged over seeds.
-
-    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes,
-    n_train, epochs, trials, and what a caption or a table needs beside.
-    `error` is the standard error over seeds, or over trials where a point has one seed.
-    """
-    x_name = _x_axis(records)
-    rows = [
-        {
-            "panel": _panel(record, records, x_name),
-            "series": _series(record, records, x_name),
-            "mechanism": record["mechanism"],
-            "x": _x(record, x_name),
-            "accuracy": record["accuracy"],
-            "accuracy_sem": record.get("accuracy_sem"),
-            "bayes": record.get("bayes_accuracy"),
-            "trust": record["trust"],
-            "private": not is_heuristic(record),
-            "agreement": record.get("released_agreement"),
-            "identity": record["identity"],
-        }
-        | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
-        for record in records
-    ]
-    points = []
-    keys = ["panel", "series", "x"]
-    for _, same in pd.DataFrame(rows).groupby(keys, sort=False):
-        point = same.iloc[0].to_dict()
-        seeds = len(same)
-        sem = same.accuracy.std() / math.sqrt(seeds) if seeds > 1 else point["accuracy_sem"]
-        point |= {"accuracy": same.accuracy.mean(), "error": sem, "seeds": seeds, "x_name": x_name}
-        points.append(point)
-    return pd.DataFrame(points).drop(columns="accuracy_sem")
-
-
-def risk_table(records: list[dict[str, Any]], score: str) -> str:
-    """Returns Markdown: a row per cell of a sweep, its own keys and one of `RISKS`."""
-    keys = [key for key in _varying(records) if key != "seed"]
-    last = Counter(key.split(".")[-1] for key in keys)
-    names = {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
-    rows = [
-        {names[key]: record["identity"].get(key, "default") for key in keys}
-        | {
-            RISKS[score]: f"{record[score]:.4g}",
-            "± (standard error)": _error(record[f"{score}_sem"]),
-        }
-        for record in records
-    ]
-    return pd.DataFrame(rows).to_markdown(index=False)
-
-
-def _error(sem: float | None) -> str:
-    return "-" if sem is None else f"{sem:.2g}"
-
-
-def sweep_table(frame: pd.DataFrame) -> str:
-    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
-
-    What has no guarantee stands in a table of its own: no column holds it beside private methods.
-    """
-    x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
-    blocks = []
-    for panel, points in frame[frame.private].groupby("panel", sort=False):
-        columns = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
-        rows = {}
-        for _, line in points.groupby("series", sort=False):
-            at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
-            everywhere = at.get(math.inf, "-") if line.mechanism.iloc[0] == "none" else "-"
-            rows[series_name(line)] = [at.get(x, everywhere) for x in columns]
-        if points.bayes.notna().any():
-            limit = points.dropna(subset="bayes").groupby("x").bayes.first()
-            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
-        headings = [f"{x:g}" for x in columns]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
-        table.index.name = x_name
-        caption = f"{panel}: accuracy in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
-    for panel, points in frame[~frame.private].groupby("panel", sort=False):
-        table = pd.DataFrame(
-            {
-                NO_GUARANTEE: series_name(points.iloc[[number]]),
-                x_name: f"{point['x']:g}",
-                "accuracy": _cell(point),
-                "response accuracy": f"{100 * point['agreement']:.2f}",
-            }
-            for number, point in enumerate(points.to_dict("records"))
+def _overview(shown: list[Shown]) -> Iterator[str]:
+    counted = [(each, each.counts) for each in shown if each.is_runs]
+    paper, quick, missing = (sum(counts[n] for _, counts in counted) for n in range(3))
+    runs = {c.config_hash: c for each in shown for c in each.table.experiment.cells()}
+    tiles = {
+        "printed numbers with ours beside them, at paper budget": paper,
+        "with a quick version alone": quick,
+        "without any": missing,
+        "runs that fill all tables": len(runs),
+    }
+    inner = (
+        f'<div class="tile"><b>{number:,}</b><span>{text}</span></div>'
+        for text, number in tiles.items()
+    )
+    yield f'<div class="tiles">{"".join(inner)}</div>\n'
+    rows = []
+    for each, (done, less, none) in counted:
+        total = max(1, done + less + none)
+        bar = (
+            f'<div class="bar"><i style="width:{100 * done / total:.1f}%"></i>'
+            f'<i class="less" style="width:{100 * less / total:.1f}%"></i></div>'
         )
-        caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(index=False, disable_numparse=True)}")
-    return "\n\n".join(blocks)
+        title = PAPERS.get(each.table.paper, each.table.paper).partition(" (")[0]
+        link = f'<a href="#{each.table.stem}">{html.escape(title)}, {each.table.number}</a>'
+        rows.append(f"<tr><td>{link}</td><td>{done}</td><td>{less}</td><td>{none}</td>")
+        rows.append(f"<td>{bar}</td></tr>\n")
+    heads = ("table", "paper", "quick", "missing", "")
+    yield _scrolled(heads, "".join(rows))
+    yield "<h3>Largest differences from print</h3>\n"
+    yield _disagreements(shown)
 
 
-def _cell(point: dict[str, Any]) -> str:
-    sem = point["error"]
-    spread = f" ± {100 * sem:.2f}" if sem is not None and math.isfinite(sem) else ""
-    return f"{100 * point['accuracy']:.2f}{spread}"
+def _disagreements(shown: list[Shown]) -> str:
+    frames = [
+        each.rows.assign(where=f"{each.table.paper}, table {each.table.number}")
+        for each in shown
+        if each.is_runs
+    ]
+    rows = pd.concat(frames)
+    rows = rows[rows.difference.notna() & rows.usable.astype(bool)]
+    rows = rows.iloc[rows.difference.abs().argsort(kind="stable")[::-1]][:LARGEST]
+    if rows.empty:
+        return "<p>No printed number has ours beside it yet.</p>\n"
+    lines = "".join(
+        f"<tr><td>{html.escape(label(row['method']))}</td><td>{row['eps']:g}</td>"
+        f"<td>{row['ours']:.1f}</td><td>{row['published']:g}</td>"
+        f"<td{' class=marked' if row['marked'] else ''}>{row['difference']:+.1f}</td>"
+        f"<td>{row['n']}</td><td>{html.escape(row['dataset'])}</td>"
+        f"<td>{html.escape(row['where'])}</td></tr>\n"
+        for row in rows.to_dict("records")
+    )
+    heads = ("method", "eps", "ours", "paper", "difference", "seeds", "data", "table")
+    note = (
+        '<p class="note">With one seed a difference is no disagreement yet; with more, those '
+        "beyond twice their standard error are coloured. Reasons, where known: Findings.</p>\n"
+    )
+    return _scrolled(heads, lines) + note
 
 
-def _x_axis(records: list[dict[str, Any]]) -> str:
-    """Returns what varies: the budget if it does, else the number of classes."""
-    budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
-    classes = {record["identity"].get("dataset.num_classes") for record in records}
-    return "dataset.num_classes" if len(budgets) <= 1 and len(classes) > 1 else "eps"
+def _tables(shown: list[Shown]) -> Iterator[str]:
+    for paper in dict.fromkeys(each.table.paper for each in shown):
+        yield f"<h3>{html.escape(PAPERS.get(paper, paper))}</h3>\n"
+        for each in shown:
+            if each.table.paper != paper:
+                continue
+            done = sum(each.counts[:2]) if each.is_runs else 1
+            text = each.table.markdown(each.rows).split("\n", 1)[1]
+            small = "" if done else "<small>no run yet</small>"
+            yield (
+                f'<details id="{each.table.stem}"{" open" if done else ""}><summary>Table '
+                f"{each.table.number}{small}</summary>\n{_rendered(text)}</details>\n"
+            )
 
 
-def _x(record: dict[str, Any], x_name: str) -> float:
-    return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
+def _figures() -> Iterator[str]:
+    found = False
+    for path in sorted(FIGURES.glob("*.png")):
+        found = True
+        data = base64.b64encode(path.read_bytes()).decode()
+        said = path.with_suffix(".md")
+        name = path.stem.replace("_", " ")
+        yield (
+            f'<figure><img alt="{name}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{name}</figcaption></figure>\n"
+        )
+        if said.is_file():
+            yield f"<details><summary>{name}: what the paper says of it</summary>"
+            yield f"{_rendered(said.read_text().split(chr(10), 1)[1])}</details>\n"
+    if not found:
+        yield "<p>No figure has a record yet.</p>\n"
 
 
-def _panel(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
-    same = [other for other in records if other["dataset"] == record["dataset"]]
-    keys = [key for key in _varying(same) if key.split(".")[0] == "dataset"]
-    keys = [key for key in keys if key not in ("dataset", "dataset.name", x_name)]
-    eps = {float(r["eps"]) for r in records if r["mechanism"] != "none" and not is_heuristic(r)}
-    fixed = [f"eps={next(iter(eps)):g}"] if len(eps) == 1 else []
-    own = [f"{key.split('.')[1]}={record['identity'].get(key)}" for key in keys]
-    return ", ".join([data_name_of(record["dataset"]), *own, *fixed])
+def _hardware(records: dict[str, dict[str, Any]]) -> str:
+    rows = pd.DataFrame(records.values())
+    if rows.empty:
+        return "<p>No record yet.</p>\n"
+    grouped = rows.groupby(["device", "torch_version", "budget"], dropna=False)
+    lines = "".join(
+        f"<tr><td>{html.escape(str(device))}</td><td>{html.escape(str(version))}</td>"
+        f"<td>{budget if isinstance(budget, str) else PAPER}</td><td>{len(group)}</td>"
+        f"<td>{group.wall_seconds.sum() / 3600:.1f}</td></tr>\n"
+        for (device, version, budget), group in grouped
+    )
+    return _scrolled(("device", "torch", "budget", "runs", "hours"), lines)
 
 
-def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
-    """Returns the mechanism and what else tells its lines apart."""
-    same = [other for other in records if other["mechanism"] == record["mechanism"]]
-    # Another axis than eps leaves eps=inf beside the one finite eps.
-    skipped = {"seed", "learner.first.eps", "mechanism.eps" if x_name == "eps" else x_name}
-    keys = [k for k in _varying(same) if k not in skipped and k.split(".")[0] != "dataset"]
-    own = [_spelled(key, record["identity"].get(key)) for key in keys]
-    return ", ".join([record["mechanism"], *own])
+def _document(path: Path) -> str:
+    """Returns a page of docs/ without its title; empty if it is not there."""
+    return _rendered(path.read_text().split("\n", 1)[1]) if path.is_file() else ""
 
 
-def _spelled(key: str, value: Any) -> str:
-    name = key.split(".")[-1]
-    return str(value) if name in ("loss", "model") else f"{name}={value}"
+def _rendered(text: str) -> str:
+    """Returns Markdown as HTML: smaller headings, tables that scroll, no links out of the page."""
+    out = MarkdownIt("commonmark").enable("table").render(text)
+    out = re.sub(r"<(/?)h(\d)>", lambda m: f"<{m[1]}h{int(m[2]) + 1}>", out)
+    out = re.sub(r'<a href="[^#"][^"]*">(.*?)</a>', r"\1", out, flags=re.S)
+    out = re.sub(r"<img [^>]*>", "", out)
+    out = re.sub(r"<tr>\n<td[^>]*>[^<]*</td>\n<td[^>]*>(ours|paper|difference)( \(\w+\))?</td>",
+                 lambda m: m[0].replace("<tr>", f'<tr class="{"quick" if m[2] else m[1]}">'),
+                 out)  # fmt: skip
+    out = re.sub(r"<td([^>]*)>([+-][\d.]+)\*</td>", r'<td class="marked"\1>\2*</td>', out)
+    out = re.sub(r"<td([^>]*)>([^<]{45,})</td>", r'<td class="wide"\1>\2</td>', out)
+    return out.replace("<table>", '<div class="scroll"><table>').replace(
+        "</table>", "</table></div>"
+    )
 
 
-def _varying(records: list[dict[str, Any]]) -> list[str]:
-    keys = sorted({key for record in records for key in record["identity"]})
-    return [key for key in keys if len({str(r["identity"].get(key)) for r in records}) > 1]
+def _scrolled(heads: tuple[str, ...], rows: str) -> str:
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>'
+        "</div>\n"
+    )
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")

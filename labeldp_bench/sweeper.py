@@ -56,9 +56,9 @@ class CellSweeper(Sweeper):
             SystemExit: with code 1, after everything else, if a cell failed.
         """
         # All pull in pandas or torch, which a mere `--help` must not wait for.
+        from labeldp_bench.closing import close_sweep
         from labeldp_bench.collect import find_done
         from labeldp_bench.place import place_of
-        from labeldp_bench.report import close_sweep
 
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")

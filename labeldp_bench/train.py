@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.augment import Augmentation, Mixup
+from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.fit import Fit, Mixing, NetworkFit
-from labeldp_bench.learners.base import Session, Supervision
 from labeldp_bench.pixels import check_pixels
 from labeldp_bench.progress import Stopwatch, progress_bar
 from labeldp_bench.schedules import Schedule

@@ -8,7 +8,7 @@ import torch
 from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of
-from labeldp_bench.learners.base import Classifier, Session
+from labeldp_bench.exchange import Classifier, Session
 from labeldp_bench.outcome import Run
 from labeldp_bench.pack import Pack
 from labeldp_bench.place import Place

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.attack import Attack, bound, flat, learned_beliefs, posterior
-from labeldp_bench.attack_picture import draw_attacks
+from labeldp_bench.audits.attack import Attack, bound, flat, learned_beliefs, posterior
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.exchange import Session
 from labeldp_bench.experiments import blocks_of, cells_of
-from labeldp_bench.learners.base import Session
+from labeldp_bench.figures.attack import draw_attacks
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.place import place_of

@@ -21,8 +21,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from labeldp_bench.audit import exact_epsilon, sampled_epsilon
-from labeldp_bench.audit_groups import group_epsilon
+from labeldp_bench.audits.groups import group_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon, sampled_epsilon
 from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior

@@ -14,8 +14,8 @@ import hydra
 import pandas as pd
 import torch
 
-from labeldp_bench.audit import exact_epsilon
-from labeldp_bench.audit_groups import group_epsilon
+from labeldp_bench.audits.groups import group_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon
 from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.real import exact_real_epsilon

@@ -25,11 +25,11 @@ prepare_threads()  # before torch, which reads the setting
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
+from labeldp_bench.benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
 from labeldp_bench.config import compose_cell  # noqa: E402
 from labeldp_bench.data import CircleGaussians  # noqa: E402
+from labeldp_bench.exchange import Session, Supervision  # noqa: E402
 from labeldp_bench.identity import PAPER  # noqa: E402
-from labeldp_bench.learners.base import Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NearestNeighbours  # noqa: E402
 from labeldp_bench.place import describe_device  # noqa: E402

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from labeldp_bench import mechanisms
-from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark
+from labeldp_bench.benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside

@@ -5,10 +5,10 @@
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
 step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
-one; a textbook loop (labeldp_bench/textbook.py) in the same process; and which share the step has
-of what the device reached a moment before in one large matrix product and one large copy. Prints a
-Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each network, 3 with
-budget=quick; ten times as many on a GPU.
+one; a textbook loop (labeldp_bench/benchmarks/textbook.py) in the same process; and which share
+the step has of what the device reached a moment before in one large matrix product and one large
+copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each
+network, 3 with budget=quick; ten times as many on a GPU.
 """
 
 import resource
@@ -22,21 +22,21 @@ prepare_threads()  # before torch, which reads the setting
 
 import torch  # noqa: E402
 
-from labeldp_bench.benchmarks import BENCHMARKS, write_benchmark  # noqa: E402
-from labeldp_bench.ceilings import Ceilings, ceilings  # noqa: E402
+from labeldp_bench.benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
+from labeldp_bench.benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
+from labeldp_bench.benchmarks.textbook import textbook_rate  # noqa: E402
+from labeldp_bench.benchmarks.work import per_image  # noqa: E402
 from labeldp_bench.config import compose_cell  # noqa: E402
+from labeldp_bench.exchange import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.identity import PAPER  # noqa: E402
-from labeldp_bench.learners.base import Epoch, Session, Supervision  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.pack import Pack  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
 from labeldp_bench.script import command, listed, read_arguments  # noqa: E402
-from labeldp_bench.textbook import textbook_rate  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import check_choice  # noqa: E402
-from labeldp_bench.work import per_image  # noqa: E402
 
 CLASSES = 10
 DIGITS = ["dataset=mnist", "trainer=vector_approximation"]  # Adam, batch 400, nothing augmented

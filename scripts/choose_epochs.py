@@ -19,10 +19,10 @@ import torch
 from labeldp_bench import seeding
 from labeldp_bench.cell import Cell
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.experiments import cells_of
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
-from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.place import resolve_device
 from labeldp_bench.progress import say

@@ -15,7 +15,8 @@ import pandas as pd
 import torch
 from scipy.stats import binom
 
-from labeldp_bench import mechanisms, plotting
+from labeldp_bench import mechanisms
+from labeldp_bench.figures import plotting
 from labeldp_bench.mechanisms import AdditiveLaplace, Mechanism, SubsetSelection
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention, laplace_information
 from labeldp_bench.mechanisms.bit_flips import BitFlips

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
+from labeldp_bench.figures import plotting
 from labeldp_bench.records import is_done, is_heuristic, read_record
 from labeldp_bench.script import command
 from labeldp_bench.validate import InputError

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.audit import exact_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon
 from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.collect import COMMITTED
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior

@@ -28,7 +28,7 @@ prepare_threads()  # before torch, which reads the setting
 import torch  # noqa: E402
 
 from labeldp_bench import sweeper  # noqa: E402
-from labeldp_bench.ceilings import ceilings  # noqa: E402
+from labeldp_bench.benchmarks.ceilings import ceilings  # noqa: E402
 from labeldp_bench.cell import Cell  # noqa: E402
 from labeldp_bench.checkpoint import NAME  # noqa: E402
 from labeldp_bench.collect import find_done  # noqa: E402

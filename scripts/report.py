@@ -8,7 +8,7 @@ The page loads nothing from elsewhere.
 import sys
 
 from labeldp_bench.config import CHECKOUT
-from labeldp_bench.page import write_page
+from labeldp_bench.report import write_page
 from labeldp_bench.script import command, read_arguments
 
 

@@ -9,8 +9,8 @@ import sys
 
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT
-from labeldp_bench.figure_text import counts
-from labeldp_bench.figures import FIGURES, write_figures
+from labeldp_bench.figures.paper import FIGURES, write_figures
+from labeldp_bench.figures.text import counts
 from labeldp_bench.script import command, read_arguments
 from labeldp_bench.tables import load_table
 from labeldp_bench.theory.pictures import write_pictures

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import torch
 
 from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.exchange import Session
 from labeldp_bench.learners import MultiStage
-from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import RandomizedResponse
 
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["labeldp_bench.cli", "labeldp_bench.run", "labeldp_bench.report"])
+SERVER.set_forkserver_preload(["labeldp_bench.cli", "labeldp_bench.run", "labeldp_bench.closing"])
 
 
 HANGS = 600

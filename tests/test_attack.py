@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 import torch
 
-from labeldp_bench import attack
-from labeldp_bench.attack import Attack, accuracy, bound, flat, learned_beliefs, posterior
+from labeldp_bench.audits import attack
+from labeldp_bench.audits.attack import Attack, accuracy, bound, flat, learned_beliefs, posterior
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
 from labeldp_bench.vault import LabelVault

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from labeldp_bench import seeding
-from labeldp_bench.audit import exact_epsilon, sampled_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon, sampled_epsilon
 from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,

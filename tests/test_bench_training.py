@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from labeldp_bench.textbook import textbook_rate
-from labeldp_bench.work import per_image
+from labeldp_bench.benchmarks.textbook import textbook_rate
+from labeldp_bench.benchmarks.work import per_image
 from tests.conftest import CHECKOUT
 
 SCRIPT = CHECKOUT / "scripts" / "bench_training.py"

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from labeldp_bench import seeding
-from labeldp_bench.figure_text import markdown
-from labeldp_bench.figures import load_figure, picture_of
+from labeldp_bench.figures.paper import load_figure, picture_of
+from labeldp_bench.figures.text import markdown
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
     BlockRR,

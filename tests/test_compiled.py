@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeldp_bench import compiled
-from labeldp_bench.learners.base import Session, Supervision
+from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.models import CNN
 from labeldp_bench.models.network import NetworkModel

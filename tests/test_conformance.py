@@ -11,7 +11,7 @@ import torch
 from scipy.stats import binomtest, chisquare, kstest, laplace
 
 from labeldp_bench import seeding
-from labeldp_bench.audit import exact_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import (
     BlockRR,

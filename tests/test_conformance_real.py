@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from labeldp_bench import seeding
-from labeldp_bench.audit_groups import group_epsilon
+from labeldp_bench.audits.groups import group_epsilon
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import GroupMechanism, RealMechanism
 from labeldp_bench.mechanisms.real import exact_real_epsilon

@@ -11,11 +11,17 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
-from labeldp_bench import figures, plotting
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import Experiment, read_experiment
-from labeldp_bench.figure_text import caption, counted, counts, numbers
-from labeldp_bench.figures import PaperFigure, load_figure, paper_figures, picture_of, write_figure
+from labeldp_bench.figures import paper, plotting
+from labeldp_bench.figures.paper import (
+    PaperFigure,
+    load_figure,
+    paper_figures,
+    picture_of,
+    write_figure,
+)
+from labeldp_bench.figures.text import caption, counted, counts, numbers
 from labeldp_bench.validate import InputError
 from tests import made_up
 from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
@@ -69,7 +75,7 @@ def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
 
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
-    monkeypatch.setattr(figures, "write_figures", lambda real=figures.write_figures: real(tmp_path))
+    monkeypatch.setattr(paper, "write_figures", lambda real=paper.write_figures: real(tmp_path))
     monkeypatch.setattr("labeldp_bench.theory.pictures.write_pictures", lambda *_: [])
     monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
     with pytest.raises(SystemExit) as ended:
@@ -79,8 +85,8 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     assert theory.startswith("theoretical_limits/table1: ")
     named = [line.partition(":")[0] for line in lines]
     quick = [name for name in named if name.endswith("_quick")]  # of those with any quick record
-    assert named == [figure.stem for figure in figures.paper_figures()] + quick
-    for line, drawn in zip(lines, figures.paper_figures(), strict=False):
+    assert named == [figure.stem for figure in paper.paper_figures()] + quick
+    for line, drawn in zip(lines, paper.paper_figures(), strict=False):
         cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line
         assert missing or f"{cells} of {cells} cells done" in line
         pages = tmp_path / f"{drawn.stem}.md", tmp_path / f"{drawn.stem}.png"

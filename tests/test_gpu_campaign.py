@@ -36,7 +36,7 @@ def call(tiny_images, folder, *more, epochs=2):
 
 def test_campaign_fills_cells_and_a_later_call_goes_on(tiny_images, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
-    monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
+    monkeypatch.setattr("labeldp_bench.benchmarks.ceilings.SECONDS", 0.01)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir(), second.mkdir()
     assert call(tiny_images, first, "minutes=0") == 0
@@ -55,7 +55,7 @@ def test_campaign_fills_cells_and_a_later_call_goes_on(tiny_images, tmp_path, ca
 def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkeypatch):
     # The machine would be taken away before the records are in the archive.
     monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
-    monkeypatch.setattr("labeldp_bench.ceilings.SECONDS", 0.01)
+    monkeypatch.setattr("labeldp_bench.benchmarks.ceilings.SECONDS", 0.01)
     monkeypatch.setattr("labeldp_bench.checkpoint.SECONDS", 0.0)
 
     def begin(plain, fit):

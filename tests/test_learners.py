@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from labeldp_bench.config import compose_cell
+from labeldp_bench.exchange import Supervision
 from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
-from labeldp_bench.learners.base import Supervision
 from labeldp_bench.learners.consensus import retrained
 from labeldp_bench.learners.multi_stage import split
 from labeldp_bench.losses import LOSSES

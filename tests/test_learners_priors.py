@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 
+from labeldp_bench.exchange import Supervision
 from labeldp_bench.learners import multi_stage
-from labeldp_bench.learners.base import Supervision
 from labeldp_bench.learners.multi_stage import filtered, mean_top_k
 from labeldp_bench.losses import LOSSES, loss_named
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, TopKSubset

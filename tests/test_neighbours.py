@@ -8,7 +8,7 @@ import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.data import CircleGaussians
-from labeldp_bench.learners.base import Session, Supervision
+from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.models import knn
 from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search

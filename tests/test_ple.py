@@ -8,8 +8,8 @@ import torch
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.enhancement import sample_size
+from labeldp_bench.exchange import Session
 from labeldp_bench.learners import EnhancedLabels
-from labeldp_bench.learners.base import Session
 from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
 from labeldp_bench.learners.ple_server import ServerLoss, cut
 from labeldp_bench.mechanisms import LabelEnhancement

@@ -9,8 +9,8 @@ from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.collect import collect
 from labeldp_bench.config import CHECKOUT, compose_cell
 from labeldp_bench.experiments import read_experiment
-from labeldp_bench.figure_text import markdown
-from labeldp_bench.figures import PaperFigure
+from labeldp_bench.figures.paper import PaperFigure
+from labeldp_bench.figures.text import markdown
 from labeldp_bench.records import guarantee, write_record
 
 PLE = {"private": False, "trust": "none", "eps": math.inf}

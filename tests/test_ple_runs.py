@@ -7,9 +7,9 @@ import pytest
 
 from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses
 from labeldp_bench.experiments import read_experiment
-from labeldp_bench.figures import PaperFigure, picture_of
-from labeldp_bench.plotting import save
-from labeldp_bench.report import sweep_frame, sweep_table
+from labeldp_bench.figures.paper import PaperFigure, picture_of
+from labeldp_bench.figures.plotting import save
+from labeldp_bench.tables.sweep import sweep_frame, sweep_table
 from tests.shell import quick, records_under
 
 SHORT = ["mechanism=ple", "learner.client.epochs=3", "learner.k2=2", "mechanism.k1=2"]

@@ -8,9 +8,9 @@ import torch
 
 from labeldp_bench.augment import Cutout, Flip, Mixup, PadCrop
 from labeldp_bench.config import compose_cell
+from labeldp_bench.exchange import Session
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.learners import MultiStage
-from labeldp_bench.learners.base import Session
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.place import Place

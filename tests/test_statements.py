@@ -5,8 +5,8 @@ import math
 import pytest
 
 from labeldp_bench.checks import PATTERNS, read_check
-from labeldp_bench.figures import PaperFigure
-from labeldp_bench.statements import RELATIONS, Estimate, judge
+from labeldp_bench.figures.paper import PaperFigure
+from labeldp_bench.figures.statements import RELATIONS, Estimate, judge
 from labeldp_bench.validate import InputError
 from tests.made_up import figure, records_of, write_pinned
 
@@ -60,7 +60,7 @@ def test_a_figure_can_be_compared_with_another(monkeypatch):
     ])  # fmt: skip
     before = records_of(drawn)
     after = {key: r | {"accuracy": r["accuracy"] - 0.05} for key, r in before.items()}
-    monkeypatch.setattr("labeldp_bench.figures.load_figure", lambda name, budget: figure())
+    monkeypatch.setattr("labeldp_bench.figures.paper.load_figure", lambda name, budget: figure())
     monkeypatch.setattr(
         PaperFigure, "points", lambda self, r, real=PaperFigure.points: real(
             self, after if self.spec.statements else before)

@@ -4,13 +4,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from labeldp_bench import plotting
-from labeldp_bench.attack_picture import draw_attacks
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.experiments import read_experiment
-from labeldp_bench.report import sweep_frame
-from labeldp_bench.sweep_picture import draw_sweep
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.attack import draw_attacks
+from labeldp_bench.figures.sweep import draw_sweep
+from labeldp_bench.tables.sweep import sweep_frame
 
 
 @pytest.fixture

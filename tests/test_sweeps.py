@@ -19,9 +19,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp_bench.collect import collect
 from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
-from labeldp_bench.report import risk_table, sweep_frame
 from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import expand, group
+from labeldp_bench.tables.sweep import risk_table, sweep_frame
 from labeldp_bench.validate import InputError
 from tests.conftest import CHECKOUT, TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start

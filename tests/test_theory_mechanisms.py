@@ -7,7 +7,7 @@ import torch
 from scipy.stats import kstest
 
 from labeldp_bench import seeding
-from labeldp_bench.audit_groups import group_epsilon
+from labeldp_bench.audits.groups import group_epsilon
 from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     ClippedCubeMeans,

@@ -12,8 +12,8 @@ from labeldp_bench import seeding
 from labeldp_bench.config import compose_cell
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of
+from labeldp_bench.exchange import Epoch, Session, Supervision
 from labeldp_bench.fit import NetworkFit
-from labeldp_bench.learners.base import Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from labeldp_bench.learners.base import Session
+from labeldp_bench.exchange import Session
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.models import CNN
 from labeldp_bench.models.network import NetworkModel

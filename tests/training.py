@@ -4,7 +4,7 @@ import functools
 
 import torch
 
-from labeldp_bench.learners.base import Epoch, Session, Supervision
+from labeldp_bench.exchange import Epoch, Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.train import Trainer

@@ -5,7 +5,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from labeldp_bench import seeding
-from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.prediction import predict
 from labeldp_bench.validate import check_choice
 

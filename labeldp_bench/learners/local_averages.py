@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.learners.base import Session
+from labeldp_bench.exchange import Session
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.theory.rates import TRUSTS, Problem, clip, side

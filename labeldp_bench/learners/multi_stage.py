@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism

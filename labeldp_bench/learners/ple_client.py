@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from labeldp_bench import seeding
 from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.learners.base import Classifier, Epoch, Session, Supervision
+from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.release import Release

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from labeldp_bench import seeding
 from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.ple_client import enhance
 from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.learners.base import Classifier, Model, Session, Supervision
+from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.validate import InputError, check_integer, check_number
 
 MOST_CUBES = 2**22

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.neighbour_means import NeighbourMeans
 from labeldp_bench.validate import InputError, check_integer
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp_bench import seeding
-from labeldp_bench.learners.base import Classifier, Session, Supervision
+from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.train import INFERENCE_BATCH, Trainer
 from labeldp_bench.validate import InputError

@@ -1,4 +1,4 @@
-"""The papers' tables, ours beside the printed numbers."""
+"""Tables: the papers', ours beside the printed numbers (`base.py`), and those of sweeps."""
 
 from labeldp_bench.tables.accuracy import AccuracyTable, method_of
 from labeldp_bench.tables.base import (

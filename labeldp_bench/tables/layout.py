@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from labeldp_bench.figures.plotting import name_of
 from labeldp_bench.identity import PAPER
-from labeldp_bench.plotting import name_of
 
 if TYPE_CHECKING:
     from labeldp_bench.tables.accuracy import AccuracyTable

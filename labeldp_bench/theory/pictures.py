@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from labeldp_bench import plotting
+from labeldp_bench.figures import plotting
 from labeldp_bench.tables.base import Records
 from labeldp_bench.tables.exponents import ExponentTable
 from labeldp_bench.theory.series import Series, is_theory

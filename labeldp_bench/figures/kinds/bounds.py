@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench import plotting
-from labeldp_bench.figure_spec import Spec
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.spec import Spec
 from labeldp_bench.theory.bounds import RingProblem, retention_bound, soft_label
 
 OPTIONS = ("delta",)

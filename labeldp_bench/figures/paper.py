@@ -1,7 +1,7 @@
 """A paper's figure: a pure function of committed records and its experiment YAML.
 
 The YAML's `figure:` says what is drawn and what the paper's text says of it; a new paper is a
-folder of YAML, a new kind of picture one file in labeldp_bench/pictures.
+folder of YAML, a new kind of picture one file in labeldp_bench/figures/kinds.
 """
 
 import math
@@ -18,12 +18,12 @@ from labeldp_bench.checks import read_check
 from labeldp_bench.collect import read_committed
 from labeldp_bench.config import CHECKOUT, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
-from labeldp_bench.figure_spec import Spec, fill_title, read_spec, text
-from labeldp_bench.figure_text import caption, markdown
+from labeldp_bench.figures.plotting import name_of, save, title_and_caption
+from labeldp_bench.figures.spec import Spec, fill_title, read_spec, text
+from labeldp_bench.figures.statements import Verdict, compare, judge
+from labeldp_bench.figures.text import caption, markdown
 from labeldp_bench.identity import PAPER
-from labeldp_bench.plotting import name_of, save, title_and_caption
 from labeldp_bench.records import is_heuristic
-from labeldp_bench.statements import Verdict, compare, judge
 from labeldp_bench.tables import method_of
 from labeldp_bench.validate import InputError
 

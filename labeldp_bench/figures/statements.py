@@ -76,7 +76,7 @@ def compare(
 
     Args:
         check: what is claimed.
-        here: the figure's points, as `figures.PaperFigure.points` returns them.
+        here: the figure's points, as `paper.PaperFigure.points` returns them.
         there: those that the right side is from; the same unless `check.other` names a figure.
         panels: {panel: its title} of those panels of `here` that count.
 

@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench import plotting
-from labeldp_bench.figure_spec import Spec
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.spec import Spec
 
 OPTIONS = ("share_y",)
 CAPTION = "Bands: two standard errors to each side, over trials or seeds."

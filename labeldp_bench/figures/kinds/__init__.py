@@ -8,6 +8,6 @@ A kind is a module with
 - `notes(points, spec)`, where there is more to say: a list of Markdown parts for the page.
 
 `points` has one row per point that the experiment asks for, done or not; its columns are those of
-`figures.PaperFigure.points`, among them the records behind each point, for kinds that draw more
-than one number of them. `spec` is a `figure_spec.Spec`. Imports no torch, reads no file.
+`paper.PaperFigure.points`, among them the records behind each point, for kinds that draw more
+than one number of them. `spec` is a `spec.Spec`. Imports no torch, reads no file.
 """

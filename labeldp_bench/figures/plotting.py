@@ -18,7 +18,7 @@ from scipy.optimize import isotonic_regression
 from labeldp_bench.files import replacing
 
 if TYPE_CHECKING:
-    from labeldp_bench.figure_spec import Axis
+    from labeldp_bench.figures.spec import Axis
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from labeldp_bench.cell import NO_GUARANTEE
+from labeldp_bench.figures.plotting import name_of
+from labeldp_bench.figures.statements import Verdict
 from labeldp_bench.identity import PAPER
-from labeldp_bench.plotting import name_of
-from labeldp_bench.statements import Verdict
 
 if TYPE_CHECKING:
-    from labeldp_bench.figures import PaperFigure
+    from labeldp_bench.figures.paper import PaperFigure
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
-from labeldp_bench.figure_spec import Spec
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.spec import Spec
 
 OPTIONS = ("marks",)
 CAPTION = "Bars: two standard errors to each side, where there are several seeds."

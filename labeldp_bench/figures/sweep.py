@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
-from labeldp_bench.figure_text import counted
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.text import counted
 
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
@@ -24,7 +24,7 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
     """Writes the picture: a panel per data set, a colour per mechanism, its runs below.
 
     Args:
-        frame: as `report.sweep_frame` returns it.
+        frame: as `tables.sweep.sweep_frame` returns it.
         path: a .png or .pdf.
     """
     panels = list(frame.groupby("panel", sort=False))

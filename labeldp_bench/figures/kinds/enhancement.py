@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench import plotting
 from labeldp_bench.enhancement import is_consistent, sample_size
-from labeldp_bench.figure_spec import Spec
+from labeldp_bench.figures import plotting
+from labeldp_bench.figures.spec import Spec
 
 OPTIONS = ("class", "theorem")
 CAPTION = "Last row: filled marks where Theorem 1 applies."

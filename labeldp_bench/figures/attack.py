@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
-from labeldp_bench import plotting
 from labeldp_bench.cell import NO_GUARANTEE
+from labeldp_bench.figures import plotting
 
 ADVANTAGES = {
     "additive": ("right guesses that only\nthe release gives, points", 100, (0, 1, 3, 10, 30, 100)),

@@ -1,4 +1,4 @@
-"""What learners and models exchange: features and releases, never true labels."""
+"""What vault, learner and model hand to each other: features and releases, never true labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

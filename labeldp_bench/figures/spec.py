@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench import pictures
+from labeldp_bench.figures import kinds
 from labeldp_bench.validate import InputError, check_choice, did_you_mean
 
 COMMON = ("kind", "title", "x", "y", "lines", "panels", "note", "statements")
@@ -44,7 +44,7 @@ class Spec:
     """A checked `figure:` section.
 
     Attributes:
-        kind: which file of labeldp_bench/pictures draws it.
+        kind: which file of labeldp_bench/figures/kinds draws it.
         title: with `{key}` where a value that all cells share is to stand.
         x, y: the axes.
         lines: the config key that tells lines apart; `method` is mechanism, loss and retraining.
@@ -69,7 +69,7 @@ class Spec:
     @property
     def picture(self) -> ModuleType:
         """The module that draws this kind."""
-        return importlib.import_module(f"{pictures.__name__}.{self.kind}")
+        return importlib.import_module(f"{kinds.__name__}.{self.kind}")
 
     def notes(self, points: pd.DataFrame) -> list[str]:
         """Returns what this kind of picture adds to the page, Markdown; nothing for most."""
@@ -91,8 +91,8 @@ def read_spec(section: Any) -> Spec:
     """
     if not isinstance(section, dict):
         raise InputError(f"figure must be a section with kind, title and x, got {section!r}")
-    kind = check_choice("figure.kind", section.get("kind", "lines"), kinds())
-    known = (*COMMON, *importlib.import_module(f"{pictures.__name__}.{kind}").OPTIONS)
+    kind = check_choice("figure.kind", section.get("kind", "lines"), kind_names())
+    known = (*COMMON, *importlib.import_module(f"{kinds.__name__}.{kind}").OPTIONS)
     _refuse_unknown("figure", section, known)
     for key in ("title", "x"):
         if key not in section:
@@ -121,9 +121,9 @@ def read_spec(section: Any) -> Spec:
     )
 
 
-def kinds() -> list[str]:
-    """Returns the names of all kinds: one file each in labeldp_bench/pictures."""
-    return sorted(module.name for module in pkgutil.iter_modules(pictures.__path__))
+def kind_names() -> list[str]:
+    """Returns the names of all kinds: one file each in labeldp_bench/figures/kinds."""
+    return sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
 
 
 def text(value: Any) -> str:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from labeldp_bench import page
-from labeldp_bench.page import Shown, write_page
+from labeldp_bench import report
+from labeldp_bench.report import Shown, write_page
 from labeldp_bench.tables import load_table
 from tests.test_tables import record_of
 
@@ -15,7 +15,7 @@ def small(tmp_path_factory):
     """A report of two tables, written twice."""
     names = ("vector_approximation/table1b", "ple/table1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "paper_tables", lambda: [load_table(name) for name in names])
+        patch.setattr(report, "paper_tables", lambda: [load_table(name) for name in names])
         folder = tmp_path_factory.mktemp("report")
         return [write_page(folder / f"{n}.html").read_bytes() for n in (1, 2)]
 

@@ -1,0 +1,1 @@
+"""Audits: exact eps from likelihoods, bounds from draws, attacks on released labels."""

@@ -1,0 +1,1 @@
+"""What benchmarks share: ceilings of a device, work of a step, the textbook loop, the CSV."""

@@ -1,0 +1,1 @@
+"""Pictures: papers' figures, sweeps, attacks, in one visual language."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.figures import plotting
@@ -17,7 +19,9 @@ from labeldp_bench.figures.text import counted
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3
-MARKERS = "os"
+MARKERS = "os^"
+NO_BUDGET = "D"
+DASHES = ("--", ":")
 
 
 def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
@@ -29,17 +33,22 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
     """
     panels = list(frame.groupby("panel", sort=False))
     x_name = frame.x_name.iloc[0]
-    x_values = {x for x in frame.x[frame.mechanism != "none"] if math.isfinite(x)}
-    as_dots = len(x_values) < FEWEST_FOR_LINES
-    height = max(2.4, 1.2 + 0.3 * frame.series.nunique()) if as_dots else 3.6
+    as_dots = len({x for x in frame.x if math.isfinite(x)}) < FEWEST_FOR_LINES
+    rows = max(points.series.nunique() for _, points in panels)
+    height = max(2.4, 1.4 + 0.3 * rows) if as_dots else max(3.6, 1.2 + 0.2 * rows)
     figure, (all_axes,) = plotting.new_figure(len(panels), height=height)
+    marks = _marks(frame)
     for axes, (panel, points) in zip(all_axes, panels, strict=True):
         axes.set_title(str(panel))
         if as_dots:
-            draw_dots(axes, points, x_name)
+            draw_dots(axes, points, x_name, marks)
         else:
             draw_lines(axes, points, x_name)
     plotting.title_and_caption(figure, "", caption(frame))
+    if as_dots:
+        _name_marks(figure, marks if len(marks) > 1 else {}, X_SYMBOLS[x_name])
+    else:
+        plotting.thin_ticks(figure)
     plotting.save(figure, path)
 
 
@@ -64,15 +73,18 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     lines = [line.sort_values("x") for _, line in points.groupby("series", sort=False)]
     colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
     for line, colour in zip(lines, colours, strict=True):
+        name = series_name(line)
         level = line[line.x.map(math.isinf)]
         line = line[~line.x.map(math.isinf)]
         if len(level):
-            axes.axhline(100 * level.accuracy.iloc[0], color=colour, linestyle=":", linewidth=1.6)
+            height = 100 * float(level.accuracy.iloc[0])
+            axes.axhline(height, color=colour, linestyle=":", linewidth=1.6)
+            labels.append((height, name + ", eps=inf" * (not is_free(level).all()), colour))
         y, spread = 100 * line.accuracy, 200 * line.error.astype(float).fillna(0)
         axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.18, lw=0)
         axes.plot(line.x, y, "o-", color=colour)
-        shown = line if len(line) else level
-        labels.append((100 * float(shown.accuracy.iloc[-1]), series_name(shown), colour))
+        if len(line):
+            labels.append((float(y.iloc[-1]), name, colour))
     if x_name == "eps":
         axes.set_xscale("log")
         axes.set_xticks(finite, [f"{x:g}" for x in finite])
@@ -87,42 +99,60 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     plotting.label_lines(axes, labels)
 
 
-def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
-    """Draws one row per series, sorted, with a mark for each of at most two values of x."""
-    x_values = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
+def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str, marks: dict[float, str]) -> None:
+    """Draws one row per series, sorted, with a mark for each x, and the Bayes limits.
+
+    Args:
+        axes: one panel.
+        points: its rows of the frame.
+        x_name: as in the frame.
+        marks: the mark of each x of what has a budget.
+    """
     order = points.groupby("series", sort=False).accuracy.mean().sort_values()
     rows = {series: row for row, series in enumerate(order.index)}
-    symbol = X_SYMBOLS.get(x_name, x_name)
-    limits = points.dropna(subset="bayes").groupby("bayes").x.first()
-    for limit, x in limits.items():
-        name = plotting.name_of("bayes") + f", {symbol}={x:g}" * (len(limits) > 1)
-        axes.axvline(100 * limit, linestyle="--", color=plotting.colour_of("bayes"), lw=1.2)
-        # At the bottom, where the rows of least accuracy leave room beside it.
-        axes.annotate(
-            name, (100 * limit, -0.55), xytext=(-3, 0), textcoords="offset points", rotation=90,
-            ha="right", va="bottom", fontsize=8.5,
-        )  # fmt: skip
+    limits = points.dropna(subset="bayes").groupby("x").bayes.first()
+    limits = limits[:1] if x_name == "eps" else limits
+    for (x, limit), dash in zip(limits.items(), DASHES, strict=False):
+        name = plotting.name_of("bayes") + f", {X_SYMBOLS[x_name]}={x:g}" * (len(limits) > 1)
+        colour = plotting.colour_of("bayes")
+        axes.axvline(100 * limit, linestyle=dash, color=colour, lw=1.2, label=name)
     for position, (series, line) in enumerate(points.groupby("series", sort=False)):
         colour = plotting.colour_of(line.mechanism.iloc[0], position)
-        for point in line.to_dict("records"):
-            x = point["x"]
-            marker = MARKERS[x_values.index(x) % len(MARKERS)] if x in x_values else "D"
+        for point, free in zip(line.to_dict("records"), is_free(line), strict=True):
             axes.errorbar(
-                100 * point["accuracy"], rows[series], xerr=_bar(point), fmt=marker, color=colour,
-                markersize=6, capsize=0,
+                100 * point["accuracy"], rows[series], xerr=_bar(point), color=colour,
+                fmt=NO_BUDGET if free else marks[point["x"]], markersize=6, capsize=0,
             )  # fmt: skip
     axes.set_yticks(range(len(rows)), [series_name(points[points.series == s]) for s in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(axis="x", color="#E3E3E3")
     axes.set_xlabel("test accuracy, %")
-    if len(x_values) > 1:
-        handles = [
-            axes.plot([], [], MARKERS[i % len(MARKERS)], color="#404040", label=f"{symbol}={x:g}")[
-                0
-            ]
-            for i, x in enumerate(x_values)
-        ]
-        axes.legend(handles=handles, loc="upper left", frameon=True, framealpha=0.9)
+
+
+def is_free(points: pd.DataFrame) -> pd.Series:
+    """Returns which points stand at x=inf because nothing limits what they tell of a label."""
+    return points.x.map(math.isinf) & ((points.mechanism == "none") | ~points.private)
+
+
+def _marks(frame: pd.DataFrame) -> dict[float, str]:
+    """Returns a mark for each x, at most two values and eps=inf, of what has a budget."""
+    return dict(zip(sorted(set(frame.x[~is_free(frame)])), MARKERS, strict=False))
+
+
+def _name_marks(figure: Figure, marks: dict[float, str], symbol: str) -> None:
+    """Writes a legend above all panels, where it covers no point."""
+    handles: dict[str, Any] = {
+        f"{symbol}={x:g}": Line2D([], [], marker=mark, linestyle="", color="#404040")
+        for x, mark in marks.items()
+    }
+    for axes in figure.axes:
+        lines, names = axes.get_legend_handles_labels()
+        handles |= dict(zip(names, lines, strict=True))
+    if handles:
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside upper left", ncols=4, frameon=False,
+            fontsize=plotting.LABEL_SIZE, handlelength=1.4, columnspacing=1.2, handletextpad=0.4,
+        )  # fmt: skip
 
 
 def series_name(line: pd.DataFrame) -> str:

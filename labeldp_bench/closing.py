@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
 from labeldp_bench.figures.sweep import draw_sweep
 from labeldp_bench.progress import duration, say
 from labeldp_bench.records import is_heuristic, read_record
-from labeldp_bench.tables.sweep import RISKS, risk_table, sweep_frame, sweep_table
+from labeldp_bench.tables.sweep import RISKS, risk_frame, risk_table, sweep_frame, sweep_table
 
 MOST_CLASSES_SHOWN = 20
 
@@ -71,23 +73,34 @@ def _per_class(accuracies: list[float | None]) -> str:
 
 
 def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool) -> None:
-    """Prints the table of a sweep and writes it with a picture under `out_dir`/sweeps."""
+    """Prints a table of each score of a sweep and writes them under `out_dir`/sweeps.
+
+    Accuracies have a picture beside.
+    """
     done = find_done(cells, out_dir, committed=committed)
     if not done:
         say("no cell has a record yet: no table, no picture")
         return
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
-    for score in RISKS:
-        scored = [record for record in done.values() if record.get(score) is not None]
-        if scored:
-            return say(f"\n{risk_table(scored, score)}")
-    frame = sweep_frame(list(done.values()))
-    table = sweep_table(frame)
-    folder = out_dir / "sweeps"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.md"
-    path.write_text(table + "\n")
-    frame.drop(columns="identity").to_csv(path.with_suffix(".csv"), index=False)
-    draw_sweep(frame, path.with_suffix(".png"))
-    say(f"\n{table}\n\ntable    {path}\npicture  {path.with_suffix('.png')}")
+    path = out_dir / "sweeps" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scored: dict[str, list[dict[str, Any]]] = {}
+    for record in done.values():
+        score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
+        scored.setdefault(score, []).append(record)
+    tables, frames, written = [], [], [f"table    {path}"]
+    for score, records in scored.items():
+        if score == "accuracy":
+            frame = sweep_frame(records)
+            tables.append(sweep_table(frame))
+            draw_sweep(frame, path.with_suffix(".png"))
+            written.append(f"picture  {path.with_suffix('.png')}")
+        else:
+            frame = risk_frame(records, score)
+            tables.append(risk_table(frame, score))
+        frames.append(frame)
+    table = "\n\n".join(tables)
+    path.write_text(f"{table}\n")
+    pd.concat(frames).to_csv(path.with_suffix(".csv"), index=False)
+    say("\n".join(["", table, "", *written]))

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import json
-import math
 import os
 import re
 import shutil
@@ -21,7 +20,6 @@ from labeldp_bench.config import compose_cell
 from labeldp_bench.place import Place
 from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import expand, group
-from labeldp_bench.tables.sweep import risk_table, sweep_frame
 from labeldp_bench.validate import InputError
 from tests.conftest import CHECKOUT, TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start
@@ -260,37 +258,3 @@ def test_joblib_launcher_runs_all_jobs(tmp_path):
     assert process.returncode == 0, output
     assert len(records_under(tmp_path)) == 8
     assert sorted(re.findall(r"^\[./2\]", output, re.M)) == ["[1/2]", "[2/2]"]
-
-
-def test_a_table_of_risks_keeps_keys_that_end_alike_apart():
-    # One column would show the last of them, and nothing where a value is its default.
-    records = [
-        {
-            "identity": {"dataset.beta": data, "seed": 0} | ({"learner.beta": 2} if own else {}),
-            "excess_risk": 0.1,
-            "excess_risk_sem": None,
-        }
-        for data in (0.5, 1.0)
-        for own in (False, True)
-    ]
-    lines = risk_table(records, "excess_risk").splitlines()
-    assert "dataset.beta" in lines[0] and "learner.beta" in lines[0]
-    assert [line.split("|")[2].strip() for line in lines[2:]] == ["default", "2", "default", "2"]
-
-
-def test_what_differs_in_more_than_the_seed_is_never_averaged():
-    # K=10 and K=40 gave one number, and their difference as its error; so did eps=1 and eps=inf.
-    def record(eps: float, num_classes: int, accuracy: float) -> dict:
-        identity = {"dataset": "circle", "dataset.num_classes": num_classes, "mechanism": "rr"}
-        identity |= {"mechanism.eps": "inf" if math.isinf(eps) else eps, "seed": 0}
-        return {
-            "dataset": "circle", "mechanism": "rr", "eps": eps, "accuracy": accuracy,
-            "accuracy_sem": 0.001, "trust": "local", "private": math.isfinite(eps),
-            "identity": identity,
-        }  # fmt: skip
-
-    for budgets in ((1.0, 2.0), (1.0, math.inf)):
-        records = [record(e, k, 1 / (e + k)) for e in budgets for k in (10, 40)]
-        frame = sweep_frame(records)
-        assert sorted(frame.accuracy) == sorted(r["accuracy"] for r in records)
-        assert set(frame.seeds) == {1}

@@ -1,18 +1,28 @@
 """A sweep as numbers and as Markdown: what is averaged, and what tells its lines apart."""
 
+import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from labeldp_bench.cell import NO_GUARANTEE
 from labeldp_bench.figures.plotting import data_name_of
-from labeldp_bench.figures.sweep import X_LABELS, series_name
+from labeldp_bench.figures.sweep import X_LABELS, is_free, series_name
 from labeldp_bench.records import is_heuristic
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that stand where classes would have an accuracy."""
+FIRST = (
+    "dataset", "mechanism", "mechanism.eps", "learner.loss", "model", "learner", "pretrain",
+    "budget",
+)  # fmt: skip
+"""Keys that others follow from, in the order in which a name mentions them."""
+BARE = ("loss", "model")
+"""Keys whose values speak for themselves."""
 
 
 def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
@@ -23,10 +33,12 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     `error` is the standard error over seeds, or over trials where a point has one seed.
     """
     x_name = _x_axis(records)
+    panels = _panels(records, x_name)
+    series = _series(records, panels, x_name)
     rows = [
         {
-            "panel": _panel(record, records, x_name),
-            "series": _series(record, records, x_name),
+            "panel": panel,
+            "series": line,
             "mechanism": record["mechanism"],
             "x": _x(record, x_name),
             "accuracy": record["accuracy"],
@@ -35,40 +47,57 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "trust": record["trust"],
             "private": not is_heuristic(record),
             "agreement": record.get("released_agreement"),
-            "identity": record["identity"],
         }
         | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
-        for record in records
+        for record, panel, line in zip(records, panels, series, strict=True)
     ]
     points = []
-    keys = ["panel", "series", "x"]
-    for _, same in pd.DataFrame(rows).groupby(keys, sort=False):
-        point = same.iloc[0].to_dict()
-        seeds = len(same)
-        sem = same.accuracy.std() / math.sqrt(seeds) if seeds > 1 else point["accuracy_sem"]
-        point |= {"accuracy": same.accuracy.mean(), "error": sem, "seeds": seeds, "x_name": x_name}
-        points.append(point)
+    for _, same in pd.DataFrame(rows).groupby(["panel", "series", "x"], sort=False):
+        same = same.to_dict("records")
+        points.append(same[0] | _over_seeds(same, "accuracy") | {"x_name": x_name})
     return pd.DataFrame(points).drop(columns="accuracy_sem")
 
 
-def risk_table(records: list[dict[str, Any]], score: str) -> str:
-    """Returns Markdown: a row per cell of a sweep, its own keys and one of `RISKS`."""
-    keys = [key for key in _varying(records) if key != "seed"]
-    last = Counter(key.split(".")[-1] for key in keys)
-    names = {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
-    rows = [
-        {names[key]: record["identity"].get(key, "default") for key in keys}
-        | {
-            RISKS[score]: f"{record[score]:.4g}",
-            "± (standard error)": _error(record[f"{score}_sem"]),
-        }
+def risk_frame(records: list[dict[str, Any]], score: str) -> pd.DataFrame:
+    """Returns one row per point of a sweep, averaged over seeds.
+
+    Columns: dataset, mechanism and what else tells rows apart, trust, eps, one of `RISKS`, its
+    error as in `sweep_frame`, seeds.
+    """
+    own = [
+        _without(record["identity"], _budgets(record["identity"])) | {"eps": float(record["eps"])}
         for record in records
     ]
-    return pd.DataFrame(rows).to_markdown(index=False)
+    named = ("dataset", "mechanism")
+    names = _short([*named, *(key for key in _telling(own) if key not in (*named, "eps"))])
+    points = defaultdict(list)
+    for record, left in zip(records, own, strict=True):
+        points[json.dumps(left)].append((record, left))
+    rows = []
+    for same in points.values():
+        record, left = same[0]
+        shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
+        budget = {"trust": record["trust"], "eps": left["eps"]}
+        rows.append(shown | budget | _over_seeds([record for record, _ in same], score))
+    return pd.DataFrame(rows)
 
 
-def _error(sem: float | None) -> str:
-    return "-" if sem is None else f"{sem:.2g}"
+def risk_table(frame: pd.DataFrame, score: str) -> str:
+    """Returns Markdown: a row per point of `risk_frame`."""
+    shown = frame.assign(
+        **{score: [f"{mean:.4g}" for mean in frame[score]]},
+        error=["-" if pd.isna(error) else f"{error:.2g}" for error in frame.error],
+    )
+    names = {score: RISKS[score], "error": "± (standard error)"}
+    return shown.rename(columns=names).to_markdown(index=False)
+
+
+def _over_seeds(same: Sequence[dict[str, Any]], score: str) -> dict[str, Any]:
+    """Returns the mean of what differs in the seed alone, its standard error, how many seeds."""
+    values = np.array([record[score] for record in same])
+    seeds = len(values)
+    sem = values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else same[0].get(f"{score}_sem")
+    return {score: values.mean(), "error": sem, "seeds": seeds}
 
 
 def sweep_table(frame: pd.DataFrame) -> str:
@@ -79,7 +108,7 @@ def sweep_table(frame: pd.DataFrame) -> str:
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     blocks = []
     for panel, points in frame[frame.private].groupby("panel", sort=False):
-        columns = sorted(set(points.x[points.mechanism != "none"])) or [math.inf]
+        columns = sorted(set(points.x[~is_free(points)])) or [math.inf]
         rows = {}
         for _, line in points.groupby("series", sort=False):
             at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
@@ -115,41 +144,105 @@ def _cell(point: dict[str, Any]) -> str:
 
 
 def _x_axis(records: list[dict[str, Any]]) -> str:
-    """Returns what varies: the budget if it does, else the number of classes."""
+    """Returns what varies: the budget if it does, else the number of classes of a data set."""
     budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
-    classes = {record["identity"].get("dataset.num_classes") for record in records}
-    return "dataset.num_classes" if len(budgets) <= 1 and len(classes) > 1 else "eps"
+    classes = {(r["dataset"], r["identity"].get("dataset.num_classes")) for r in records}
+    varied = len(classes) > len({record["dataset"] for record in records})
+    return "dataset.num_classes" if len(budgets) <= 1 and varied else "eps"
 
 
 def _x(record: dict[str, Any], x_name: str) -> float:
     return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
 
 
-def _panel(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
-    same = [other for other in records if other["dataset"] == record["dataset"]]
-    keys = [key for key in _varying(same) if key.split(".")[0] == "dataset"]
-    keys = [key for key in keys if key not in ("dataset", "dataset.name", x_name)]
+def _panels(records: list[dict[str, Any]], x_name: str) -> list[str]:
+    """Returns for each record its data set, all that differs in it, and eps where there is one."""
+    keys = {}
+    for name in {record["dataset"] for record in records}:
+        varying = _varying([r["identity"] for r in records if r["dataset"] == name])
+        keys[name] = [k for k in varying if k.split(".")[0] == "dataset" and k != x_name]
     eps = {float(r["eps"]) for r in records if r["mechanism"] != "none" and not is_heuristic(r)}
     fixed = [f"eps={next(iter(eps)):g}"] if len(eps) == 1 else []
-    own = [f"{key.split('.')[1]}={record['identity'].get(key)}" for key in keys]
-    return ", ".join([data_name_of(record["dataset"]), *own, *fixed])
+    panels = []
+    for name, identity in ((record["dataset"], record["identity"]) for record in records):
+        own = [key for key in keys[name] if key in identity]
+        own = [f"{key.removeprefix('dataset.')}={_spelled(identity[key])}" for key in own]
+        panels.append(", ".join([data_name_of(name), *own, *fixed]))
+    return panels
 
 
-def _series(record: dict[str, Any], records: list[dict[str, Any]], x_name: str) -> str:
-    """Returns the mechanism and what else tells its lines apart."""
-    same = [other for other in records if other["mechanism"] == record["mechanism"]]
-    # Another axis than eps leaves eps=inf beside the one finite eps.
-    skipped = {"seed", "learner.first.eps", "mechanism.eps" if x_name == "eps" else x_name}
-    keys = [k for k in _varying(same) if k not in skipped and k.split(".")[0] != "dataset"]
-    own = [_spelled(key, record["identity"].get(key)) for key in keys]
-    return ", ".join([record["mechanism"], *own])
+def _series(records: list[dict[str, Any]], panels: list[str], x_name: str) -> list[str]:
+    """Returns for each record its mechanism and what else tells that one's lines apart there."""
+    lines = defaultdict(list)
+    for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
+        lines[panel, record["mechanism"]].append(number)
+    names = [record["mechanism"] for record in records]
+    for numbers in lines.values():
+        own = []
+        for number in numbers:
+            identity = records[number]["identity"]
+            data = {key for key in identity if key.split(".")[0] == "dataset"}
+            # Another axis than eps leaves eps=inf beside the one finite eps.
+            on_x = _budgets(identity) if x_name == "eps" else set()
+            own.append(_without(identity, data | on_x))
+        short = _short(_telling(own))
+        for number, left in zip(numbers, own, strict=True):
+            for key, name in short.items():
+                if key in left:
+                    said = _spelled(left[key])
+                    names[number] += f", {said}" if name in BARE else f", {name}={said}"
+    return names
 
 
-def _spelled(key: str, value: Any) -> str:
-    name = key.split(".")[-1]
-    return str(value) if name in ("loss", "model") else f"{name}={value}"
+def _budgets(identity: dict[str, Any]) -> set[str]:
+    """Returns the budget's key, and those of a learner that follow it."""
+    eps = identity.get("mechanism.eps")
+    return {key for key, value in identity.items() if key.endswith(".eps") and value == eps}
 
 
-def _varying(records: list[dict[str, Any]]) -> list[str]:
-    keys = sorted({key for record in records for key in record["identity"]})
-    return [key for key in keys if len({str(r["identity"].get(key)) for r in records}) > 1]
+def _without(identity: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in identity.items() if key not in keys | {"seed"}}
+
+
+def _varying(identities: list[dict[str, Any]]) -> list[str]:
+    """Returns the keys with several values: what others follow from first, what has parts last."""
+    keys = {key for identity in identities for key in identity}
+    values = {key: {_value(each, key) for each in identities} for key in keys}
+
+    def place(key: str) -> tuple[int, bool, str]:
+        is_list = any(text.startswith("[[") for text in values[key])
+        is_class = any(other.startswith(f"{key}.") for other in keys)
+        return FIRST.index(key) if key in FIRST else len(FIRST), is_list or is_class, key
+
+    return sorted((key for key in keys if len(values[key]) > 1), key=place)
+
+
+def _value(identity: dict[str, Any], key: str) -> str:
+    return json.dumps([identity[key]] if key in identity else [])
+
+
+def _telling(identities: list[dict[str, Any]]) -> list[str]:
+    """Returns few keys that tell apart all that differ: none of those that a choice implies."""
+    keys: list[str] = []
+    found = 1
+    for key in _varying(identities):
+        told = {tuple(_value(each, known) for known in (*keys, key)) for each in identities}
+        if len(told) > found:
+            keys, found = [*keys, key], len(told)
+    return keys
+
+
+def _short(keys: Sequence[str]) -> dict[str, str]:
+    """Returns each key without its groups, unless two would be alike or like the budget's."""
+    last = Counter(key.split(".")[-1] for key in {*keys, "mechanism.eps"})
+    return {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
+
+
+def _spelled(value: Any) -> str:
+    """Returns a value of an identity as text without commas, which stand between keys."""
+    if isinstance(value, dict):
+        own = " ".join(f"{key}={_spelled(v)}" for key, v in value.items() if key != "_target_")
+        return value.get("_target_", "") + f"({own})" * bool(own)
+    if isinstance(value, list):
+        return f"[{' '.join(map(_spelled, value))}]"
+    return "null" if value is None else str(value)

@@ -42,8 +42,9 @@ def task(config: DictConfig) -> int:
     # Torch takes a second to import, which a wrong override need not wait for.
     from labeldp_bench.closing import show_run
     from labeldp_bench.place import place_of
-    from labeldp_bench.records import is_done
+    from labeldp_bench.records import is_done, read_record
     from labeldp_bench.run import run_cells
+    from labeldp_bench.unchanged import refuse_changed_data
 
     keep_memory()
     try:
@@ -64,11 +65,14 @@ def task(config: DictConfig) -> int:
         if "eps" in keys and not cell.has("mechanism.eps"):
             say(f"eps has no effect: mechanism={cell.identity['mechanism']} takes no budget")
         place = place_of(*(config[key] for key in sweeper.LOCAL))
-        if is_done(place.out_dir / cell.folder):
+        folder = place.out_dir / cell.folder
+        if is_done(folder):
+            done = {cell.config_hash: read_record(folder)}
+            refuse_changed_data([cell], done, place.out_dir, place.data_dir)
             say(f"{cell.title}: done before (delete its folder to run it again)")
-        if run_cells([cell], place) or not is_done(place.out_dir / cell.folder):
+        if run_cells([cell], place) or not is_done(folder):
             raise SystemExit(1)
-        show_run(place.out_dir / cell.folder)
+        show_run(folder)
         return 0
     except (InputError, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:

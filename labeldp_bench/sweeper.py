@@ -59,6 +59,7 @@ class CellSweeper(Sweeper):
         from labeldp_bench.closing import close_sweep
         from labeldp_bench.collect import find_done
         from labeldp_bench.place import place_of
+        from labeldp_bench.unchanged import refuse_changed_data
 
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
@@ -86,6 +87,7 @@ class CellSweeper(Sweeper):
             return find_done(every, place.out_dir, committed=experiment is not None)
 
         done = find()
+        refuse_changed_data(every, done, place.out_dir, place.data_dir)
         missing = [pair for key, pair in cells.items() if key not in done]
         jobs = group(missing, place.device.type)
         todo = len(cells) - len(done)

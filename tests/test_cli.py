@@ -282,6 +282,24 @@ def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
     assert left_to_cells(asked[1:]) == asked[1:]
 
 
+def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_images):
+    # A user who mends their images would be shown the old accuracy as that of the new file.
+    line = [*NPZ, "mechanism=rr", "model=linear", "trainer.epochs=1"]
+    assert quick(line, tmp_path).returncode == 0
+    again = quick(line, tmp_path)
+    assert again.returncode == 0 and "done before" in again.stdout
+    with np.load(tiny_images / "tiny.npz") as archive:
+        arrays = dict(archive)
+    np.savez(tiny_images / "tiny.npz", **arrays | {"y_test": (arrays["y_test"] + 1) % 3})
+    for changed in (line, ["-m", *line]):
+        outcome = quick(changed, tmp_path)
+        assert outcome.returncode == 2
+        assert re.search(r"error: tiny\.npz has other images .* another name, or", outcome.stderr)
+        assert "accuracy" not in outcome.stdout
+    (tiny_images / "tiny.npz").unlink()  # nothing to compare with
+    assert "done before" in quick(line, tmp_path).stdout
+
+
 def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():
     # OmegaConf, interrupted at a bad moment, raises an AttributeError: a sweep would end as failed.
     try:

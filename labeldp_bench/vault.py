@@ -1,19 +1,16 @@
 """The wall: the one place that holds true training labels."""
 
-import hashlib
 import math
-import secrets
 import traceback
-from dataclasses import fields
 from typing import Any, NoReturn, SupportsIndex
 
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench import seeding
 from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.noise import DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_eps, check_labels, check_values
 
@@ -45,9 +42,8 @@ class LabelVault:
         self.bound = bound
         self._ledger = Ledger(len(true_labels), budget=0.0)
         self._releases: list[Release] = []
-        self._left: dict[str, dict[str, Tensor | None]] = {}
-        self._recalled: dict[str, dict[str, Any]] = {}
-        self._key, self._data = b"", ""
+        self._noise = NoiseStreams(0, "")  # a closed vault draws none
+        self._drawn = DrawnReleases()
 
     def open(self, budget: float, seed: int | None, data: str = "") -> "LabelVault":
         """Returns a vault over the same labels that may spend `budget` on each of them.
@@ -62,8 +58,7 @@ class LabelVault:
             raise BudgetError("the vault is open; only a closed one can be opened")
         vault = LabelVault(self.__labels, self.num_classes, self.bound)
         vault._ledger.budget = check_eps(budget)
-        vault._key = secrets.token_bytes(32) if seed is None else str(seed).encode()
-        vault._data = data
+        vault._noise = NoiseStreams(seed, data)
         return vault
 
     @property
@@ -101,14 +96,14 @@ class LabelVault:
         indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
         self._check_kind(mechanism, "release")
         self._ledger.check(indices, check_eps(mechanism.eps))
-        name = _spelled(mechanism)
-        before = self._recall(name, indices)
+        number, name = len(self.ledger), spelled(mechanism)
+        before = self._drawn.recall(number, name, indices)
         if before is None:
-            noise = self._noise(name, part, prior)
+            noise = self._noise.stream(number, name, part, prior)
             outputs = self._draw(mechanism, indices, noise, prior)
         else:
             outputs, prior = before["outputs"], before["prior"]
-        self._keep(name, indices, outputs, prior)
+        self._drawn.keep(number, name, indices, outputs, prior)
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices)
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
         if self.bound is None:  # real labels have no classes to agree with
@@ -137,10 +132,10 @@ class LabelVault:
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
         self._ledger.check(slice(None), check_eps(mechanism.eps))
-        noise = self._noise(f"{_spelled(mechanism)}/groups={num_groups}", groups)
+        name = f"{spelled(mechanism)}/groups={num_groups}"
+        noise = self._noise.stream(len(self.ledger), name, groups)
         outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
-        name = type(mechanism).__name__
-        self._ledger.book(name, mechanism.trust, mechanism.eps, slice(None))
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
         return outputs
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
@@ -164,30 +159,30 @@ class LabelVault:
         indices = self._check_indices(indices)
         self._ledger.check(indices, check_eps(eps))
         counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
-        name = f"LaplaceHistogram(eps={eps!r})"
-        before = self._recall(name, indices)
+        number, name = len(self.ledger), f"LaplaceHistogram(eps={eps!r})"
+        before = self._drawn.recall(number, name, indices)
         if before is None:
-            noise = self._noise(name, indices)
+            noise = self._noise.stream(number, name, indices)
             uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
             # A difference of two exponentials is Laplace, and never infinite.
             exponentials = -torch.log1p(-uniform)
             noisy = counts + (exponentials[0] - exponentials[1]) * (2 / eps)
         else:
             noisy = before["outputs"]
-        self._keep(name, indices, noisy, None)
+        self._drawn.keep(number, name, indices, noisy, None)
         self._ledger.book("LaplaceHistogram", "central", eps, indices)
         return noisy
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what left the vault, for a checkpoint; it holds no true label."""
-        return self._left
+        return self._drawn.left
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes releases that were made before a run was cut off give again what they gave.
 
         They are booked as they come; noise is drawn for new ones only.
         """
-        self._recalled = dict(state)
+        self._drawn.earlier = dict(state)
 
     def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
         """Returns true labels themselves, int64 (n,), to a scheme without a guarantee.
@@ -276,37 +271,6 @@ class LabelVault:
         hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
         return hit.to(torch.float64) / plausible.sum(1)
 
-    def _noise(self, name: str, part: Tensor | None, prior: Tensor | None = None) -> Generator:
-        """Returns the stream of the next release.
-
-        Runs of one seed that differ in the data set, the mechanism, eps, in whom they ask or in
-        the prior share no random numbers: two releases with the same ones would tell more of a
-        label than both budgets together. Where nothing differs they share the release itself.
-
-        Args:
-            name: the mechanism with its parameters.
-            part: which labels, or in which groups; None for all of them, each on its own.
-            prior: what the mechanism may assume.
-        """
-        of = ["-" if each is None else _digest(each) for each in (part, prior)]
-        return seeding.keyed_generator(
-            self._key, "privacy", self._data, name, len(self.ledger), *of
-        )
-
-    def _recall(self, name: str, indices: Tensor) -> dict[str, Any] | None:
-        """Returns what the next release gave before the run was cut off; None: it is new."""
-        before = self._recalled.pop(f"{len(self.ledger)} {name}", None)
-        if before is not None and not torch.equal(before["indices"], indices):
-            raise BudgetError(
-                f"release {len(self.ledger)} was of other labels before the run was cut off "
-                "(delete its checkpoint.pt to start afresh)"
-            )
-        return before
-
-    def _keep(self, name: str, indices: Tensor, outputs: Tensor, prior: Tensor | None) -> None:
-        left = {"indices": indices, "outputs": outputs, "prior": prior}
-        self._left[f"{len(self.ledger)} {name}"] = left
-
     def _draw(
         self,
         mechanism: Any,
@@ -362,14 +326,3 @@ class LabelVault:
         if len(indices.unique()) != len(indices):
             raise InputError("indices must be distinct: a label is released once")
         return indices
-
-
-def _digest(tensor: Tensor) -> str:
-    return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
-
-
-def _spelled(mechanism: Mechanism) -> str:
-    """Returns class and parameters, without those at their default."""
-    given = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
-    changed = {f.name: given[f.name] for f in fields(mechanism) if given[f.name] != f.default}
-    return f"{type(mechanism).__name__}({changed})"

@@ -85,7 +85,7 @@ def test_a_secret_has_256_bits_and_all_of_them_count(monkeypatch):
     released = []
     for changed in (key, *(key[:i] + b"\1" + key[i + 1 :] for i in range(32))):
         vault = LabelVault(LABELS.repeat(20), 4).open(1.0, seed=0)
-        vault._key = changed
+        vault._noise.key = changed
         released.append(tuple(vault.release(RandomizedResponse(1.0)).outputs.tolist()))
     assert len(set(released)) == 33
     for seeds in ((5, 5 + 2**32), (0, 2**40)):

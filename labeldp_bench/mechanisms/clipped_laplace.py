@@ -28,7 +28,7 @@ class ClippedLaplace(Laplace):
 
     clip: float | None = None
 
-    unbiased: ClassVar[bool] = False
+    mean_is_label: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ class RealMechanism(ABC):
     private: ClassVar[bool] = True
     trust: ClassVar[str] = "local"
     delta: ClassVar[float] = 0.0
-    unbiased: ClassVar[bool] = True
+    mean_is_label: ClassVar[bool] = True
     """Whether the release has the label as its mean."""
 
     def __post_init__(self) -> None:

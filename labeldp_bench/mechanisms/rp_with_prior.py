@@ -36,7 +36,7 @@ class RPWithPrior(RealMechanism):
     levels: int = 33
     mass: float = 0.9
 
-    unbiased: ClassVar[bool] = False
+    mean_is_label: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

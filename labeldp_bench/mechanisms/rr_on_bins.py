@@ -32,7 +32,7 @@ class RROnBins(RealMechanism):
 
     levels: int = 64
 
-    unbiased: ClassVar[bool] = False
+    mean_is_label: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -145,7 +145,6 @@ class Learner(Protocol):
     """What configs/learner builds: asks the vault for releases and fits a model to them."""
 
     loss: str
-    retrain: str
 
     def fit(
         self,

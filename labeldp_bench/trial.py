@@ -8,7 +8,8 @@ import torch
 from labeldp_bench.checkpoint import NAME, Checkpoint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import Evaluator, accuracy_of
-from labeldp_bench.exchange import Classifier, Session
+from labeldp_bench.exchange import Classifier, Learner, Session
+from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.outcome import Run
 from labeldp_bench.pack import Pack
 from labeldp_bench.place import Place
@@ -51,7 +52,8 @@ def begin(
         place: folders and device.
         packed: the pack that fits in place of `model`, if there is one.
     """
-    mechanism, learner = run.parts["mechanism"], run.parts["learner"]
+    mechanism: Mechanism = run.parts["mechanism"]
+    learner: Learner = run.parts["learner"]
     vault = bundle.vault.open(budget=mechanism.eps, seed=seed, data=run.cell.data_name)
     vault.check_task(mechanism)  # before the learner finds something else to refuse
     has_epochs = hasattr(model, "trainer")

@@ -22,11 +22,10 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from labeldp_bench.audits.groups import group_epsilon
-from labeldp_bench.audits.mechanism import exact_epsilon, sampled_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon, exact_real_epsilon, sampled_epsilon
 from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior
-from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.script import command
 from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
 

@@ -15,10 +15,9 @@ import pandas as pd
 import torch
 
 from labeldp_bench.audits.groups import group_epsilon
-from labeldp_bench.audits.mechanism import exact_epsilon
+from labeldp_bench.audits.mechanism import exact_epsilon, exact_real_epsilon
 from labeldp_bench.config import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, Mechanism, RealMechanism
-from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.script import command, read_arguments
 from labeldp_bench.validate import InputError
 

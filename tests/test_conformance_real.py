@@ -10,9 +10,9 @@ import torch
 
 from labeldp_bench import seeding
 from labeldp_bench.audits.groups import group_epsilon
+from labeldp_bench.audits.mechanism import exact_real_epsilon
 from labeldp_bench.config import compose_cell
 from labeldp_bench.mechanisms import GroupMechanism, RealMechanism
-from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.validate import InputError
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "mechanism"

@@ -10,8 +10,8 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from labeldp_bench import seeding
+from labeldp_bench.audits.mechanism import exact_real_epsilon
 from labeldp_bench.mechanisms import RPWithPrior, RROnBins, UnbiasedRandomizer
-from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.mechanisms.rr_on_bins import optimal_bins
 from labeldp_bench.mechanisms.unbiased_randomizer import REACH
 from labeldp_bench.validate import InputError

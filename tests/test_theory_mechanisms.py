@@ -8,6 +8,7 @@ from scipy.stats import kstest
 
 from labeldp_bench import seeding
 from labeldp_bench.audits.groups import group_epsilon
+from labeldp_bench.audits.mechanism import exact_real_epsilon
 from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import (
     ClippedCubeMeans,
@@ -21,7 +22,6 @@ from labeldp_bench.mechanisms import (
     LocalFull,
     Rappor,
 )
-from labeldp_bench.mechanisms.real import exact_real_epsilon
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 

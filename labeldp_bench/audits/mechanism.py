@@ -9,6 +9,7 @@ from torch import Tensor
 
 from labeldp_bench import seeding
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.validate import InputError, check_integer, check_number
 
 CHUNK = 50_000
@@ -43,6 +44,22 @@ def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None =
         ratios = (high - low)[high > -math.inf]
         largest += [float(ratios.max())] if len(ratios) else []
     return max(largest, default=math.inf)
+
+
+def exact_real_epsilon(
+    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
+) -> float:
+    """Returns the largest log ratio of the densities under two labels, over the breakpoints.
+
+    Infinity too for a density that is no number somewhere, or 0 everywhere.
+    """
+    outputs, values = mechanism.breakpoints(bound, prior)
+    densities = mechanism.log_density(outputs, values, bound, prior)
+    if densities.isnan().any():
+        return math.inf
+    high, low = densities.max(1).values, densities.min(1).values
+    possible = high > -torch.inf  # an output that no label gives says nothing
+    return float((high - low)[possible].max()) if possible.any() else math.inf
 
 
 def sampled_epsilon(

@@ -40,7 +40,6 @@ class LocalAverages:
         rule: whose rule, one of `rates.TRUSTS`; None for the mechanism's own.
         rule_eps: eps in the rule; None for the mechanism's own. With `rule` it gives no privacy
             the same h as a private run has.
-        retrain: `none`.
     """
 
     loss: str
@@ -53,7 +52,6 @@ class LocalAverages:
     clip_factor: float = 1.0
     rule: str | None = None
     rule_eps: float | None = None
-    retrain: str = "none"
 
     def __post_init__(self) -> None:
         if self.loss not in ADDS_UP:
@@ -61,7 +59,6 @@ class LocalAverages:
                 f"learner=local_averages adds up what was released: learner.loss must be one of "
                 f"{', '.join(ADDS_UP)}, got {self.loss!r}"
             )
-        check_choice("learner.retrain", self.retrain, ("none",))
         check_choice("learner.tuning", self.tuning, TUNINGS)
         check_number("learner.beta", self.beta, above=0, high=1)
         for name in ("constant", "factor", "clip_constant", "clip_factor"):

@@ -1,7 +1,7 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -51,8 +51,6 @@ class EnhancedLabels:
     ramp_epochs: int = 10
     stay_within_top: bool = False
     validation: float = 0.2
-
-    retrain: ClassVar[str] = "none"
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:

@@ -1,13 +1,12 @@
 """Laplace noise on a clipped real label, for labels without a bound."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
 from labeldp_bench.mechanisms.laplace import Laplace
-from labeldp_bench.validate import InputError, check_number
 
 
 @dataclass(frozen=True)
@@ -32,34 +31,24 @@ class ClippedLaplace(Laplace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clip is not None:
-            check_number("mechanism.clip", self.clip, above=0)
-
-    def _clip(self, bound: float) -> float:
-        clip = bound if self.clip is None else self.clip
-        if math.isinf(clip):
-            raise InputError(
-                "mechanism.clip must be given for labels without a bound (or use "
-                "learner.tuning=theory, which chooses it)"
-            )
-        return clip
+        check_clip(self.clip)
 
     def scale(self, bound: float) -> float:
         """Returns the scale of the noise."""
-        return 2 * self._clip(bound) / self.eps
+        return 2 * clip_or_bound(self.clip, bound) / self.eps
 
     def release(
         self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
     ) -> Tensor:
         """Returns the clipped label plus noise, float64 (N,)."""
-        clip = self._clip(bound)
+        clip = clip_or_bound(self.clip, bound)
         return super().release(values.clamp(-clip, clip), bound, generator)
 
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator
     ) -> Tensor:
         """Returns sums of releases, float64 (G,), drawn from their exact law."""
-        clip = self._clip(bound)
+        clip = clip_or_bound(self.clip, bound)
         clipped = values.clamp(-clip, clip)
         return super().release_groups(clipped, bound, groups, num_groups, generator)
 
@@ -67,12 +56,12 @@ class ClippedLaplace(Laplace):
         self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
     ) -> Tensor:
         """Returns the Laplace log-density around the clipped label, float64 (R, V)."""
-        clip = self._clip(bound)
+        clip = clip_or_bound(self.clip, bound)
         return super().log_density(released, values.clamp(-clip, clip), bound)
 
     def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns the ends of the clipped range."""
-        return super().breakpoints(self._clip(bound))
+        return super().breakpoints(clip_or_bound(self.clip, bound))
 
     def summary(self) -> dict[str, Any]:
         """Returns the clip and the scale of the noise."""

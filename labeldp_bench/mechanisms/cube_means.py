@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
@@ -68,18 +69,11 @@ class ClippedCubeMeans(CubeMeans):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clip is not None:
-            check_number("mechanism.clip", self.clip, above=0)
+        check_clip(self.clip)
 
     def reach(self, bound: float) -> float:
         """Returns the clip, or the bound of labels that have one."""
-        reach = bound if self.clip is None else self.clip
-        if math.isinf(reach):
-            raise InputError(
-                "mechanism.clip must be given for labels without a bound (or use "
-                "learner.tuning=theory, which chooses it)"
-            )
-        return reach
+        return clip_or_bound(self.clip, bound)
 
     def summary(self) -> dict[str, Any]:
         """Returns what is protected and the clip."""

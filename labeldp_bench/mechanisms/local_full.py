@@ -1,12 +1,12 @@
 """Local privacy of features and labels together, for the comparison row of the theory."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import (
@@ -15,7 +15,6 @@ from labeldp_bench.mechanisms.sum_laws import (
     group_sums,
     laplace_sums,
 )
-from labeldp_bench.validate import InputError, check_number
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,7 @@ class LocalFull(GroupMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clip is not None:
-            check_number("mechanism.clip", self.clip, above=0)
+        check_clip(self.clip)
 
     @property
     def class_scale(self) -> float:
@@ -68,12 +66,7 @@ class LocalFull(GroupMechanism):
         if not labels.is_floating_point():
             counts = group_counts(labels, int(limit), groups, num_groups)
             return counts + laplace_sums(torch.full_like(counts, total), self.class_scale, stream)
-        clip = limit if self.clip is None else self.clip
-        if math.isinf(clip):
-            raise InputError(
-                "mechanism.clip must be given for labels without a bound (or use "
-                "learner.tuning=theory, which chooses it)"
-            )
+        clip = clip_or_bound(self.clip, limit)
         sizes = group_sizes(groups, num_groups)
         everyone = torch.full_like(sizes, total)
         sums = group_sums(labels.clamp(-clip, clip), groups, num_groups)

@@ -103,19 +103,3 @@ def prior_on_grid(prior: Tensor | None, levels: int) -> Tensor:
     if prior is not None and torch.as_tensor(prior).dim() != 1:
         raise InputError("a prior over levels must be global, of shape (levels,)")
     return check_prior(prior, 1, levels)
-
-
-def exact_real_epsilon(
-    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
-) -> float:
-    """Returns the largest log ratio of the densities under two labels, over the breakpoints.
-
-    Infinity too for a density that is no number somewhere, or 0 everywhere.
-    """
-    outputs, values = mechanism.breakpoints(bound, prior)
-    densities = mechanism.log_density(outputs, values, bound, prior)
-    if densities.isnan().any():
-        return math.inf
-    high, low = densities.max(1).values, densities.min(1).values
-    possible = high > -torch.inf  # an output that no label gives says nothing
-    return float((high - low)[possible].max()) if possible.any() else math.inf

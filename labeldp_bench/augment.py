@@ -101,6 +101,43 @@ class Cutout:
         return erase(images, _send(corners, images), self.size, self.fill)
 
 
+@dataclass(frozen=True)
+class Affine:
+    """Returns each image turned, scaled, sheared and shifted at random; its border goes on outside.
+
+    Source: ours; for contrastive pre-training, where views are to differ in all but the content.
+
+    Args:
+        angle: turned by up to so many radians either way.
+        scale: height and width, each on its own, by a factor in [1 - scale, 1 + scale].
+        shear: rows slide by up to this share of their distance from the middle.
+        shift: up to this share of the side, down and across.
+    """
+
+    angle: float = 0.35
+    scale: float = 0.25
+    shear: float = 0.35
+    shift: float = 0.1
+
+    def __post_init__(self) -> None:
+        for key in ("angle", "shear", "shift"):
+            check_number(key, getattr(self, key), low=0)
+        if check_number("scale", self.scale, low=0) >= 1:
+            raise InputError(f"scale must be a number >= 0 and < 1, got {self.scale}")
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; six numbers per image."""
+        drawn = 2 * torch.rand((6, len(images)), generator=generator) - 1
+        angle, shear = self.angle * drawn[0], self.shear * drawn[1]
+        high, wide = 1 + self.scale * drawn[2], 1 + self.scale * drawn[3]
+        down, across = 2 * self.shift * drawn[4], 2 * self.shift * drawn[5]  # the side is 2 long
+        rows = [
+            torch.stack([angle.cos() * wide, shear - angle.sin(), across], 1),
+            torch.stack([angle.sin(), angle.cos() * high, down], 1),
+        ]
+        return warp(images, _send(torch.stack(rows, 1), images))
+
+
 class Mixed(NamedTuple):
     """A mixed batch: images, for each the index of its partner, int64 (B,), and its own weight.
 
@@ -185,6 +222,12 @@ def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> 
     index = (first[:, None] + rows * wide)[:, :, None] + columns[:, None, :]
     pixels = padded.reshape(-1, channels).index_select(0, index.flatten())
     return _like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
+
+
+def warp(images: Tensor, matrices: Tensor) -> Tensor:
+    """Returns images whose pixel at p was at `matrices` (B, 2, 3) times (p, 1), sides [-1, 1]."""
+    grid = F.affine_grid(matrices, list(images.shape), align_corners=False).to(images.dtype)
+    return _like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
 
 
 def flip(images: Tensor, coins: Tensor) -> Tensor:

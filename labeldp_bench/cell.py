@@ -108,7 +108,7 @@ class Cell:
         model = hydra.utils.get_class(self.config["model"]["_target_"])
         if not getattr(model, "shares_work", False):
             return None
-        shared = ("dataset", "model", "seed")
+        shared = ("dataset", "model", "pretrain", "seed")
         return canonical({k: v for k, v in self.identity.items() if k.split(".")[0] in shared})
 
     @property
@@ -171,6 +171,8 @@ class Cell:
                 f"pretrain={name} needs a network, and model={self.identity['model']} has no "
                 "weights (use pretrain=none, or model=resnet18)"
             )
+        if "dataset" not in self.config["pretrain"]:  # it learns from the run's own features
+            return
         public = self.config["pretrain"]["dataset"]["name"]
         if public in (self.dataset_name, self.config["dataset"].get("source")):
             raise InputError(

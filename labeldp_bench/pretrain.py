@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,6 +34,32 @@ class Weights(NamedTuple):
     sha256: str
 
 
+class PretrainingRecipe(Protocol):
+    """What configs/pretrain builds."""
+
+    learns_from: str
+    """Whose pixels it sees: `public`, another data set's, or `own`, the run's training features."""
+
+    def train(
+        self,
+        network: Callable[..., nn.Module],
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Returns the weights below the classifier, CPU, and what there is to say of them.
+
+        Args:
+            network: as NetworkModel's.
+            features: the run's training images, uint8 (N, H, W, C); public.
+            data_dir: holds the data sets.
+            device: where to train.
+
+        Raises:
+            InputError: no such data set, or a network or images that do not fit.
+        """
+
+
 @dataclass(frozen=True)
 class Pretraining:
     """Trains a network on a public, labelled data set; its last linear layer is left behind.
@@ -53,52 +79,22 @@ class Pretraining:
     trainer: Trainer
     seed: int = 0
 
+    learns_from: ClassVar[str] = "public"
+
     def __post_init__(self) -> None:
         check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
 
-    def weights(
+    def train(
         self,
         network: Callable[..., nn.Module],
-        image_shape: tuple[int, ...],
-        recipe: Mapping[str, Any],
+        features: Tensor,
         data_dir: Path,
         device: torch.device,
-    ) -> Weights:
-        """Returns the weights of `recipe`, trained unless `data_dir` has them already.
-
-        Args:
-            network: as NetworkModel's.
-            image_shape: (H, W, C) of the run's images.
-            recipe: all that decides the weights; its hash names the file.
-            data_dir: holds the data set and the folder `pretrained`.
-            device: where to train.
-
-        Raises:
-            InputError: no such data set, nothing can be written there, or a damaged file.
-        """
-        path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with only_one(
-                path, lambda: say("waiting for the process that pre-trains the same network")
-            ):
-                if not path.exists():
-                    tensors, accuracy = self._train(network, image_shape, data_dir, device)
-                    _write(path, tensors, recipe, accuracy)
-                return read(path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
-
-    def _train(
-        self,
-        network: Callable[..., nn.Module],
-        image_shape: tuple[int, ...],
-        data_dir: Path,
-        device: torch.device,
-    ) -> tuple[dict[str, Tensor], float]:
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Returns the weights below the classifier, and the accuracy on the public test set."""
         bundle = self.dataset.draw(data_dir, self.seed)
-        _check_fit(network, tuple(bundle.train_features.shape[1:]), image_shape)
+        own = tuple(features.shape[1:])
+        _check_fit(network, tuple(bundle.train_features.shape[1:]), own)
         say(f"pre-training on {self.dataset.name}, once; later runs read the weights")
         public = bundle.vault.open(budget=float("inf"), seed=self.seed)
         supervision = Supervision.of([public.release(NoPrivacy())], loss_named("plain"))
@@ -106,8 +102,43 @@ class Pretraining:
         session = Session(self.seed, device, evaluator.on_epoch, say)
         model = NetworkModel(network, self.trainer)
         classifier = model.fit(bundle.train_features, supervision, session)
-        tensors = below_classifier(classifier.network)
-        return tensors, accuracy_of(evaluator.finish(classifier))
+        accuracy = accuracy_of(evaluator.finish(classifier))
+        return below_classifier(classifier.network), {"test_accuracy": f"{accuracy:.6f}"}
+
+
+def pretrained(
+    pretraining: PretrainingRecipe,
+    network: Callable[..., nn.Module],
+    features: Tensor,
+    recipe: Mapping[str, Any],
+    data_dir: Path,
+    device: torch.device,
+) -> Weights:
+    """Returns the weights of `recipe`, trained unless `data_dir` has them already.
+
+    Args:
+        pretraining: trains them.
+        network: as NetworkModel's.
+        features: the run's training images.
+        recipe: all that decides the weights; its hash names the file.
+        data_dir: holds the data sets and the folder `pretrained`.
+        device: where to train.
+
+    Raises:
+        InputError: as `train`, or nothing can be written there, or a damaged file.
+    """
+    path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(
+            path, lambda: say("waiting for the process that pre-trains the same network")
+        ):
+            if not path.exists():
+                tensors, about = pretraining.train(network, features, data_dir, device)
+                _write(path, tensors, recipe, about)
+            return read(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
 
 
 def recipe_hash(recipe: Mapping[str, Any]) -> str:
@@ -126,15 +157,20 @@ def below_classifier(network: nn.Module) -> dict[str, Tensor]:
     Raises:
         InputError: nothing is left.
     """
-    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    last = classifier_of(network)
     tensors = {
         name: values.detach().cpu().contiguous()
         for name, values in network.state_dict().items()
-        if name.rpartition(".")[0] != linear[-1]
+        if name.rpartition(".")[0] != last
     }
     if not tensors:
         raise InputError("pre-training needs a network with more than one layer (pretrain=none)")
     return tensors
+
+
+def classifier_of(network: nn.Module) -> str:
+    """Returns the name of the last linear layer."""
+    return [name for name, each in network.named_modules() if isinstance(each, nn.Linear)][-1]
 
 
 def _check_fit(
@@ -163,12 +199,9 @@ def read(path: Path) -> Weights:
 
 
 def _write(
-    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], accuracy: float
+    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], about: Mapping[str, str]
 ) -> None:
-    about = {
-        "recipe": json.dumps(recipe, sort_keys=True),
-        "test_accuracy": f"{accuracy:.6f}",
-        "torch_version": torch.__version__,
-    }
+    recipe_text = json.dumps(recipe, sort_keys=True)
+    metadata = {"recipe": recipe_text, "torch_version": torch.__version__, **about}
     with replacing(path) as partial:
-        partial.write_bytes(save(tensors, about))
+        partial.write_bytes(save(tensors, metadata))

@@ -15,6 +15,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.fit import out_of_memory
 from labeldp_bench.outcome import Run, record_of
 from labeldp_bench.place import Place
+from labeldp_bench.pretrain import pretrained
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, write_confusion, write_record
 from labeldp_bench.trial import trial_of_each
@@ -73,7 +74,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
         try:
             seed = seeding.derive(runs[0].cell.seed, "trial", trial)
             bundle = dataset.draw(place.data_dir, seed)
-            if trial == 0 and "pretrain" in runs[0].parts:  # a network, so alone in its job
+            if trial == 0 and "pretrain" in runs[0].parts:  # one network for all of a job
                 before = time.perf_counter()
                 model = pretrained_model(runs[0], bundle, place)
                 started += time.perf_counter() - before  # work that many runs share
@@ -111,10 +112,12 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
 
 def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
     """Returns the model of `run`, starting from pre-trained weights; trains them if need be."""
-    model = run.parts["model"]
-    image_shape = tuple(bundle.train_features.shape[1:])
-    weights = run.parts["pretrain"].weights(
-        model.network, image_shape, run.cell.pretrain_recipe, place.data_dir, place.device
+    model, recipe = run.parts["model"], run.parts["pretrain"]
+    decided_by = run.cell.pretrain_recipe
+    if recipe.learns_from == "own":
+        decided_by["data"] = bundle.sha256
+    weights = pretrained(
+        recipe, model.network, bundle.train_features, decided_by, place.data_dir, place.device
     )
     run.notes["pretrained_sha256"] = weights.sha256
     return replace(model, initial=weights.tensors)

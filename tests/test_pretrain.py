@@ -60,7 +60,7 @@ def test_a_second_run_reads_the_weights_and_trains_none(place, monkeypatch):
     first = run(tiny_cell(), place)
     path = weights_file(place)
     written = path.stat().st_mtime_ns
-    monkeypatch.setattr(Pretraining, "_train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(Pretraining, "train", lambda *_: pytest.fail("trained again"))
     second = run(tiny_cell("seed=1"), place)
     assert path.stat().st_mtime_ns == written
     shas = {record["notes"]["pretrained_sha256"] for record in (first, second)}

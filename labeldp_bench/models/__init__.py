@@ -5,6 +5,7 @@ from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.probe import Probe
 from labeldp_bench.models.resnet import ResNet
 from labeldp_bench.models.wide_resnet import WideResNet
 
@@ -14,6 +15,7 @@ __all__ = [
     "LinearClassifier",
     "NearestNeighbours",
     "NetworkModel",
+    "Probe",
     "ResNet",
     "WideResNet",
 ]

@@ -1,0 +1,176 @@
+"""Contrastive pre-training: a network learns from public features alone, without a label."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from labeldp_bench import seeding
+from labeldp_bench.exchange import Session
+from labeldp_bench.fit import Mixing, finite
+from labeldp_bench.models.network import NetworkClassifier, resolve_precision
+from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.pretrain import below_classifier, classifier_of
+from labeldp_bench.progress import say
+from labeldp_bench.train import Trainer
+from labeldp_bench.validate import InputError, check_integer, check_number
+
+
+@dataclass(frozen=True)
+class ContrastivePretraining:
+    """Trains a network to find, among all views in a batch, the other view of the same image.
+
+    Costs no privacy: it sees the training features of the run, which are public, and no label.
+
+    Source: Chen et al. (2020), "A simple framework for contrastive learning of visual
+    representations" (SimCLR), arXiv:2002.05709: NT-Xent loss, projection of two layers.
+
+    Args:
+        trainer: the recipe; two views of each image in a step, no mixup.
+        temperature: > 0; of the similarities.
+        width: of the projection, which is left behind.
+        seed: of initial weights, order and augmentation; the same for every run.
+    """
+
+    trainer: Trainer
+    temperature: float = 0.2
+    width: int = 128
+    seed: int = 0
+
+    learns_from: ClassVar[str] = "own"
+
+    def __post_init__(self) -> None:
+        check_number("pretrain.temperature", self.temperature, above=0)
+        check_integer("pretrain.width", self.width, low=2)
+        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
+        if self.trainer.views != 2 or self.trainer.mixup is not None:
+            raise InputError(
+                "pretrain=contrastive compares two views of each image: pretrain.trainer.views "
+                "must be 2 and pretrain.trainer.mixup null"
+            )
+
+    def train(
+        self,
+        network: Callable[..., nn.Module],
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Returns the weights below the classifier, and the last mean loss."""
+        if features.dim() != 4:
+            raise InputError(
+                f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
+                "(use model=knn for points)"
+            )
+        say("pre-training on the run's features, without labels, once; later runs read the weights")
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seeding.derive(self.seed, "train"))
+            encoder = network(num_classes=2, image_shape=tuple(features.shape[1:]))
+            below = below_classifier(encoder)
+            name = classifier_of(encoder)
+            last = encoder.get_submodule(name)
+            assert isinstance(last, nn.Linear)
+            encoder.set_submodule(name, _projection(last.in_features, self.width))
+            encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            precision = resolve_precision(self.trainer.precision, device)
+            scale = pixel_scale(self.trainer.pixels, features)
+            classifier = NetworkClassifier(encoder, *scale, precision)
+            fit = ContrastiveFit(self, classifier, len(features), device)
+            self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
+        trained = encoder.state_dict()
+        tensors = {key: trained[key].detach().cpu().contiguous() for key in below}
+        return tensors, {"contrastive_loss": f"{fit.mean_loss:.6f}"}
+
+
+def _projection(wide: int, width: int) -> nn.Sequential:
+    hidden = 2 * width
+    return nn.Sequential(
+        nn.Linear(wide, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, width)
+    )
+
+
+class ContrastiveFit:
+    """The fit of an encoder and its projection; what the trainer's loop feeds with batches.
+
+    Args:
+        recipe: loss and trainer.
+        classifier: the network, trained in place.
+        count: how many images.
+        device: where the network lives.
+    """
+
+    def __init__(
+        self,
+        recipe: ContrastivePretraining,
+        classifier: NetworkClassifier,
+        count: int,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.classifier, self.device = recipe, classifier, device
+        self.indices = torch.arange(count)
+        parameters = classifier.network.parameters()
+        self.optimizer = recipe.trainer.optimizer(parameters, fused=True)
+        self.peak_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.mean_loss = float("nan")
+
+    def describe(self) -> str:
+        """Returns where and how the network computes."""
+        return self.classifier.describe()
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns uint8 (B, H, W, C) as the network's input."""
+        return self.classifier.normalise(images)
+
+    def resume(self, order: Generator, draws: Generator) -> int:
+        """Returns 0: it has no checkpoint."""
+        return 0
+
+    def begin_epoch(self) -> None:
+        """Clears the sum, which stays on the device."""
+        self.classifier.network.train()
+        self.loss_sum = torch.zeros((), device=self.device)
+
+    def set_rate(self, factor: float) -> None:
+        """Sets the learning rate to `factor` of its peak."""
+        for group, rate in zip(self.optimizer.param_groups, self.peak_rates, strict=True):
+            group["lr"] = rate * factor
+
+    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+        """Learns from one batch: a view of each image, then another of each."""
+        with self.classifier.autocast():
+            projected = self.classifier.network(batch)
+        losses = nt_xent(projected.float(), self.recipe.temperature)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.mean().backward()
+        self.optimizer.step()
+        self.loss_sum += losses.detach().sum() / 2
+
+    def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
+        """Reports the epoch."""
+        self.mean_loss = finite(float(self.loss_sum) / len(self.indices), number)
+        seconds, total = time.perf_counter() - started, self.recipe.trainer.epochs
+        say(f"  epoch {number:>3}/{total}  contrastive loss {self.mean_loss:.4f}  {seconds:.1f} s")
+        return False
+
+    def finish(self) -> None:
+        """Does nothing: the weights are read from the network."""
+
+
+def nt_xent(projected: Tensor, temperature: float) -> Tensor:
+    """Returns the loss of each view, (2 B,): cross entropy of its partner among all other views.
+
+    Args:
+        projected: float (2 B, d); rows i and B + i are views of one image.
+        temperature: > 0.
+    """
+    directions = F.normalize(projected, dim=1)
+    similar = directions @ directions.T / temperature
+    itself = torch.eye(len(similar), dtype=torch.bool, device=similar.device)
+    partner = torch.arange(len(similar), device=similar.device).roll(len(similar) // 2)
+    return F.cross_entropy(similar.masked_fill(itself, -torch.inf), partner, reduction="none")

@@ -1,0 +1,171 @@
+"""A linear classifier on a frozen, pre-trained network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from labeldp_bench import seeding
+from labeldp_bench.exchange import Classifier, Session, Supervision
+from labeldp_bench.models.network import NetworkClassifier, adopt
+from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.pretrain import classifier_of
+from labeldp_bench.validate import InputError, check_number
+
+ITERATIONS = 100
+"""Of L-BFGS; the loss of a linear classifier is flat long before."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Fits K (d + 1) numbers to what was released, on top of d features learnt without it.
+
+    At small eps a release tells so little that a whole network learns its noise. The features come
+    from `pretrain`, are standardised and stay as they are; the classifier minimises the mean loss
+    plus penalty / 2 times its squared weights. The penalty is the one of the least loss on
+    releases that were held out, and the fit is then repeated on all: no true label is asked.
+
+    Source: ours; linear evaluation as in Chen et al. (2020), arXiv:2002.05709.
+
+    Args:
+        network: as NetworkModel's.
+        penalties: > 0, to choose from; one alone is taken as it is.
+        held_out: share of the examples that choose, in (0, 1).
+        initial: weights below the classifier, from `pretrain`.
+    """
+
+    network: Callable[..., nn.Module]
+    penalties: Sequence[float] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+    held_out: float = 0.2
+    initial: Mapping[str, Tensor] | None = None
+    _kept: list[tuple[Tensor, "Encoder", Tensor]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True  # the features of all examples
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.penalties, Sequence) or not self.penalties:
+            raise InputError(f"model.penalties must be a list of numbers, got {self.penalties!r}")
+        for penalty in self.penalties:
+            check_number("model.penalties", penalty, above=0)
+        if check_number("model.held_out", self.held_out, above=0) >= 1:
+            raise InputError(f"model.held_out must be a number > 0 and < 1, got {self.held_out}")
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns the precision of features and classifier."""
+        return "float32"
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "ProbeClassifier":
+        """Returns the classifier on the encoder's features."""
+        if supervision.refine is not None:
+            raise InputError("model=probe has no epochs, after which targets could be refined")
+        encoder, encoded = self._encoded(features, session.device)
+        inputs = encoded[supervision.indices.to(session.device)]
+        penalty = self.penalties[0]
+        if len(self.penalties) > 1:
+            penalty = self._chosen(inputs, supervision, session)
+        session.notes["penalty"] = penalty
+        weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty)
+        return ProbeClassifier(encoder, weights)
+
+    def _encoded(self, features: Tensor, device: torch.device) -> tuple["Encoder", Tensor]:
+        """Returns the encoder and the features of all examples, kept for the next cell."""
+        for known, encoder, encoded in self._kept:
+            if known is features:
+                return encoder, encoded
+        if self.initial is None:
+            raise InputError("model=probe needs a pre-trained network (pretrain=contrastive)")
+        network = self.network(num_classes=2, image_shape=tuple(features.shape[1:]))
+        adopt(network, self.initial)
+        network.set_submodule(classifier_of(network), nn.Identity())
+        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        scale = pixel_scale("standardised", features)
+        encoder = Encoder.fitted_to(NetworkClassifier(network, *scale, "float32"), features)
+        self._kept[:] = [(features, encoder, encoder(features))]
+        return self._kept[0][1:]
+
+    def _chosen(self, inputs: Tensor, supervision: Supervision, session: Session) -> float:
+        """Returns the penalty with the least mean loss on releases that were held out."""
+        stream = seeding.generator(session.seed, "train", "held_out")
+        order = torch.randperm(len(inputs), generator=stream)
+        kept_out = max(1, round(self.held_out * len(order)))
+        out, fitted = order[:kept_out], order[kept_out:]
+        losses = {
+            penalty: float(_mean_loss(_fitted(inputs, supervision, fitted, penalty),
+                                      inputs, supervision, out))
+            for penalty in self.penalties
+        }  # fmt: skip
+        return min(losses, key=lambda penalty: losses[penalty])
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A frozen network whose outputs are standardised over the training examples."""
+
+    network: NetworkClassifier
+    mean: Tensor
+    stddev: Tensor
+
+    @classmethod
+    def fitted_to(cls, network: NetworkClassifier, features: Tensor) -> "Encoder":
+        """Returns the encoder with mean and standard deviation of its outputs on `features`."""
+        outputs = network.scores(features)
+        return cls(network, outputs.mean(0), outputs.std(0).clamp_min(1e-6))
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Returns the features of the classifier, float32 (m, d), on the network's device."""
+        outputs = (self.network.scores(features) - self.mean) / self.stddev
+        return outputs.to(self.network.device)
+
+
+@dataclass(frozen=True)
+class ProbeClassifier:
+    """An encoder and a linear classifier, (d + 1, K); its last row is the bias."""
+
+    encoder: Encoder
+    weights: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float32 (m, K), CPU."""
+        return _logits(self.encoder(features), self.weights).cpu()
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
+        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
+
+
+def _logits(inputs: Tensor, weights: Tensor) -> Tensor:
+    return inputs @ weights[:-1] + weights[-1]
+
+
+def _mean_loss(weights: Tensor, inputs: Tensor, supervision: Supervision, rows: Tensor) -> Tensor:
+    targets = supervision.targets[rows].to(inputs.device)
+    return supervision.loss(_logits(inputs[rows.to(inputs.device)], weights), targets).mean()
+
+
+def _fitted(inputs: Tensor, supervision: Supervision, rows: Tensor, penalty: float) -> Tensor:
+    """Returns the classifier, float32 (d + 1, K), that fits the examples `rows`; starts at 0."""
+    shape = (inputs.shape[1] + 1, supervision.num_classes)
+    weights = torch.zeros(shape, device=inputs.device, requires_grad=True)
+    part = inputs[rows.to(inputs.device)]
+    targets = supervision.targets[rows].to(inputs.device)
+    optimizer = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        loss = supervision.loss(_logits(part, weights), targets).mean()
+        loss = loss + penalty / 2 * weights[:-1].square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    return weights.detach()

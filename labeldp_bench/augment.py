@@ -42,10 +42,11 @@ class PadCrop:
     max_offset: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer("padding", self.padding, low=0)
-        check_choice("mode", self.mode, ("zeros", "reflect"))
+        check_integer("trainer.augment: padding", self.padding, low=0)
+        check_choice("trainer.augment: mode", self.mode, ("zeros", "reflect"))
         if self.max_offset is not None:
-            check_integer("max_offset", self.max_offset, low=0, high=2 * self.padding)
+            last = 2 * self.padding
+            check_integer("trainer.augment: max_offset", self.max_offset, low=0, high=last)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns images of the same shape; one offset down and one across per image."""
@@ -85,9 +86,9 @@ class Cutout:
     skip_last: bool = False
 
     def __post_init__(self) -> None:
-        check_integer("size", self.size, low=1)
-        check_choice("scope", self.scope, SCOPES)
-        check_number("fill", self.fill)
+        check_integer("trainer.augment: size", self.size, low=1)
+        check_choice("trainer.augment: scope", self.scope, SCOPES)
+        check_number("trainer.augment: fill", self.fill)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns images of the same shape; one corner per image or per batch."""
@@ -95,7 +96,9 @@ class Cutout:
         sides = images.shape[2:]
         places = [side - self.size + (0 if self.skip_last else 1) for side in sides]
         if min(places) < 1:
-            raise InputError(f"size must leave room in {sides[0]} x {sides[1]}, got {self.size}")
+            raise InputError(
+                f"trainer.augment: size must leave room in {sides[0]} x {sides[1]}, got {self.size}"
+            )
         drawn = [torch.randint(place, (count,), generator=generator) for place in places]
         corners = torch.stack(drawn, 1).expand(len(images), 2)
         return erase(images, _send(corners, images), self.size, self.fill)
@@ -171,9 +174,9 @@ class Mixup:
 
     def __post_init__(self) -> None:
         for alpha in self.alpha if isinstance(self.alpha, Sequence) else [self.alpha]:
-            check_number("alpha", alpha, above=0)
-        check_choice("scope", self.scope, SCOPES)
-        check_choice("partner", self.partner, ("random", "reversed"))
+            check_number("trainer.mixup.alpha", alpha, above=0)
+        check_choice("trainer.mixup.scope", self.scope, SCOPES)
+        check_choice("trainer.mixup.partner", self.partner, ("random", "reversed"))
 
     def at(self, stage: int, stages: int) -> "Mixup":
         """Returns the mixup of one of `stages` stages, counted from 0.
@@ -185,8 +188,8 @@ class Mixup:
             return self
         if len(self.alpha) != stages:
             raise InputError(
-                f"alpha must be a number, or a list with one for each stage of the learner, "
-                f"which has {stages}; got {list(self.alpha)}"
+                "trainer.mixup.alpha must be a number, or a list with one for each stage of the "
+                f"learner, which has {stages}; got {list(self.alpha)}"
             )
         return replace(self, alpha=self.alpha[stage])
 
@@ -210,7 +213,10 @@ def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> 
     """Returns images cropped to their own size at `offsets`, int64 (B, 2), in the padded ones."""
     count, channels, height, width = images.shape
     if mode == "reflect" and padding >= min(height, width):
-        raise InputError(f"padding must be < {min(height, width)} to be reflected, got {padding}")
+        raise InputError(
+            f"trainer.augment: padding must be < {min(height, width)} to be reflected, "
+            f"got {padding}"
+        )
     how = "constant" if mode == "zeros" else mode
     padded = F.pad(images, (padding, padding, padding, padding), how).permute(0, 2, 3, 1)
     rows = torch.arange(height, device=images.device) + offsets[:, :1]

@@ -130,7 +130,9 @@ class Cell:
     @property
     def packs_on(self) -> tuple[str, ...]:
         """The kinds of device on which its network trains faster in a pack than alone."""
-        network = self.config["model"].get("network") or {"_target_": "builtins.object"}
+        network = self.config["model"].get("network")
+        if not isinstance(network, dict):  # none, or what `build` refuses
+            return ()
         return getattr(hydra.utils.get_object(network["_target_"]), "packs_on", ())
 
     @property
@@ -152,8 +154,6 @@ class Cell:
                 pre-training that makes no sense here.
         """
         parts = {}
-        if "pretrain" in self.identity:
-            self._check_pretrain()
         for group in (*GROUPS, *(["pretrain"] if "pretrain" in self.identity else [])):
             try:
                 parts[group] = hydra.utils.instantiate(self.config[group], _convert_="all")
@@ -162,19 +162,21 @@ class Cell:
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
                 raise InputError(_constructor_error(group, str(cause))) from error
+        if "pretrain" in parts:
+            self._check_pretrain(parts["pretrain"].public_data)
         return parts
 
-    def _check_pretrain(self) -> None:
+    def _check_pretrain(self, public: str | None) -> None:
         name = self.identity["pretrain"]
         if "network" not in self.config["model"]:
             raise InputError(
                 f"pretrain={name} needs a network, and model={self.identity['model']} has no "
                 "weights (use pretrain=none, or model=resnet18)"
             )
-        if "dataset" not in self.config["pretrain"]:  # it learns from the run's own features
-            return
-        public = self.config["pretrain"]["dataset"]["name"]
-        if public in (self.dataset_name, self.config["dataset"].get("source")):
+        if public is not None and public in (
+            self.dataset_name,
+            self.config["dataset"].get("source"),
+        ):
             raise InputError(
                 f"pretrain={name} takes the labels of {public} as public, and this run is to "
                 "protect them (use pretrain=none)"
@@ -190,11 +192,14 @@ def _size_of(identity: dict[str, Any]) -> list[str]:
 
 
 def _in_full(group: str, where: str, text: str) -> str:
-    """Returns the message of a class, in which a trainer that is not the model's has its key."""
-    inside = re.search(r"full_key: (\S+)", where)
+    """Returns the message of a class, in which an object inside `group` has its own key.
+
+    A trainer says `trainer.epochs`, which is the model's; the client's is `learner.client.epochs`.
+    """
+    inside = re.search(r"full_key: (\w+)", where)
     if group == "model" or not inside:
         return text
-    return re.sub(r"^trainer\.", f"{group}.{inside[1]}.", text)
+    return re.sub(r"^(trainer\.|mechanism\.|dataset\.|(?=eps ))", f"{group}.{inside[1]}.", text)
 
 
 def _constructor_error(group: str, text: str) -> str:

@@ -18,7 +18,7 @@ from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.pretrain import below_classifier, classifier_of
 from labeldp_bench.progress import say
 from labeldp_bench.train import Trainer
-from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.validate import InputError, check_integer, check_made, check_number
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class ContrastivePretraining:
     width: int = 128
     seed: int = 0
 
-    learns_from: ClassVar[str] = "own"
+    public_data: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        check_made("pretrain.trainer", self.trainer, Trainer)
         check_number("pretrain.temperature", self.temperature, above=0)
         check_integer("pretrain.width", self.width, low=2)
         check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)

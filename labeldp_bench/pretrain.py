@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,7 +21,7 @@ from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel, adopt
 from labeldp_bench.progress import say
 from labeldp_bench.train import Trainer
-from labeldp_bench.validate import InputError, check_integer
+from labeldp_bench.validate import InputError, check_integer, check_made
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""
@@ -37,8 +37,9 @@ class Weights(NamedTuple):
 class PretrainingRecipe(Protocol):
     """What configs/pretrain builds."""
 
-    learns_from: str
-    """Whose pixels it sees: `public`, another data set's, or `own`, the run's training features."""
+    @property
+    def public_data(self) -> str | None:
+        """Whose labels count as public; None where it learns from the run's own features."""
 
     def train(
         self,
@@ -79,10 +80,15 @@ class Pretraining:
     trainer: Trainer
     seed: int = 0
 
-    learns_from: ClassVar[str] = "public"
-
     def __post_init__(self) -> None:
+        check_made("pretrain.dataset", self.dataset, ImageData, see="pretrain")
+        check_made("pretrain.trainer", self.trainer, Trainer)
         check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
+
+    @property
+    def public_data(self) -> str:
+        """The name of the public data set."""
+        return self.dataset.name
 
     def train(
         self,

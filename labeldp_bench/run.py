@@ -114,7 +114,7 @@ def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
     """Returns the model of `run`, starting from pre-trained weights; trains them if need be."""
     model, recipe = run.parts["model"], run.parts["pretrain"]
     decided_by = run.cell.pretrain_recipe
-    if recipe.learns_from == "own":
+    if recipe.public_data is None:
         decided_by["data"] = bundle.sha256
     weights = pretrained(
         recipe, model.network, bundle.train_features, decided_by, place.data_dir, place.device

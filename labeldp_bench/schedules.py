@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from labeldp_bench.validate import InputError, check_choice, check_integer, check_number
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_list, check_number
 
 Schedule = Callable[[int, int], float]
 """Maps the number of finished steps, in [0, total_steps), to the factor of the next step."""
@@ -37,7 +37,7 @@ class WarmupSteps:
     def __post_init__(self) -> None:
         _check_ramp(self.warmup)
         _check_decays(self.decay_at, self.decay)
-        check_choice("decay_anchor", self.decay_anchor, ("total", "post_warmup"))
+        check_choice("trainer.schedule.decay_anchor", self.decay_anchor, ("total", "post_warmup"))
 
     def __call__(self, step: int, total_steps: int) -> float:
         """Returns the factor of a step."""
@@ -98,7 +98,7 @@ class EpochSteps:
     decay: float = 0.1
 
     def __post_init__(self) -> None:
-        check_integer("epochs", self.epochs, low=1)
+        check_integer("trainer.schedule.epochs", self.epochs, low=1)
         _check_ramp(self.warmup)
         _check_decays(self.decay_at, self.decay)
 
@@ -136,10 +136,10 @@ class AlibiSteps:
     decay: float = 0.2
 
     def __post_init__(self) -> None:
-        check_integer("epochs", self.epochs, low=1)
-        check_integer("warmup_epochs", self.warmup_epochs, low=0, high=self.epochs)
-        check_integer("decay_every", self.decay_every, low=1)
-        check_number("decay", self.decay, above=0, high=1)
+        check_integer("trainer.schedule.epochs", self.epochs, low=1)
+        check_integer("trainer.schedule.warmup_epochs", self.warmup_epochs, low=0, high=self.epochs)
+        check_integer("trainer.schedule.decay_every", self.decay_every, low=1)
+        check_number("trainer.schedule.decay", self.decay, above=0, high=1)
 
     def __call__(self, step: int, total_steps: int) -> float:
         """Returns the factor of a step."""
@@ -150,12 +150,13 @@ class AlibiSteps:
 
 
 def _check_ramp(warmup: float) -> None:
-    if check_number("warmup", warmup, low=0) >= 1:
-        raise InputError(f"warmup must be a fraction >= 0 and < 1, got {warmup}")
+    check_number("trainer.schedule.warmup", warmup, low=0, below=1)
 
 
 def _check_decays(decay_at: Sequence[float], decay: float) -> None:
-    fractions = [check_number("decay_at", fraction, above=0, high=1) for fraction in decay_at]
+    key = "trainer.schedule.decay_at"
+    fractions = check_list(key, decay_at, "ascending fractions")
+    fractions = [check_number(key, fraction, above=0, high=1) for fraction in fractions]
     if fractions != sorted(fractions):
-        raise InputError(f"decay_at must be ascending fractions, got {fractions}")
-    check_number("decay", decay, above=0, high=1)
+        raise InputError(f"{key} must be ascending fractions, got {fractions}")
+    check_number("trainer.schedule.decay", decay, above=0, high=1)

@@ -16,7 +16,7 @@ from labeldp_bench.fit import Fit, Mixing, NetworkFit
 from labeldp_bench.pixels import check_pixels
 from labeldp_bench.progress import Stopwatch, progress_bar
 from labeldp_bench.schedules import Schedule
-from labeldp_bench.validate import InputError, check_choice, check_integer
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_list, check_made
 
 if TYPE_CHECKING:
     from labeldp_bench.models.network import NetworkClassifier
@@ -65,6 +65,14 @@ class Trainer:
     def __post_init__(self) -> None:
         check_integer("trainer.epochs", self.epochs, low=1)
         check_integer("trainer.batch_size", self.batch_size, low=1)
+        check_made("trainer.optimizer", self.optimizer)
+        check_made("trainer.schedule", self.schedule, null=True)
+        check_made("trainer.mixup", self.mixup, Mixup, null=True)
+        for each in check_list("trainer.augment", self.augment, "mappings, or []"):
+            check_made("each of trainer.augment", each)
+        for key, value in getattr(self.optimizer, "keywords", {}).items():
+            if isinstance(value, str):
+                raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
         try:
             self.optimizer([torch.zeros(1, requires_grad=True)])
         except (TypeError, ValueError) as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 # Torch takes a second to import; a wrong override on the command line need not wait for it.
 if TYPE_CHECKING:
@@ -19,7 +19,11 @@ class InputError(ValueError):
     """Something a user can mend: shown as one line, without a traceback."""
 
 
-def check_eps(eps: object) -> float:
+class Diverged(InputError):
+    """A training that came to nothing, though nothing was wrong with its input."""
+
+
+def check_eps(eps: object, name: str = "eps") -> float:
     """Returns `eps` as a float.
 
     Raises:
@@ -28,11 +32,12 @@ def check_eps(eps: object) -> float:
     """
     if isinstance(eps, bool) or not isinstance(eps, int | float) or math.isnan(eps) or eps <= 0:
         raise InputError(
-            f"eps must be a number > 0, got {eps!r} (use eps=inf for the non-private baseline)"
+            f"{name} must be a number > 0, got {eps!r} "
+            f"(use {name}=inf for the non-private baseline)"
         )
     if LARGEST_EPS < eps < math.inf:
         raise InputError(
-            f"eps must be at most {LARGEST_EPS:g} or inf, got {eps!r} (e^-eps is 0 in floating "
+            f"{name} must be at most {LARGEST_EPS:g} or inf, got {eps!r} (e^-eps is 0 in floating "
             "point, so that labels would leave as they are)"
         )
     return float(eps)
@@ -75,6 +80,33 @@ def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
             f"{did_you_mean(value, allowed)}"
         )
     return value
+
+
+def check_list(name: str, value: Any, what: str, length: int | None = None) -> Sequence[Any]:
+    """Returns `value` if it is a list, of `length` where one is given."""
+    if not isinstance(value, list | tuple) or length not in (None, len(value)):
+        count = "" if length is None else f"{length} "
+        raise InputError(f"{name} must be a list of {count}{what}, got {value!r}")
+    return value
+
+
+def check_made(
+    name: str, value: object, kind: Any = Callable, *, null: bool = False, see: str = "trainer"
+) -> None:
+    """Refuses a text or a number where a mapping with a `_target_` makes an object.
+
+    Args:
+        name: the key.
+        value: what was made of it.
+        kind: of what may be made; by default all that can be called.
+        null: whether None is allowed.
+        see: the folder of configs/ that shows such mappings.
+    """
+    if not isinstance(value, kind) and not (null and value is None):
+        raise InputError(
+            f"{name} must be {'null or ' if null else ''}a mapping with a _target_ (see "
+            f"configs/{see}), got {value!r}"
+        )
 
 
 def did_you_mean(value: object, known: Collection[str]) -> str:

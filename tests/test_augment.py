@@ -274,8 +274,8 @@ def test_a_gpu_gives_the_same_without_waiting(name):
         (lambda: Cutout(fill=float("nan")), "fill must be a number"),
         (lambda: Cutout(size=11)(batch(), seeded()), "size must leave room in 12 x 10, got 11"),
         (lambda: Cutout(10, skip_last=True)(batch(), seeded()), "size must leave room"),
-        (lambda: Mixup(0.0), "alpha must be a number > 0, got 0.0"),
-        (lambda: Mixup(1.0, scope="all"), "scope must be one of"),
+        (lambda: Mixup(0.0), "mixup.alpha must be a number > 0, got 0.0"),
+        (lambda: Mixup(1.0, scope="all"), "mixup.scope must be one of"),
         (lambda: Mixup(1.0, partner="reverse"), "did you mean reversed"),
     ],
 )
@@ -283,3 +283,4 @@ def test_wrong_arguments_are_told_in_one_line(build, message):
     with pytest.raises(InputError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(("trainer.augment: ", "trainer.mixup."))

@@ -110,7 +110,7 @@ def test_balanced_test_set_is_kept_beside(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"train_counts": [60, 30]}, "train_counts must name 3 counts, .*got 2"),
+        ({"train_counts": [60, 30]}, "train_counts must be a list of 3 counts, .*got .60, 30."),
         ({"train_counts": [60, 30, 15]}, "train_counts must be multiples of 10, .*got 15"),
         ({"train_counts": [60, 30, 0]}, "train_counts must be >= 1, got 0"),
         ({"train_counts": [60, 30, 70]}, "part needs 70 training images of class 2, whole has 60"),

@@ -232,7 +232,7 @@ def test_consensus_of_nobody_keeps_the_first_model():
         (["mechanism=lp_2st", "learner.domain_weight=1.5"],
          "learner.domain_weight must be a number >= 0 and <= 1, got 1.5"),
         (["mechanism=lp_2st", "mechanism.k_rule=code"],
-         "k_rule must be one of paper, released_code; got 'code'"),
+         "mechanism.k_rule must be one of paper, released_code; got 'code'"),
         (["mechanism=blockrr", "learner.fraction=0"],
          "learner.fraction must be a number > 0 and < 1, got 0"),
         (["mechanism=blockrr", "learner.fraction=1"],

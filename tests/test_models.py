@@ -1,5 +1,6 @@
 """Networks: sizes against known counts, and what a trainer and a pack of models rely on."""
 
+import re
 from pathlib import Path
 
 import hydra
@@ -266,7 +267,7 @@ def test_contract_names_are_there():
         (lambda: CNN(10, (7, 8, 3)), "image height must be >= 8, got 7"),
         (lambda: CNN(10, (8, 8)), "image_shape must be .*, got .8, 8."),
         (lambda: CNN(10, TINY, kernel_size=4), "kernel_size must be odd, got 4"),
-        (lambda: CNN(10, TINY, widths=(4,)), "widths must name two numbers of channels"),
+        (lambda: CNN(10, TINY, widths=(4,)), "widths must be a list of 2 numbers"),
         (lambda: CNN(10, TINY, dropout=1.0), "dropout must be .* < 1, got 1.0"),
         (lambda: ResNet(10, (32, 4, 3)), "image width must be >= 8, got 4"),
         (lambda: ResNet(10, TINY, width=0), "width must be >= 1, got 0"),
@@ -282,3 +283,4 @@ def test_wrong_arguments_are_told_in_one_line(build, message):
     with pytest.raises(InputError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+    assert re.match(r"model\.network\.|image|num_classes", str(caught.value))

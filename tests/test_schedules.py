@@ -94,12 +94,12 @@ def test_no_ramp():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: WarmupSteps(warmup=1.0), "warmup must be a fraction >= 0 and < 1, got 1.0"),
+        (lambda: WarmupSteps(warmup=1.0), "warmup must be a number >= 0 and < 1, got 1.0"),
         (lambda: WarmupSteps(decay_at=(0.6, 0.3)), "decay_at must be ascending"),
         (lambda: WarmupSteps(decay_at=(30,)), "decay_at must be a number > 0 and <= 1, got 30"),
         (lambda: WarmupSteps(decay=2.0), "decay must be a number > 0 and <= 1, got 2.0"),
         (lambda: WarmupSteps(decay_anchor="totl"), "did you mean total"),
-        (lambda: WarmupLinear(warmup=-0.1), "warmup must be a number >= 0, got -0.1"),
+        (lambda: WarmupLinear(warmup=-0.1), "warmup must be .* >= 0 and < 1, got -0.1"),
         (lambda: EpochSteps(epochs=0), "epochs must be >= 1, got 0"),
         (lambda: AlibiSteps(warmup_epochs=201), r"warmup_epochs must be in \[0, 200\], got 201"),
         (lambda: AlibiSteps(decay_every=0), "decay_every must be >= 1, got 0"),
@@ -109,3 +109,4 @@ def test_wrong_arguments_are_told_in_one_line(build, message):
     with pytest.raises(InputError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("trainer.schedule.")

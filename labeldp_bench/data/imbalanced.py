@@ -9,7 +9,7 @@ import numpy as np
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import ImageData, Split, load_images
-from labeldp_bench.validate import InputError, check_choice, check_integer
+from labeldp_bench.validate import InputError, check_choice, check_integer, check_list
 
 SELECTIONS = ("hash", "file_order")
 TRAIN_PER_TEST = 10
@@ -46,11 +46,8 @@ class ImbalancedImages(ImageData):
         super().__post_init__()
         check_choice("dataset.selection", self.selection, SELECTIONS)
         check_integer("dataset.selection_seed", self.selection_seed, low=0, high=2**63 - 1)
-        if len(self.train_counts) != self.num_classes:
-            raise InputError(
-                f"dataset.train_counts must name {self.num_classes} counts, one for each class, "
-                f"got {len(self.train_counts)}"
-            )
+        what = "counts, one for each class"
+        check_list("dataset.train_counts", self.train_counts, what, length=self.num_classes)
         for count in self.train_counts:
             if check_integer("dataset.train_counts", count, low=1) % TRAIN_PER_TEST:
                 raise InputError(

@@ -68,7 +68,7 @@ class LocalAverages:
         if self.rule is not None:
             check_choice("learner.rule", self.rule, TRUSTS)
         if self.rule_eps is not None:
-            check_eps(self.rule_eps)
+            check_eps(self.rule_eps, "learner.rule_eps")
 
     def fit(
         self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Any, session: Session

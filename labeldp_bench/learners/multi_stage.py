@@ -13,7 +13,7 @@ from labeldp_bench.learners.consensus import check_retrain, retrained
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.release import Release
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.validate import InputError, check_made, check_number
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class MultiStage:
     def __post_init__(self) -> None:
         loss_named(self.loss)
         check_retrain(self.retrain)
+        check_made("learner.first", self.first, Mechanism, see="learner")
         check_number("learner.temperature", self.temperature, above=0)
         check_number("learner.domain_weight", self.domain_weight, low=0, high=1)
         given = self.fractions if isinstance(self.fractions, list | tuple) else [self.fractions]

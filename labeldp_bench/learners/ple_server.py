@@ -1,7 +1,6 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,10 +14,8 @@ from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.release import Release
-from labeldp_bench.validate import InputError, check_integer, check_number
-
-if TYPE_CHECKING:  # they import learners themselves
-    from labeldp_bench.train import Trainer
+from labeldp_bench.train import Trainer
+from labeldp_bench.validate import InputError, check_integer, check_made, check_number
 
 LOSSES = ("enhanced", "plain")
 SURE = 1 - 1e-6
@@ -45,7 +42,7 @@ class EnhancedLabels:
     """
 
     loss: str
-    client: "Trainer"
+    client: Trainer
     k2: int = 4
     negative_weight: float = 1.0
     ramp_epochs: int = 10
@@ -58,6 +55,7 @@ class EnhancedLabels:
                 f"learner=ple is for mechanism=ple: learner.loss must be one of "
                 f"{', '.join(LOSSES)}, got {self.loss!r}"
             )
+        check_made("learner.client", self.client, Trainer, see="learner")
         check_integer("learner.k2", self.k2, low=1)
         check_number("learner.negative_weight", self.negative_weight, low=0)
         check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)
@@ -112,7 +110,7 @@ class EnhancedLabels:
         )
         return model.fit(features, supervision, replace(session, stage=1, stages=2), None)
 
-    def split(self, num_examples: int, trainer: "Trainer", seed: int) -> tuple[Tensor, Tensor]:
+    def split(self, num_examples: int, trainer: Trainer, seed: int) -> tuple[Tensor, Tensor]:
         """Returns the examples to learn from and those set aside; none without validation.
 
         Raises:

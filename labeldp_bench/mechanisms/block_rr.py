@@ -41,8 +41,8 @@ class BlockRR(LabelMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "sigma", check_number("sigma", self.sigma, above=0.0))
-        check_integer("favoured", self.favoured, low=0)
+        object.__setattr__(self, "sigma", check_number("mechanism.sigma", self.sigma, above=0.0))
+        check_integer("mechanism.favoured", self.favoured, low=0)
 
     def partition(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns which labels are frequent (S1) and which favoured, both bool (K,)."""

@@ -43,7 +43,7 @@ class LocalHashing(BitFlips):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.buckets is not None:
-            check_integer("buckets", self.buckets, low=2, high=MOST_BUCKETS)
+            check_integer("mechanism.buckets", self.buckets, low=2, high=MOST_BUCKETS)
 
     @property
     def num_buckets(self) -> int:

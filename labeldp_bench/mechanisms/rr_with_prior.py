@@ -41,7 +41,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("k_rule", self.k_rule, K_RULES)
+        check_choice("mechanism.k_rule", self.k_rule, K_RULES)
 
     def top_k(self, prior: Tensor) -> Tensor:
         """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""

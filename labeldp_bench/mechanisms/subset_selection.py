@@ -45,15 +45,15 @@ class SubsetSelection(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("rule", self.rule, ("information", "variance"))
+        check_choice("mechanism.rule", self.rule, ("information", "variance"))
         if self.size is not None:
-            check_integer("size", self.size, low=1)
+            check_integer("mechanism.size", self.size, low=1)
 
     def chosen_size(self, num_classes: int) -> int:
         """Returns the number d of labels in a released set."""
         check_integer("num_classes", num_classes, low=2)
         if self.size is not None:
-            return check_integer("size", self.size, low=1, high=num_classes - 1)
+            return check_integer("mechanism.size", self.size, low=1, high=num_classes - 1)
         if self.rule == "variance":
             tail = math.exp(-self.eps)
             return max(1, round(num_classes * tail / (1 + tail)))

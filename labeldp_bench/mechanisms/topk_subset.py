@@ -46,9 +46,9 @@ class TopKSubset(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size is not None:
-            check_integer("size", self.size, low=1)
+            check_integer("mechanism.size", self.size, low=1)
         if self.top is not None:
-            check_integer("top", self.top, low=1 + (self.size or 1))
+            check_integer("mechanism.top", self.top, low=1 + (self.size or 1))
 
     def top_k_and_size(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns k and d, both int64 (rows,), for a prior of shape (rows, K)."""
@@ -57,9 +57,9 @@ class TopKSubset(Mechanism):
         sizes = grid(num_classes) if self.size is None else [self.size]
         pairs = [(k, d) for k in tops for d in sizes if d < k]
         if self.top is not None:
-            check_integer("top", self.top, low=2, high=num_classes)
+            check_integer("mechanism.top", self.top, low=2, high=num_classes)
         if self.size is not None:
-            check_integer("size", self.size, low=1, high=num_classes - 1)
+            check_integer("mechanism.size", self.size, low=1, high=num_classes - 1)
         ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
         # A prior that is sure of its label leaves nothing to tell: any pair does.

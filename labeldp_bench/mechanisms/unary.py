@@ -34,7 +34,8 @@ class UnaryEncoding(BitFlips):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keep is not None:
-            object.__setattr__(self, "keep", check_number("keep", self.keep, above=0, below=1))
+            keep = check_number("mechanism.keep", self.keep, above=0, below=1)
+            object.__setattr__(self, "keep", keep)
 
     @property
     def p_drop(self) -> float:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from labeldp_bench.models.linear import check_image_shape
-from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.validate import InputError, check_integer, check_list, check_number
 
 
 class CNN(nn.Module):
@@ -46,14 +46,12 @@ class CNN(nn.Module):
         super().__init__()
         check_integer("num_classes", num_classes, low=2)
         height, width, channels = check_image_shape(image_shape)
-        if check_integer("kernel_size", kernel_size, low=1) % 2 == 0:
-            raise InputError(f"kernel_size must be odd, got {kernel_size}")
-        if len(widths) != 2:
-            raise InputError(f"widths must name two numbers of channels, got {list(widths)}")
-        first, second = (check_integer("widths", count, low=1) for count in widths)
-        check_integer("hidden", hidden, low=1)
-        if check_number("dropout", dropout, low=0) >= 1:
-            raise InputError(f"dropout must be a number >= 0 and < 1, got {dropout}")
+        if check_integer("model.network.kernel_size", kernel_size, low=1) % 2 == 0:
+            raise InputError(f"model.network.kernel_size must be odd, got {kernel_size}")
+        check_list("model.network.widths", widths, "numbers of channels", length=2)
+        first, second = (check_integer("model.network.widths", count, low=1) for count in widths)
+        check_integer("model.network.hidden", hidden, low=1)
+        check_number("model.network.dropout", dropout, low=0, below=1)
 
         padding = kernel_size // 2
         self.features = nn.Sequential(

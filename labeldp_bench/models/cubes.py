@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.validate import InputError, check_integer, check_list, check_number
 
 MOST_CUBES = 2**22
 
@@ -51,8 +51,7 @@ class Cubes:
 
     def __post_init__(self) -> None:
         check_integer("model.cells", self.cells, low=1)
-        if len(self.box) != 2:
-            raise InputError(f"model.box must be two numbers [low, high], got {self.box}")
+        check_list("model.box", self.box, "numbers, [low, high]", length=2)
         check_number("model.box", self.box[1], above=check_number("model.box", self.box[0]))
 
     def averaging(self, side: float | None, num_examples: int, dimension: int) -> "Cubes":

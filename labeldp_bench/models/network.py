@@ -12,7 +12,7 @@ from labeldp_bench import seeding
 from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.train import INFERENCE_BATCH, Trainer
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import InputError, check_made
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class NetworkModel:
     initial: Mapping[str, Tensor] | None = None
 
     shares_work: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
+        check_made("model.trainer", self.trainer, Trainer)
 
     def resolved_precision(self, device: torch.device) -> str:
         """Returns `bf16` or `float32`: what a fit on `device` computes in."""

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labeldp_bench.models.linear import check_image_shape
-from labeldp_bench.validate import InputError, check_integer
+from labeldp_bench.validate import InputError, check_integer, check_list
 
 
 class ResNet(nn.Module):
@@ -44,10 +44,10 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         check_integer("num_classes", num_classes, low=2)
-        check_integer("width", width, low=1)
+        check_integer("model.network.width", width, low=1)
         _, _, channels = check_image_shape(image_shape)
-        if not blocks:
-            raise InputError("blocks must name the number of blocks of at least one stage, got []")
+        if not check_list("model.network.blocks", blocks, "numbers of blocks, one per stage"):
+            raise InputError("model.network.blocks must name at least one stage, got []")
 
         block = PreactivationBlock if preactivation else Block
         stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)
@@ -57,7 +57,7 @@ class ResNet(nn.Module):
         before = width
         for stage, count in enumerate(blocks):
             after = width * 2**stage
-            for index in range(check_integer("blocks", count, low=1)):
+            for index in range(check_integer("model.network.blocks", count, low=1)):
                 stages.append(block(before, after, stride=2 if stage > 0 and index == 0 else 1))
                 before = after
         self.blocks = nn.Sequential(*stages)

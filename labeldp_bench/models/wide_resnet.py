@@ -44,13 +44,14 @@ class WideResNet(nn.Module):
     ) -> None:
         super().__init__()
         check_integer("num_classes", num_classes, low=2)
-        check_integer("widen_factor", widen_factor, low=1)
+        check_integer("model.network.widen_factor", widen_factor, low=1)
         _, _, channels = check_image_shape(image_shape)
-        if check_integer("depth", depth, low=10) % 6 != 4:
-            raise InputError(f"depth must be 6 n + 4 (10, 16, 22, 28, ...), got {depth}")
-        if check_number("negative_slope", negative_slope, low=0) >= 1:
-            raise InputError(f"negative_slope must be a number >= 0 and < 1, got {negative_slope}")
-        check_number("bn_momentum", bn_momentum, above=0, high=1)
+        if check_integer("model.network.depth", depth, low=10) % 6 != 4:
+            raise InputError(
+                f"model.network.depth must be 6 n + 4 (10, 16, 22, 28, ...), got {depth}"
+            )
+        check_number("model.network.negative_slope", negative_slope, low=0, below=1)
+        check_number("model.network.bn_momentum", bn_momentum, above=0, high=1)
 
         self.stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
         blocks: list[nn.Module] = []

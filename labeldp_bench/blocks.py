@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shlex
 from typing import Any
 
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -79,3 +80,14 @@ def spell(value: Any) -> str:
 def quote(text: str) -> str:
     """Returns `text` as Hydra reads text."""
     return str(QuotedString(text, Quote.single).with_quotes())
+
+
+def how_to_quote(override: str | None) -> str:
+    """Returns what to type in a shell where Hydra took a value for more than text.
+
+    >>> print(how_to_quote("out_dir=a=b"))
+    special characters want quotes: 'out_dir="a=b"'
+    """
+    key, _, value = str(override).partition("=")
+    quoted = QuotedString(value, Quote.double).with_quotes()
+    return f"special characters want quotes: {shlex.quote(f'{key}={quoted}')}"

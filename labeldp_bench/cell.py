@@ -173,10 +173,8 @@ class Cell:
                 f"pretrain={name} needs a network, and model={self.identity['model']} has no "
                 "weights (use pretrain=none, or model=resnet18)"
             )
-        if public is not None and public in (
-            self.dataset_name,
-            self.config["dataset"].get("source"),
-        ):
+        own = (self.dataset_name, self.config["dataset"].get("source"))
+        if public is not None and public in own:
             raise InputError(
                 f"pretrain={name} takes the labels of {public} as public, and this run is to "
                 "protect them (use pretrain=none)"

@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from labeldp_bench import sweeper
+from labeldp_bench.blocks import how_to_quote
 from labeldp_bench.budget import key_of, scaled
 from labeldp_bench.config import CHECKOUT, CHOICES, cell_of, compose_cell, experiment_names
 from labeldp_bench.host import keep_memory, prepare_threads
@@ -41,6 +42,7 @@ def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     # Torch takes a second to import, which a wrong override need not wait for.
     from labeldp_bench.closing import show_run
+    from labeldp_bench.outcome import note_or_refuse
     from labeldp_bench.place import place_of
     from labeldp_bench.records import is_done, read_record
     from labeldp_bench.run import run_cells
@@ -70,7 +72,8 @@ def task(config: DictConfig) -> int:
             done = {cell.config_hash: read_record(folder)}
             refuse_changed_data([cell], done, place.out_dir, place.data_dir)
             say(f"{cell.title}: done before (delete its folder to run it again)")
-        if run_cells([cell], place) or not is_done(folder):
+        failed = run_cells([cell], place, note_or_refuse)
+        if failed or not is_done(folder):
             raise SystemExit(1)
         show_run(folder)
         return 0
@@ -110,7 +113,13 @@ def main() -> None:
 
 def _check_arguments(arguments: list[str]) -> None:
     """Refuses what Hydra answers with a page of usage or a traceback."""
-    _, unknown = get_args_parser().parse_known_args(arguments)
+    options, unknown = get_args_parser().parse_known_args(arguments)
+    for key in ("config_name", "config_path"):
+        if (value := getattr(options, key)) is not None:
+            raise InputError(
+                f"--{key.replace('_', '-')} {value} cannot be given: there is one config (write "
+                "key=value, or experiment=<name>)"
+            )
     for text in unknown:
         if text.startswith("-"):
             raise InputError(f"unknown option {text!r} (overrides are key=value; see --help)")
@@ -179,10 +188,13 @@ def one_line(error: Exception) -> str:
     innermost = causes[-1]
     text = " ".join(str(innermost).split())
     if isinstance(error, OverrideParseException):
-        return f"cannot read {error.override!r} (write key=value)"
+        how = how_to_quote(error.override) if "=" in error.override else "write key=value"
+        return f"cannot read {error.override!r} ({how})"
     several = re.search(r"Ambiguous value for argument '([^']+)'", text)
     if several:
-        return f"{several[1]} has several values, which is a sweep (add -m)"
+        is_folder = several[1].partition("=")[0].endswith("_dir")
+        how = how_to_quote(several[1]) if is_folder else "add -m"
+        return f"{several[1]} has several values, which is a sweep ({how})"
     unknown = re.search(r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)", text)
     if unknown:
         return _unknown_key(unknown[1], innermost)

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from labeldp_bench.compiled import accelerated
 from labeldp_bench.exchange import Epoch, Session, Supervision
 from labeldp_bench.losses import Loss
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import Diverged
 
 if TYPE_CHECKING:
     from labeldp_bench.models.network import NetworkClassifier
@@ -258,10 +258,10 @@ def finite(mean_loss: float, number: int) -> float:
     """Returns the mean loss of epoch `number`.
 
     Raises:
-        InputError: it is no number, and nothing that follows would be.
+        Diverged: it is no number, and nothing that follows would be.
     """
     if not math.isfinite(mean_loss):
-        raise InputError(
+        raise Diverged(
             f"the loss became {mean_loss} in epoch {number} "
             "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
         )

@@ -1,6 +1,9 @@
-"""One cell while it runs: what its trials gave, and the record of that."""
+"""One cell while it runs: what its trials gave, the record of that, or why there is none."""
 
 import math
+import sys
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,15 @@ from labeldp_bench.cell import Cell
 from labeldp_bench.checkpoint import Checkpoint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import per_class_accuracy
+from labeldp_bench.fit import out_of_memory
 from labeldp_bench.place import describe_device
+from labeldp_bench.progress import say
 from labeldp_bench.records import new_record
 from labeldp_bench.risk import Tally
+from labeldp_bench.validate import Diverged, InputError
+
+Fail = Callable[[Cell, Path, Exception], Path]
+"""What becomes of a cell that failed; returns its folder."""
 
 
 @dataclass(eq=False)
@@ -124,3 +133,26 @@ def _scores(run: Run) -> dict[str, Any]:
 
 def _mean(numbers: list[float]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def note(cell: Cell, folder: Path, error: Exception) -> Path:
+    """Says in `error.txt` and in one line on stderr that a cell failed; returns its folder."""
+    path = folder / "error.txt"
+    path.write_text("".join(traceback.format_exception(error)))
+    text = " ".join(str(error).split())
+    if out_of_memory(error):
+        text = (
+            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
+            "the batch size is part of the recipe)"
+        )
+    elif not isinstance(error, InputError):
+        text = f"{type(error).__name__}: {text} (see {path})"
+    say(f"error: {cell.title}: {text}", sys.stderr)
+    return folder
+
+
+def note_or_refuse(cell: Cell, folder: Path, error: Exception) -> Path:
+    """Raises what is wrong with the input, for a command of one run; else as `note`."""
+    if isinstance(error, InputError) and not isinstance(error, Diverged):
+        raise error
+    return note(cell, folder, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
@@ -26,10 +26,10 @@ def progress_bar(items: Iterable[Any] | None, total: int, label: str, shown: boo
     return tqdm(items, total=total, desc=label, leave=False, disable=disable, mininterval=0.5)
 
 
-def say(text: str) -> None:
-    """Prints a line to stdout without breaking a bar, at once even into a file."""
-    tqdm.write(text)
-    sys.stdout.flush()
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Prints a line to stdout, or to `stream`, without breaking a bar, at once even into a file."""
+    tqdm.write(text, file=stream)
+    (stream or sys.stdout).flush()
 
 
 def duration(seconds: float) -> str:
@@ -62,13 +62,13 @@ class Stopwatch:
         self._laps += 1
         if self._laps <= WARM_UP_LAPS:
             if self._laps == WARM_UP_LAPS:
-                _wait_for(device)
+                wait_for(device)
                 self._started = time.perf_counter()
             return
         self._timed_examples += num_examples
         if time.perf_counter() - self._started < TIMED_SECONDS:
             return
-        _wait_for(device)
+        wait_for(device)
         rate = self._timed_examples / (time.perf_counter() - self._started)
         self._done = True
         self._announce(self.estimate(rate))
@@ -87,7 +87,8 @@ class Stopwatch:
         return f"{text}\n  under an hour: trainer.epochs={fewer} or dataset.limit_train={smaller}"
 
 
-def _wait_for(device: Device) -> None:
+def wait_for(device: Device) -> None:
+    """Waits until a GPU has done what it was given."""
     if device.type == "cuda":
         import torch
 

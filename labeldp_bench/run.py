@@ -1,7 +1,6 @@
 """The run, as one straight line: data, vault, release, train, evaluate, record."""
 
 import time
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,19 @@ from labeldp_bench import processes, seeding, spread
 from labeldp_bench.cell import Cell
 from labeldp_bench.checkpoint import NAME
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.fit import out_of_memory
-from labeldp_bench.outcome import Run, record_of
+from labeldp_bench.outcome import Fail, Run, note, record_of
 from labeldp_bench.place import Place
 from labeldp_bench.pretrain import pretrained
 from labeldp_bench.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.records import is_done, write_confusion, write_record
 from labeldp_bench.trial import trial_of_each
-from labeldp_bench.validate import InputError
 
 
-def run_cells(cells: list[Cell], place: Place) -> list[Path]:
+def run_cells(cells: list[Cell], place: Place, fail: Fail = note) -> list[Path]:
     """Runs cells that share data, model and seed; returns the folders of those that failed.
 
-    A failure writes `error.txt` and one line, and leaves the other cells alone. A cell that is
-    done, or that another process runs, is left to its record.
+    A failure is left to `fail`, and leaves the other cells alone. A cell that is done, or that
+    another process runs, is left to its record.
     """
     failed: list[Path] = []
     runs: list[Run] = []
@@ -47,9 +44,9 @@ def run_cells(cells: list[Cell], place: Place) -> list[Path]:
             try:
                 runs.append(Run(cell, folder, cell.build()))
             except Exception as error:
-                failed.append(_fail(cell, folder, error))
+                failed.append(fail(cell, folder, error))
         if runs:
-            failed += _run_together(runs, place)
+            failed += _run_together(runs, place, fail)
     except KeyboardInterrupt:
         for run in runs:
             if (run.folder / NAME).is_file():
@@ -61,7 +58,7 @@ def run_cells(cells: list[Cell], place: Place) -> list[Path]:
     return failed
 
 
-def _run_together(runs: list[Run], place: Place) -> list[Path]:
+def _run_together(runs: list[Run], place: Place, fail: Fail) -> list[Path]:
     failed: list[Path] = []
     dataset, model = runs[0].parts["dataset"], runs[0].parts["model"]
     if hasattr(model, "prepare"):
@@ -79,10 +76,10 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
                 model = pretrained_model(runs[0], bundle, place)
                 started += time.perf_counter() - before  # work that many runs share
         except Exception as error:
-            return failed + [_fail(run.cell, run.folder, error) for run in active]
+            return failed + [fail(run.cell, run.folder, error) for run in active]
         for run, why in trial_of_each(active, bundle, model, seed, place):
             active.remove(run)
-            failed.append(_fail(run.cell, run.folder, why))
+            failed.append(fail(run.cell, run.folder, why))
         bar.update()
         if trial == 1:  # the first one warms up
             lap = time.perf_counter() - lap
@@ -92,7 +89,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
             if many and active:
                 for run, why in spread.in_processes(active, place, rest, lap, bar):
                     active.remove(run)
-                    failed.append(_fail(run.cell, run.folder, why))
+                    failed.append(fail(run.cell, run.folder, why))
                 break
     bar.close()
     seconds = (time.perf_counter() - started) / len(runs)
@@ -106,7 +103,7 @@ def _run_together(runs: list[Run], place: Place) -> list[Path]:
             if run.checkpoint is not None:
                 run.checkpoint.remove()
         except Exception as error:
-            failed.append(_fail(run.cell, run.folder, error))
+            failed.append(fail(run.cell, run.folder, error))
     return failed
 
 
@@ -131,19 +128,3 @@ def _announce(lap: float, trials: int, workers: int) -> None:
         if seconds > LONG_RUN_SECONDS:
             text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS * workers / lap)}"
         say(text)
-
-
-def _fail(cell: Cell, folder: Path, error: Exception) -> Path:
-    path = folder / "error.txt"
-    path.write_text("".join(traceback.format_exception(error)))
-    text = " ".join(str(error).split())
-    if out_of_memory(error):
-        text = (
-            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
-            "the batch size is part of the recipe)"
-        )
-    if isinstance(error, InputError) or out_of_memory(error):
-        say(f"error: {cell.title}: {text}")
-    else:
-        say(f"error: {cell.title}: {type(error).__name__}: {text} (see {path})")
-    return folder

@@ -18,7 +18,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from labeldp_bench.blocks import Axes, expand, quote, spell
+from labeldp_bench.blocks import Axes, expand, how_to_quote, quote, spell
 from labeldp_bench.budget import scaled
 from labeldp_bench.cell import Cell
 from labeldp_bench.config import LOCAL, compose_cell
@@ -162,7 +162,8 @@ def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) 
             raise InputError(f"{key} needs values to sweep over, got {override.input_line}")
         if key in LOCAL or key in OF_THE_SWEEP:
             if override.is_sweep_override():
-                raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}")
+                how = f" ({how_to_quote(override.input_line)})" if key.endswith("_dir") else ""
+                raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}{how}")
         elif not values:
             raise InputError(f"{key}: nothing matches {override.input_line}")
         elif override.is_delete():
@@ -175,7 +176,7 @@ def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) 
 def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
     """Refuses what a user asks of a trainer that none of the cells has."""
     for key in keys:
-        if key.partition(".")[0] == "trainer" and not any(cell.has(key) for cell in cells):
+        if key.partition(".")[0] == "trainer" and not any(cell.has("trainer") for cell in cells):
             raise InputError(f"{key} has no effect: this model is not trained (name a network)")
 
 

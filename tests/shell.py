@@ -11,7 +11,8 @@ from pathlib import Path
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["labeldp_bench.cli", "labeldp_bench.run", "labeldp_bench.closing"])
 
-
+NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]
+"""A network run on the folder of the fixture `tiny_images`."""
 HANGS = 600
 """Seconds after which a command hangs for sure, on a machine as busy as may be."""
 

@@ -1,4 +1,4 @@
-"""The command line: one run gives one record; bad input gives one line and nothing else."""
+"""The command line: one run gives one record, and the same command the same record."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import pytest
 from labeldp_bench.cli import left_to_cells
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
-from tests.shell import quick, records_under
+from tests.shell import NPZ, quick, records_under
 
 CONTRACT = {
     "schema_version": int, "task": str, "dataset": str, "mechanism": str, "model": str,
@@ -66,125 +66,6 @@ def test_help_shows_how_to_call_and_the_keys_of_what_is_named(tmp_path):
     assert "python -m labeldp_bench -m mechanism=" in outcome.stdout
     assert "fractions:" in outcome.stdout and "Hydra" not in outcome.stdout
     assert list(tmp_path.iterdir()) == []
-
-
-NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]
-BAD = {
-    "eps=0": r"eps must be a number > 0, got 0\.0 \(use eps=inf",
-    "eps=-1": r"eps must be a number > 0, got -1\.0",
-    "eps=nan": r"eps must be a number > 0, got nan",
-    "eps=1000": r"eps must be at most 700 or inf, got 1000\.0",
-    "eps=abc": r"eps must be a number, got 'abc'",
-    "eps=null": r"eps must have a value, got null",
-    "mechanism=none eps=0": r"eps must be a number > 0, got 0\.0",
-    "mechanism.eps=[1,2]": r"eps must be a number > 0, got \[1, 2\]",
-    "seed=1.5": r"seed must be an integer, got '1\.5'",
-    "seed=-1": r"seed must be in \[0, \d+\], got -1",
-    "budget=5": r"budget must be the name of a choice, got 5",
-    "budget=fast": r"budget must be one of paper, quick, smoke; got 'fast'",
-    "budget.rules=[]": r"budget\.rules cannot be given: a budget is chosen by its name",
-    "table.kind=x": r"table\.kind is what an experiment says of itself, it cannot be given",
-    "figure=1": r"figure is what an experiment says of itself, it cannot be given",
-    "device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
-    "device=cuda:99": r"device=cuda:99: torch sees \d+ GPUs here \(use device=cpu\)",
-    "mechanism=rapor": r"mechanism must be one of .*rappor.*; got 'rapor' \(did you mean rappor",
-    "mechanism=null": r"mechanism must be the name of a choice, got null",
-    "dataset=imagenet": r"dataset must be one of .*circle.*; got 'imagenet'",
-    "experiment=foo": r"experiment must be one of .*quickstart.*; got 'foo'",
-    "epsilon=1": r"unknown key epsilon; keys: .*eps.* \(did you mean eps\?\)",
-    "+epsilon=1": r"unknown key epsilon \(did you mean eps\?\)",
-    "dataset.sigmaa=1": r"unknown key dataset\.sigmaa; keys of dataset: .*did you mean sigma\?",
-    "+model.metric=l1": r"model has no key 'metric'",
-    "~dataset.sigma": r"dataset: 'sigma' must be given",
-    "dataset.sigma=1/K": r"dataset\.sigma must be a number > 0 or the text 2/K, got '1/K'",
-    "dataset.trials=0": r"dataset\.trials must be >= 1, got 0",
-    "model.k=0": r"model\.k must be >= 1, got 0",
-    "dataset.n_train=100": r"model\.k must be <= the number of training examples, got 200 for 100",
-    "learner=local_averages learner.tuning=fixed model.k=10001": r"model\.k .* got 10001 for 10000",
-    "model._target_=nowhere.Model": "_target_ cannot be given",
-    "learner.loss=hinge": r"learner\.loss must be one of plain, .*; got 'hinge'",
-    "learner.loss=plain": r"learner\.loss=plain needs one label per example, but Rappor releases",
-    "model=cnn": r"a network needs images of shape \(N, H, W, C\), got \(10000, 2\)",
-    "eps=1,2": r"eps=1,2 has several values, which is a sweep \(add -m\)",
-    "foo": r"cannot read 'foo' \(write key=value\)",
-    "=5": r"cannot read '=5' \(write key=value\)",
-    "--eps=1": r"unknown option '--eps=1' \(overrides are key=value",
-    "seed=1 -m eps=1,2": r"options such as -m come before all overrides, got 'eps=1,2'",
-    "cells=[]": r"cells are a sweep \(add -m\)",
-    "job=3": r"job is filled by the sweep",
-    "out_dir=a_file": r"out_dir must be a folder one can write to, got 'a_file' \(file exists\)",
-    "out_dir=a_file/x": r"out_dir must be a folder one can write to, got 'a_file/x'",
-    "out_dir=/proc/x": r"out_dir must be a folder one can write to, got '/proc/x'",
-    "data_dir=": r"data_dir must be a folder, got ''",
-    "out_dir=": r"out_dir must be a folder one can write to, got ''",
-    "dataset=npz": r"dataset\.name must be given",
-    "dataset=npz dataset.name=x": r"dataset\.num_classes must be given",
-    "NPZ trainer.epochs=0": r"error: trainer\.epochs must be >= 1, got 0",
-    "NPZ mechanism=ple learner.client.epochs=0": r"error: learner\.client\.epochs must be >= 1",
-    "NPZ pretrain=cifar100 model=cnn pretrain.trainer.epochs=0": r"error: pretrain\.trainer\.ep",
-    "NPZ trainer.selection=best": r"trainer\.selection must be one of last, .*; got 'best'",
-    "NPZ dataset.name=../tiny": r"dataset\.name must be a file name without folder",
-    "NPZ dataset.name=other": r"no file data/other\.npz, .*two ways out",
-    "NPZ dataset.name=damaged": r"damaged\.npz is not a zip archive, or is cut short",
-    "NPZ dataset.limit_train=241": r"dataset\.limit_train must be at most 240, .*got 241",
-    "NPZ dataset.num_classes=4": r"num_classes=4 does not fit .*dataset\.num_classes=3",
-    "-m eps=0,1": r"eps must be a number > 0, got 0\.0",
-    "-m seed=0,x": r"seed must be an integer, got 'x'",
-    "-m trainer.epochs=1,2": r"trainer\.epochs has no effect: this model is not trained",
-    "trainer.epochs=1": r"trainer\.epochs has no effect: this model is not trained",
-    "experiment=quickstart sweep=circle": r"an experiment names its cells itself",
-    "experiment=mechanisms/mnist dataset.n_train=9": r"unknown key dataset\.n_train; keys",
-    "model=cubes": r"model\.box=\[0,1\] leaves \d+ % of the points outside",
-    "mechanism=laplace": r"Laplace is made for regression, and this data set has classes",
-    "mechanism=optimal dataset.num_classes=5 eps=1e-7": r"optimal needs eps >= 1e-06, got 1e-07",
-    "mechanism=unary mechanism.keep=1.5": r"keep must be a number > 0 and < 1, got 1\.5",
-    "NPZ trainer.optimizer.lr=-1": r"error: trainer\.optimizer: invalid learning rate: -1",
-    "NPZ learner=ple": r"learner=ple is for mechanism=ple",
-    "-m mechanism=rr,foo": r"mechanism must be one of .*; got 'foo'",
-    "-m device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
-    "-m out_dir=a,b": r"out_dir takes one value in a sweep, got a, b",
-    "-m out_dir=a_file": r"out_dir must be a folder one can write to, got 'a_file'",
-    "-m sweep=circle,mnist": r"sweep takes one value in a sweep, got circle, mnist",
-    "-m eps=interval(1,2)": r"eps needs values to sweep over, got eps=interval\(1,2\)",
-    "-m eps=glob(*)": r"eps: nothing matches",
-    "-m cells=3": r"cells must be a list of blocks, got int",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("line", BAD)
-def test_bad_command_is_one_line_and_leaves_no_result(line, tmp_path, tiny_images):
-    # A user would read a traceback, or find a folder that looks like a finished run.
-    (tmp_path / "a_file").write_text("")
-    whole = (tiny_images / "tiny.npz").read_bytes()
-    (tiny_images / "damaged.npz").write_bytes(whole[: len(whole) // 2])
-    before = set(tmp_path.rglob("*"))
-    outcome = quick([*NPZ, *line.split()[1:]] if "NPZ" in line else line.split(), tmp_path)
-    assert outcome.returncode not in (0, None)
-    assert len(outcome.lines) == 1, outcome.lines
-    assert outcome.lines[0].startswith("error: ")
-    assert re.search(BAD[line], outcome.lines[0])
-    left = {path.name for path in set(tmp_path.rglob("*")) - before if path.is_file()}
-    assert left <= {"error.txt", ".lock"}
-
-
-def test_traceback_on_request(command, monkeypatch):
-    # A developer could not find where an error comes from.
-    assert "Traceback" not in command("eps=abc").stderr
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    assert "Traceback" in command("eps=abc").stderr
-
-
-def test_missing_official_data_offline_names_the_ways_out(tmp_path):
-    # A user without a network would not know what to do.
-    nowhere = {key: "http://127.0.0.1:9" for key in ("http_proxy", "https_proxy")}
-    outcome = quick(["dataset=mnist", "data_dir=nowhere"], tmp_path, nowhere)
-    assert outcome.returncode == 1
-    assert "Traceback" not in outcome.stdout + outcome.stderr
-    assert re.search(
-        r"no file nowhere/mnist\.npz, .*three ways out: run `make data`", outcome.stdout
-    )
-    assert not records_under(tmp_path)
-    assert not list(tmp_path.rglob("*.npz"))
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +150,7 @@ def test_damaged_record_is_named(tmp_path):
 
 def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
     # An experiment on images could not be made small: the base config's circle has no such key.
-    line = ["-m", "dataset=npz", *NPZ[1:], "mechanism=rr", "model=linear", "dataset.limit_train=20"]
+    line = ["-m", *NPZ, "mechanism=rr", "model=linear", "dataset.limit_train=20"]
     sizes = {"dataset.limit_train=20", "dataset.limit_test=10", "trainer.epochs=1"}
     outcome = quick([*line, *sorted(sizes)], tmp_path)
     assert outcome.returncode == 0, outcome.stderr

@@ -111,7 +111,7 @@ def test_failure_is_of_one_member(tiny_network, tiny_images, tmp_path, monkeypat
     assert failed == tmp_path / cells[1].folder
     assert "the loss became nan in epoch 1" in (failed / "error.txt").read_text()
     assert len(records_under(tmp_path)) == 2
-    assert capsys.readouterr().out.count("error: ") == 1
+    assert capsys.readouterr().err.count("error: ") == 1
 
 
 @pytest.mark.parametrize("where", ["__init__", "step"])

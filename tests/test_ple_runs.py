@@ -107,9 +107,9 @@ def test_bad_input_is_one_clear_line(override, tiny_network, tmp_path):
 def test_pairs_that_make_no_sense_are_refused(tiny_network, tmp_path):
     # The circle's points have no network; vectors that nobody makes would be waited for.
     circle = quick(["mechanism=ple"], tmp_path)
-    assert "mechanism=ple needs a network (use model=cnn on images)" in circle.stdout
+    assert "mechanism=ple needs a network (use model=cnn on images)" in circle.stderr
     single = ["mechanism=ple", "learner=single_stage", "learner.loss=plain"]
-    assert "use learner=ple" in quick([*tiny_network, *single], tmp_path).stdout
+    assert "use learner=ple" in quick([*tiny_network, *single], tmp_path).stderr
 
 
 def test_another_mechanism_with_this_learner_is_refused(tiny_network, tmp_path):
@@ -117,7 +117,7 @@ def test_another_mechanism_with_this_learner_is_refused(tiny_network, tmp_path):
     outcome = quick(
         [*tiny_network, "mechanism=rr", "learner=ple", "learner.loss=enhanced"], tmp_path
     )
-    assert "learner=ple goes with mechanism=ple, got RandomizedResponse" in outcome.stdout
+    assert "learner=ple goes with mechanism=ple, got RandomizedResponse" in outcome.stderr
     assert outcome.returncode != 0
 
 

@@ -141,7 +141,7 @@ def test_damaged_file_gives_one_clear_line(place, damage, capsys):
         path.write_bytes(changed[damage])
     capsys.readouterr()
     assert len(run_cells([tiny_cell("seed=1")], place)) == 1
-    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("error")]
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error")]
     expected = "do not fit the network" if damage == "foreign" else f"{path} is damaged"
     assert expected in line
     assert "Traceback" not in line
@@ -216,7 +216,7 @@ def test_images_of_another_shape_are_refused_before_the_training(place, monkeypa
     monkeypatch.setattr(Trainer, "fit", lambda *_: pytest.fail("trained"))
     cell = tiny_cell("dataset=mnist", "model=resnet18")
     assert len(run_cells([cell], place)) == 1
-    assert "do not fit the network: stem.0.weight" in capsys.readouterr().out
+    assert "do not fit the network: stem.0.weight" in capsys.readouterr().err
 
 
 def test_weights_of_colour_images_do_not_fit_grey_ones():

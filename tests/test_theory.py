@@ -128,4 +128,4 @@ def test_one_run_through_the_command_line(tmp_path):
     knn = quick(
         ["dataset=holder_regression", "mechanism=cube_means", "model=knn", *options], tmp_path
     )
-    assert knn.returncode == 1 and "use model=cubes" in knn.stdout + knn.stderr
+    assert knn.returncode == 2 and "use model=cubes" in knn.stderr

@@ -222,6 +222,6 @@ def test_lack_of_memory_is_one_line_that_says_what_to_do(
     monkeypatch.setattr(NetworkFit, "step", full)
     place = Place(tmp_path / "runs", tiny_images, CPU)
     (failed,) = run_cells([compose_cell(tiny_network)], place)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "error" in line]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert "out of memory (free the device" in line
     assert type(error).__name__ in (failed / "error.txt").read_text()

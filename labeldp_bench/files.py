@@ -1,11 +1,34 @@
 """Files that no reader, no second process and no power cut finds half-written. Imports no torch."""
 
 import contextlib
+import errno
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from labeldp_bench.validate import InputError
+
+
+def writable_folder(text: str, complaint: str) -> Path:
+    """Returns the folder that `text` names, made if need be.
+
+    Raises:
+        InputError: the complaint and the reason, where one cannot write there.
+    """
+    folder = Path(text).expanduser()
+    try:
+        if not text:
+            raise NotADirectoryError(errno.ENOTDIR, "empty")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{complaint} ({reason})") from error
+    return folder
 
 
 @contextlib.contextmanager

@@ -1,13 +1,12 @@
 """Where a run happens: folders and hardware; nothing in here changes a result."""
 
-import errno
 import platform
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from labeldp_bench.files import writable_folder
 from labeldp_bench.validate import InputError, check_integer
 
 
@@ -41,18 +40,7 @@ def place_of(
     if checkpoint_epochs is not None:
         check_integer("checkpoint_epochs", checkpoint_epochs, low=1)
     hardware = resolve_device(device)
-    folder = Path(out_dir).expanduser()
-    try:
-        if not out_dir:
-            raise NotADirectoryError(errno.ENOTDIR, "empty")
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"out_dir must be a folder one can write to, got {out_dir!r} ({reason})"
-        ) from error
+    folder = writable_folder(out_dir, f"out_dir must be a folder one can write to, got {out_dir!r}")
     return Place(folder, Path(data_dir).expanduser(), hardware, checkpoint_epochs)
 
 

@@ -5,18 +5,23 @@ Imports no torch.
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.blocks import Axes
 from labeldp_bench.cli import refuse
+from labeldp_bench.config import CHOICES
+from labeldp_bench.files import writable_folder
 from labeldp_bench.sweeper import LOCAL, OF_THE_SWEEP, parse_axes
 from labeldp_bench.validate import InputError, check_integer, did_you_mean
 
 Main = Callable[[list[str]], int]
+OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
+"""The keys without a dot that a cell has."""
 
 
 def command(doc: str | None) -> Callable[[Main], Main]:
@@ -69,6 +74,8 @@ def split_arguments(
             values[key] = value
         elif key in (*LOCAL, *OF_THE_SWEEP):
             raise InputError(f"{text} has no effect here; keys: {', '.join(own)}, those of a cell")
+        elif key.isidentifier() and key not in OF_A_CELL:
+            raise _unknown(key, (*own, *OF_A_CELL))
         else:
             others.append(text)
     return values, parse_axes(others)
@@ -85,8 +92,35 @@ def read_arguments(arguments: Sequence[str], own: Mapping[str, str]) -> dict[str
     for text in arguments:
         key, equals, _ = text.partition("=")
         if key and equals and key not in own:
-            raise InputError(f"unknown key {key}; keys: {', '.join(own)}{did_you_mean(key, own)}")
+            raise _unknown(key, own)
     return split_arguments(arguments, own)[0]
+
+
+def _unknown(key: str, known: Collection[str]) -> InputError:
+    return InputError(f"unknown key {key}; keys: {', '.join(known)}{did_you_mean(key, known)}")
+
+
+def default_data_dir() -> str:
+    """Returns where data sets lie unless `data_dir=` says so, as for a run."""
+    return os.environ.get("LABELDP_DATA") or "data"
+
+
+def output_file(key: str, text: str) -> Path:
+    """Returns the file that `key=text` names; asked first, as the work may take hours.
+
+    Raises:
+        InputError: its folder cannot be made or written to, or something else has the name.
+    """
+    path = Path(text).expanduser()
+    complaint = f"{key} must be a file in a folder one can write to, got {text!r}"
+    if path.exists() and not path.is_file():
+        raise InputError(f"{complaint} (it is no file)")
+    return writable_folder(str(path.parent), complaint) / path.name
+
+
+def output_folder(key: str, text: str) -> Path:
+    """Returns the folder that `key=text` names, made if need be; asked first, as `output_file`."""
+    return writable_folder(text, f"{key} must be a folder one can write to, got {text!r}")
 
 
 def integer(key: str, text: str, *, low: int, high: int | None = None) -> int:

@@ -11,7 +11,6 @@ shares of known labels), `data_dir`, `out_dir`.
 """
 
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,14 @@ from labeldp_bench.config import CHECKOUT
 from labeldp_bench.exchange import Session
 from labeldp_bench.experiments import blocks_of, cells_of
 from labeldp_bench.figures.attack import draw_attacks
+from labeldp_bench.files import replacing
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.place import place_of
 from labeldp_bench.progress import say
 from labeldp_bench.records import git_commit
 from labeldp_bench.release import Release
-from labeldp_bench.script import command, split_arguments
+from labeldp_bench.script import command, default_data_dir, output_file, split_arguments
 from labeldp_bench.validate import InputError, check_number
 
 OUT = CHECKOUT / "results" / "attacks.csv"
@@ -74,16 +74,16 @@ class ReleaseOnly(NetworkModel):
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Attacks every cell and returns the exit status."""
-    data_dir = os.environ.get("LABELDP_DATA") or "data"
     own = {"experiment": "", "known": "", "out": str(OUT), "out_dir": str(RUNS)}
-    own, axes = split_arguments(arguments, own | {"data_dir": data_dir})
+    own, axes = split_arguments(arguments, own | {"data_dir": default_data_dir()})
     shares = read_shares(own["known"])
     place = place_of(own["out_dir"], own["data_dir"], "cpu")
     blocks = blocks_of(own["experiment"]) if own["experiment"] else [{}]
-    for cell in cells_of(blocks, axes):
+    cells, out = cells_of(blocks, axes), output_file("out", own["out"])
+    for cell in cells:
         done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
         rows = attack(cell, shares, place.data_dir)
-        write([row | {"accuracy": done.get("accuracy")} for row in rows], own["out"])
+        write([row | {"accuracy": done.get("accuracy")} for row in rows], out)
     return 0
 
 
@@ -182,16 +182,17 @@ def beliefs(
     return learned_beliefs(inputs, labels, known, release.num_classes, seed, ready)
 
 
-def write(rows: list[dict[str, Any]], path: str | Path) -> None:
+def write(rows: list[dict[str, Any]], path: Path) -> None:
     """Merges rows into the CSV, in place of those of the same cell and share, and draws it."""
     table = pd.DataFrame(rows)
-    if Path(path).is_file():
+    if path.is_file():
         old = pd.read_csv(path, dtype={"config_hash": str})
         table = pd.concat([old, table]).drop_duplicates(["config_hash", "known"], keep="last")
     table = table.sort_values(KEY)
-    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+    with replacing(path) as partial:
+        table.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
     for name, same in table.groupby("dataset"):
-        folder = FIGURES if Path(path) == OUT else Path(path).parent
+        folder = FIGURES if path == OUT else path.parent
         if draw_attacks(same, folder / f"attacks_{name}.png"):
             say(f"picture  {folder / f'attacks_{name}.png'}")
 

@@ -34,7 +34,13 @@ from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NearestNeighbours  # noqa: E402
 from labeldp_bench.place import describe_device  # noqa: E402
 from labeldp_bench.prediction import predict  # noqa: E402
-from labeldp_bench.script import command, integer, listed, read_arguments  # noqa: E402
+from labeldp_bench.script import (  # noqa: E402
+    command,
+    integer,
+    listed,
+    output_folder,
+    read_arguments,
+)
 from labeldp_bench.validate import check_choice  # noqa: E402
 
 try:
@@ -163,6 +169,7 @@ def main(arguments: list[str]) -> int:
     )
     trials = TRIALS[check_choice("budget", own["budget"], TRIALS)]
     classes = [integer("num_classes", text, low=2) for text in listed(own["num_classes"])]
+    out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     keep_memory()
     if KNeighborsClassifier is None:
@@ -174,7 +181,7 @@ def main(arguments: list[str]) -> int:
             rows.append(row)
             shown = [row[key] for key in SHOWN]
             print("| " + " | ".join(map(str, shown)) + " |", flush=True)
-    print(f"\n{describe_device(CPU)}: {write_benchmark('circle', rows, CPU, Path(own['out']))}")
+    print(f"\n{describe_device(CPU)}: {write_benchmark('circle', rows, CPU, out)}")
     return 0
 
 

@@ -13,7 +13,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside
 from labeldp_bench.place import describe_device
-from labeldp_bench.script import command, integer, read_arguments
+from labeldp_bench.script import command, integer, output_folder, read_arguments
 from labeldp_bench.validate import InputError
 
 CLASSES = (10, 100)
@@ -182,6 +181,7 @@ def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
     own = read_arguments(arguments, {"labels": "50000", "out": str(BENCHMARKS)})
     size = integer("labels", own["labels"], low=1)
+    out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     heads = ("mechanism", "K", "labels/s", "plain loop", "ratio", "multi-freq-ldpy", "ratio")
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> int:
                 cells += [f"{other:,}", f"{ours / other:.1f}x"] if other else ["-", "-"]
             print("| " + " | ".join(cells) + " |", flush=True)
     device = torch.device("cpu")
-    path = write_benchmark("mechanisms", rows, device, Path(own["out"]))
+    path = write_benchmark("mechanisms", rows, device, out)
     print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
     return 0
 

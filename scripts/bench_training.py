@@ -13,7 +13,6 @@ network, 3 with budget=quick; ten times as many on a GPU.
 
 import resource
 import sys
-from pathlib import Path
 from typing import Any
 
 from labeldp_bench.host import keep_memory, prepare_threads
@@ -34,7 +33,7 @@ from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.pack import Pack  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.script import command, listed, read_arguments  # noqa: E402
+from labeldp_bench.script import command, listed, output_folder, read_arguments  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import check_choice  # noqa: E402
 
@@ -154,6 +153,7 @@ def main(arguments: list[str]) -> int:
     names = [check_choice("model", name, NETWORKS) for name in listed(own["model"])]
     precision = check_choice("precision", own["precision"], PRECISIONS)
     device = resolve_device(own["device"])
+    out = output_folder("out", own["out"])
     if device.type == "cuda":
         steps *= 10  # a tenth of a second would measure the start of an epoch
     keep_memory()
@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> int:
         rows.append(measure(name, device, precision, steps, limits))
         shown = [_spelled(rows[-1][key]) for key in SHOWN]
         print("| " + " | ".join(shown) + " |", flush=True)
-    path = write_benchmark("training", rows, device, Path(own["out"]))
+    path = write_benchmark("training", rows, device, out)
     print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
     return 0
 

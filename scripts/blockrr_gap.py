@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 from tabulate import tabulate
 
+from labeldp_bench.files import replacing
 from labeldp_bench.mechanisms import BlockRR, RandomizedResponse
 from labeldp_bench.mechanisms.block_rr_optimum import programme_gap, weight_matrix
-from labeldp_bench.script import command, read_arguments
+from labeldp_bench.script import command, output_file, read_arguments
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "blockrr_gap.md"
 COUNTS = {
@@ -82,10 +83,11 @@ def spell(labels: list[int]) -> str:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints the table and writes the page."""
-    page = Path(read_arguments(arguments, {"out": str(PAGE)})["out"])
+    page = output_file("out", read_arguments(arguments, {"out": str(PAGE)})["out"])
     table = tabulate(rows(), HEADERS, tablefmt="github", disable_numparse=True)
     print(table)
-    page.write_text(TEXT.format(table=table))
+    with replacing(page) as partial:
+        partial.write_text(TEXT.format(table=table))
     return 0
 
 

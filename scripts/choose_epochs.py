@@ -9,7 +9,6 @@ that both together cost what one of them costs. Prints and writes (results/epoch
 the epoch with the smallest held-out loss.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -21,12 +20,13 @@ from labeldp_bench.cell import Cell
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.experiments import cells_of
+from labeldp_bench.files import replacing
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.losses import loss_named
 from labeldp_bench.place import resolve_device
 from labeldp_bench.progress import say
-from labeldp_bench.script import command, integer, split_arguments
+from labeldp_bench.script import command, default_data_dir, integer, output_file, split_arguments
 from labeldp_bench.validate import InputError, check_integer
 
 OUT = CHECKOUT / "results" / "epochs.csv"
@@ -65,15 +65,13 @@ def held_out_losses(cell: Cell, data_dir: Path, device: torch.device, held_out: 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
-    data_dir = os.environ.get("LABELDP_DATA") or "data"
-    own, axes = split_arguments(
-        arguments, {"held_out": "10000", "out": str(OUT), "data_dir": data_dir}
-    )
-    held_out, out = integer("held_out", own["held_out"], low=1), Path(own["out"])
+    own = {"held_out": "10000", "out": str(OUT), "data_dir": default_data_dir()}
+    own, axes = split_arguments(arguments, own)
+    held_out = integer("held_out", own["held_out"], low=1)
     keep_memory()
     rows = []
     device = resolve_device("auto")
-    cells = cells_of([{}], axes)
+    cells, out = cells_of([{}], axes), output_file("out", own["out"])
     for number, cell in enumerate(cells, start=1):
         say(f"[{number}/{len(cells)}] {cell.title}")
         losses = held_out_losses(cell, Path(own["data_dir"]).expanduser(), device, held_out)
@@ -93,8 +91,8 @@ def main(arguments: list[str]) -> int:
             }
             for epoch, loss in enumerate(losses, start=1)
         ]
-        out.parent.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(rows).to_csv(out, index=False, lineterminator="\n")
+        with replacing(out) as partial:
+            pd.DataFrame(rows).to_csv(partial, index=False, lineterminator="\n")
     print(out)
     return 0
 

@@ -22,9 +22,13 @@ from labeldp_bench.validate import InputError
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Writes `confusion.png` into the run's folder."""
-    folder = Path(*arguments) if len(arguments) == 1 else Path()
+    if len(arguments) != 1:
+        raise InputError(
+            f"give one folder, of a finished image run; got {len(arguments)} arguments"
+        )
+    folder = Path(*arguments)
     source = folder / "confusion.csv"
-    if len(arguments) != 1 or not source.is_file():
+    if not source.is_file():
         raise InputError(
             f"no confusion.csv in '{folder}' (give the folder of one finished image run)"
         )

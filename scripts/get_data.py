@@ -6,21 +6,20 @@ The folder is `data_dir`, else the environment variable LABELDP_DATA, else `data
 is 0 if at least one data set is there.
 """
 
-import os
 import sys
 from pathlib import Path
 
 from labeldp_bench.data.images import read_npz
 from labeldp_bench.data.official import OFFICIAL, NotAvailable, fetch
-from labeldp_bench.script import command, read_arguments
+from labeldp_bench.script import command, default_data_dir, read_arguments
 from labeldp_bench.validate import InputError
 
 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints a line for each data set."""
-    default = os.environ.get("LABELDP_DATA") or "data"
-    folder = Path(read_arguments(arguments, {"data_dir": default})["data_dir"]).expanduser()
+    own = read_arguments(arguments, {"data_dir": default_data_dir()})
+    folder = Path(own["data_dir"]).expanduser()
     if folder.exists() and not folder.is_dir():
         raise InputError(f"data_dir must be a folder, got '{folder}' (a file)")
     there = sum([report(name, folder / f"{name}.npz") for name in OFFICIAL])

@@ -11,7 +11,6 @@ one archive, `merge`, and checkpoints, which are large, in a second one beside i
 those of an earlier call first. Overrides, such as `trainer.epochs=2`, hold for every cell.
 """
 
-import os
 import signal
 import sys
 import tarfile
@@ -39,7 +38,13 @@ from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.place import Place, describe_device, place_of  # noqa: E402
 from labeldp_bench.progress import duration, say  # noqa: E402
 from labeldp_bench.run import run_cells  # noqa: E402
-from labeldp_bench.script import command, listed, split_arguments  # noqa: E402
+from labeldp_bench.script import (  # noqa: E402
+    command,
+    default_data_dir,
+    listed,
+    output_file,
+    split_arguments,
+)
 from labeldp_bench.validate import InputError  # noqa: E402
 
 KEPT = ("record.json", "history.csv", "confusion.csv", "per_class.csv", "error.txt")
@@ -149,10 +154,9 @@ def minutes(text: str) -> float:
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, trains, merges; returns the exit status."""
-    data_dir = os.environ.get("LABELDP_DATA") or "data"
-    own, axes = split_arguments(arguments, OWN | {"data_dir": data_dir})
+    own, axes = split_arguments(arguments, OWN | {"data_dir": default_data_dir()})
     until = time.monotonic() + 60 * minutes(own["minutes"]) - SPARE_SECONDS
-    names, merge = listed(own["experiment"]), Path(own["merge"])
+    names = listed(own["experiment"])
     if not names:
         raise InputError(
             f"experiment must be given: one or more of {', '.join(experiment_names())}"
@@ -160,6 +164,7 @@ def main(arguments: list[str]) -> int:
     blocks = [block for name in names for block in blocks_of(name)]
     cells = {cell.config_hash: cell for cell in cells_of(blocks, axes)}
     place = place_of(own["out_dir"], own["data_dir"], own["device"])
+    merge = output_file("merge", own["merge"])
     for archive in listed(own["records"]):
         unpack(Path(archive), place.out_dir)
     keep_memory()

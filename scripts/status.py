@@ -14,7 +14,7 @@ from labeldp_bench.identity import PAPER
 from labeldp_bench.place import describe_device, resolve_device
 from labeldp_bench.script import command, listed, read_arguments
 from labeldp_bench.status import every_status, hours, table
-from labeldp_bench.validate import check_choice
+from labeldp_bench.validate import InputError, check_choice
 
 OWN = {"budget": PAPER, "experiment": "", "out_dir": "results/runs"}
 BUDGETS = (PAPER, "quick", "smoke")
@@ -27,8 +27,11 @@ def main(arguments: list[str]) -> int:
     budget = check_choice("budget", own["budget"], BUDGETS)
     known = experiment_names()
     names = [check_choice("experiment", name, known) for name in listed(own["experiment"])]
+    out_dir = Path(own["out_dir"]).expanduser()
+    if own["out_dir"] != OWN["out_dir"] and not out_dir.is_dir():  # before the first run, no typo
+        raise InputError(f"out_dir must be the folder of your runs, got '{out_dir}' (no folder)")
     device = describe_device(resolve_device("auto"))
-    statuses = every_status(Path(own["out_dir"]).expanduser(), device, budget, names)
+    statuses = every_status(out_dir, device, budget, names)
     print(f"At budget {budget}, on {device}:\n\n{table(statuses, budget)}\n")
     left = {key: value for status in statuses for key, value in status.left.items()}
     sources = ", ".join(sorted(set().union(*(status.sources for status in statuses))))

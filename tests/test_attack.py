@@ -9,6 +9,7 @@ import torch
 from labeldp_bench.audits import attack
 from labeldp_bench.audits.attack import Attack, accuracy, bound, flat, learned_beliefs, posterior
 from labeldp_bench.config import compose_cell
+from labeldp_bench.enhancement import merge_diagnoses
 from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
 from labeldp_bench.vault import LabelVault
 from scripts import attack as script
@@ -132,3 +133,23 @@ def test_bad_input_is_one_line(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("error: known must be a list of shares, got '[many]'")
     assert "attacks are made on images" in lines[1] and len(lines) == 2
+
+
+def test_rows_that_were_there_outlive_a_failed_write(tmp_path, monkeypatch):
+    # Hours of attacks would be lost to a full disk.
+    path = tmp_path / "attacks.csv"
+    path.write_text("old\n")
+
+    def half(_, file, **__):
+        file.write_text("ha")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pd.DataFrame())
+    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    row = dict.fromkeys([*script.KEY, "accuracy"], "x")
+    record = {"config_hash": "x", "dataset": "x", "loss": "x", "seed": 0}
+    record["notes"] = {"enhancement": {"k": {"1": 0.5}}}
+    for write in (lambda: script.write([row], path), lambda: merge_diagnoses([record], path)):
+        with pytest.raises(OSError, match="no space"):
+            write()
+        assert path.read_text() == "old\n" and list(tmp_path.iterdir()) == [path]

@@ -79,6 +79,7 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
         (["experiment=vector_approximation/table9"], "experiment must be one of"),
         ([], "experiment must be given"),
         (["experiment=quickstart", "records=none.tar.gz"], "got 'none.tar.gz' (no file)"),
+        (["experiment=quickstart", "merge=/proc/x/r.tar.gz"], "merge must be a file in a folder"),
         (["experiment=quickstart", "minutes=soon"], "minutes must be a number >= 0"),
         (["--minutes", "9"], "cannot read '--minutes' (write key=value"),
     ],

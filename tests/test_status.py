@@ -84,3 +84,7 @@ def test_the_script_says_what_is_wrong_in_one_line():
     )
     assert bad.returncode == 2 and "did you mean ple/table1" in bad.stderr
     assert "Traceback" not in bad.stderr
+    typo = subprocess.run([*script, "out_dir=rnus"], capture_output=True, text=True, check=False)
+    assert typo.returncode == 2 and typo.stdout == ""
+    error = "error: out_dir must be the folder of your runs, got 'rnus' (no folder)"
+    assert typo.stderr.splitlines() == [error]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from labeldp_bench.progress import wait_for
+
 SECONDS = 0.5
 """Timed for each; the best of three."""
 
@@ -42,12 +44,6 @@ def ceilings(device: torch.device, precision: str) -> Ceilings:
     target = torch.empty_like(source)
     copied = _per_second(lambda: target.copy_(source), device) * 2 * length
     return Ceilings(precision, product, copied)
-
-
-def wait_for(device: torch.device) -> None:
-    """Waits until a GPU has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _per_second(call: Callable[[], object], device: torch.device) -> float:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from labeldp_bench.benchmarks.ceilings import wait_for
 from labeldp_bench.data.official import import_torchvision
+from labeldp_bench.progress import wait_for
 
 
 class Pictures(Dataset):

@@ -112,7 +112,8 @@ class Affine:
 
     Args:
         angle: turned by up to so many radians either way.
-        scale: height and width, each on its own, by a factor in [1 - scale, 1 + scale].
+        scale: height and width, each on its own, by a factor in [1 - scale, 1 + scale];
+            at most 0.9.
         shear: rows slide by up to this share of their distance from the middle.
         shift: up to this share of the side, down and across.
     """
@@ -124,9 +125,8 @@ class Affine:
 
     def __post_init__(self) -> None:
         for key in ("angle", "shear", "shift"):
-            check_number(key, getattr(self, key), low=0)
-        if check_number("scale", self.scale, low=0) >= 1:
-            raise InputError(f"scale must be a number >= 0 and < 1, got {self.scale}")
+            check_number(f"trainer.augment: {key}", getattr(self, key), low=0)
+        check_number("trainer.augment: scale", self.scale, low=0, high=0.9)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns images of the same shape; six numbers per image."""

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from scipy.stats import beta, chisquare, kstest
 
 from labeldp_bench import augment
-from labeldp_bench.augment import Cutout, Flip, Mixup, PadCrop
+from labeldp_bench.augment import Affine, Cutout, Flip, Mixup, PadCrop
 from labeldp_bench.validate import InputError
 
 KINDS = {
@@ -14,6 +14,7 @@ KINDS = {
     "crop_reflect": PadCrop(mode="reflect"),
     "crop_ghazi": PadCrop(max_offset=7),
     "flip": Flip(),
+    "affine": Affine(),
     "cutout": Cutout(),
     "cutout_batch": Cutout(scope="per_batch", fill=0.5),
     "mixup": Mixup(8.0),
@@ -35,6 +36,28 @@ def positions(count, height, width):
     """Images that hold their pixel's number, so that a crop shows where it was taken."""
     grid = torch.arange(1.0, height * width + 1).view(1, 1, height, width)
     return grid.repeat(count, 1, 1, 1)
+
+
+def test_affine_turns_scales_and_shifts_by_what_it_says():
+    # Views would differ in nothing, or digits would stand on their heads.
+    images = batch(count=200, height=12, width=12)
+    still = Affine(angle=0, scale=0, shear=0, shift=0)(images, seeded())
+    assert torch.allclose(still, images, atol=1e-5)
+    quarter = torch.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]]).repeat(200, 1, 1)
+    assert torch.allclose(augment.warp(images, quarter), images.rot90(1, (2, 3)), atol=1e-5)
+    one_down = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 2 / 12]]]).repeat(200, 1, 1)
+    moved = augment.warp(images, one_down)
+    assert torch.allclose(moved[:, :, :-1], images[:, :, 1:], atol=1e-5)
+    assert torch.allclose(moved[:, :, -1], images[:, :, -1], atol=1e-5)  # the border goes on
+    seen = []
+    augment_warp, augment.warp = augment.warp, lambda images, matrices: seen.append(matrices)
+    try:
+        Affine(angle=0.2, scale=0, shear=0, shift=0.1)(images, seeded())
+    finally:
+        augment.warp = augment_warp
+    angle = torch.atan2(seen[0][:, 1, 0], seen[0][:, 1, 1])
+    assert 0.19 < angle.abs().max() <= 0.2 and abs(float(angle.mean())) < 0.03
+    assert 0.19 < seen[0][:, :, 2].abs().max() <= 0.2  # of a side that is 2 long
 
 
 @pytest.mark.parametrize("mode", ["zeros", "reflect"])

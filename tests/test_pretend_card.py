@@ -31,6 +31,9 @@ COLOURED = {
     "pre-trained": ["mechanism=lp_1st_star", "pretrain.trainer.epochs=1",
                     "pretrain.trainer.batch_size=64", "pretrain.trainer.precision=float32"],
 }  # fmt: skip
+PROBE = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",
+         "mechanism=rappor", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
+         "pretrain.trainer.precision=float32", "device=cpu"]  # fmt: skip
 
 
 @pytest.fixture
@@ -92,6 +95,18 @@ def test_steps_wait_for_nothing(overrides, tmp_path):
         cell = [*overrides("crop, flip, cutout"), f"trainer.batch_size={batch_size}"]
         waits.append(run_on_card([cell], tmp_path / str(batch_size))["waits"])
     assert waits == [4, 4]
+
+
+def test_a_probe_on_a_card_ends_as_on_a_cpu(tiny_images, tmp_path):
+    cell = [*PROBE, f"data_dir={tiny_images}"]
+    told = run_on_card([cell], tmp_path / "card")
+    assert told["errors"] == []
+    (there,) = records(tmp_path / "card")
+    for path in (tiny_images / "pretrained").iterdir():
+        path.unlink()
+    (here,) = records(on_cpu([cell], tmp_path))
+    assert there["accuracy"] == here["accuracy"]
+    assert there["notes"]["penalty"] == here["notes"]["penalty"]
 
 
 def test_a_pack_on_a_card_ends_as_on_a_cpu(overrides, tmp_path):

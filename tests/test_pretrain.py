@@ -164,7 +164,10 @@ def test_interrupted_training_leaves_no_file(place, monkeypatch):
     [
         (["mechanism=lp_1st_star"], "pretrain=cifar100 needs a network, and model=knn has no"),
         (["pretrain=cifar100", "dataset=cifar100"], "labels of cifar100 as public, and this run"),
-        (["pretrain=cifar10"], "pretrain must be one of cifar100, none; got 'cifar10'"),
+        (
+            ["pretrain=cifar10"],
+            "pretrain must be one of cifar100, contrastive, none; got 'cifar10'",
+        ),
     ],
 )
 def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, overrides, message):

@@ -66,8 +66,7 @@ class Probe:
         start: Classifier | None = None,
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
-        if supervision.refine is not None:
-            raise InputError("model=probe has no epochs, after which targets could be refined")
+        assert supervision.refine is None, "there are no epochs, after which targets could change"
         encoder, encoded = self._encoded(features, session.device)
         inputs = encoded[supervision.indices.to(session.device)]
         penalty = self.penalties[0]

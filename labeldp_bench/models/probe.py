@@ -12,10 +12,11 @@ from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.network import NetworkClassifier, adopt
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.pretrain import classifier_of
+from labeldp_bench.progress import progress_bar
 from labeldp_bench.validate import InputError, check_number
 
-ITERATIONS = 100
-"""Of L-BFGS; the loss of a linear classifier is flat long before."""
+ITERATIONS = 25
+"""Of L-BFGS for each penalty; each fit starts from that of the next larger penalty."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Probe:
     """
 
     network: Callable[..., nn.Module]
-    penalties: Sequence[float] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+    penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
     held_out: float = 0.2
     initial: Mapping[str, Tensor] | None = None
     _kept: list[tuple[Tensor, "Encoder", Tensor]] = field(
@@ -69,12 +70,13 @@ class Probe:
         assert supervision.refine is None, "there are no epochs, after which targets could change"
         encoder, encoded = self._encoded(features, session.device)
         inputs = encoded[supervision.indices.to(session.device)]
-        penalty = self.penalties[0]
+        shape = (inputs.shape[1] + 1, supervision.num_classes)
+        penalty, weights = self.penalties[0], torch.zeros(shape, device=session.device)
         if len(self.penalties) > 1:
-            penalty = self._chosen(inputs, supervision, session)
+            penalty, weights = self._chosen(inputs, supervision, session, weights)
         session.notes["penalty"] = penalty
-        weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty)
-        return ProbeClassifier(encoder, weights)
+        everyone = torch.arange(len(inputs))
+        return ProbeClassifier(encoder, _fitted(inputs, supervision, everyone, penalty, weights))
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple["Encoder", Tensor]:
         """Returns the encoder and the features of all examples, kept for the next cell."""
@@ -92,18 +94,22 @@ class Probe:
         self._kept[:] = [(features, encoder, encoder(features))]
         return self._kept[0][1:]
 
-    def _chosen(self, inputs: Tensor, supervision: Supervision, session: Session) -> float:
-        """Returns the penalty with the least mean loss on releases that were held out."""
+    def _chosen(
+        self, inputs: Tensor, supervision: Supervision, session: Session, weights: Tensor
+    ) -> tuple[float, Tensor]:
+        """Returns the penalty with the least loss on held-out releases, and its classifier."""
         stream = seeding.generator(session.seed, "train", "held_out")
         order = torch.randperm(len(inputs), generator=stream)
         kept_out = max(1, round(self.held_out * len(order)))
         out, fitted = order[:kept_out], order[kept_out:]
-        losses = {
-            penalty: float(_mean_loss(_fitted(inputs, supervision, fitted, penalty),
-                                      inputs, supervision, out))
-            for penalty in self.penalties
-        }  # fmt: skip
-        return min(losses, key=lambda penalty: losses[penalty])
+        found = []
+        falling = sorted(self.penalties, reverse=True)
+        for penalty in progress_bar(falling, len(falling), "penalties"):
+            weights = _fitted(inputs, supervision, fitted, penalty, weights)
+            loss = float(_mean_loss(weights, inputs, supervision, out))
+            found.append((loss, penalty, weights))
+        _, penalty, weights = min(found, key=lambda each: each[0])
+        return penalty, weights
 
 
 @dataclass(frozen=True)
@@ -151,10 +157,11 @@ def _mean_loss(weights: Tensor, inputs: Tensor, supervision: Supervision, rows: 
     return supervision.loss(_logits(inputs[rows.to(inputs.device)], weights), targets).mean()
 
 
-def _fitted(inputs: Tensor, supervision: Supervision, rows: Tensor, penalty: float) -> Tensor:
-    """Returns the classifier, float32 (d + 1, K), that fits the examples `rows`; starts at 0."""
-    shape = (inputs.shape[1] + 1, supervision.num_classes)
-    weights = torch.zeros(shape, device=inputs.device, requires_grad=True)
+def _fitted(
+    inputs: Tensor, supervision: Supervision, rows: Tensor, penalty: float, start: Tensor
+) -> Tensor:
+    """Returns the classifier, float32 (d + 1, K), that fits the examples `rows`."""
+    weights = start.clone().requires_grad_()
     part = inputs[rows.to(inputs.device)]
     targets = supervision.targets[rows].to(inputs.device)
     optimizer = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")

@@ -13,9 +13,13 @@ from torch import Generator, Tensor, nn
 from labeldp_bench import seeding
 from labeldp_bench.exchange import Session
 from labeldp_bench.fit import Mixing, finite
-from labeldp_bench.models.network import NetworkClassifier, resolve_precision
+from labeldp_bench.models.network import (
+    NetworkClassifier,
+    below_classifier,
+    classifier_of,
+    resolve_precision,
+)
 from labeldp_bench.pixels import pixel_scale
-from labeldp_bench.pretrain import below_classifier, classifier_of
 from labeldp_bench.progress import say
 from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError, check_integer, check_made, check_number

@@ -18,7 +18,7 @@ from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.files import only_one, replacing
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import NoPrivacy
-from labeldp_bench.models.network import NetworkModel, adopt
+from labeldp_bench.models.network import NetworkModel, adopt, below_classifier
 from labeldp_bench.progress import say
 from labeldp_bench.train import Trainer
 from labeldp_bench.validate import InputError, check_integer, check_made
@@ -155,28 +155,6 @@ def recipe_hash(recipe: Mapping[str, Any]) -> str:
     """
     text = json.dumps(recipe, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def below_classifier(network: nn.Module) -> dict[str, Tensor]:
-    """Returns parameters and buffers without those of the last linear layer, CPU.
-
-    Raises:
-        InputError: nothing is left.
-    """
-    last = classifier_of(network)
-    tensors = {
-        name: values.detach().cpu().contiguous()
-        for name, values in network.state_dict().items()
-        if name.rpartition(".")[0] != last
-    }
-    if not tensors:
-        raise InputError("pre-training needs a network with more than one layer (pretrain=none)")
-    return tensors
-
-
-def classifier_of(network: nn.Module) -> str:
-    """Returns the name of the last linear layer."""
-    return [name for name, each in network.named_modules() if isinstance(each, nn.Linear)][-1]
 
 
 def _check_fit(

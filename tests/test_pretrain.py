@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 
 from labeldp_bench.config import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
-from labeldp_bench.models.network import NetworkModel, adopt
+from labeldp_bench.models.network import NetworkModel, adopt, below_classifier
 from labeldp_bench.place import Place
-from labeldp_bench.pretrain import Pretraining, below_classifier
+from labeldp_bench.pretrain import Pretraining
 from labeldp_bench.records import read_record
 from labeldp_bench.run import run_cells
 from labeldp_bench.train import Trainer

@@ -21,7 +21,7 @@ class ClippedLaplace(Laplace):
         eps: > 0.
         clip: > 0, T in the paper; None where the learner is to choose it by the theorem's rule.
 
-    >>> ClippedLaplace(eps=1.0, clip=3.0).scale(math.inf)
+    >>> ClippedLaplace(eps=1.0, clip=3.0).scale(float("inf"))
     6.0
     """
 

@@ -154,6 +154,28 @@ def adopt(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
         own[name].copy_(values)  # shares memory with the network
 
 
+def below_classifier(network: nn.Module) -> dict[str, Tensor]:
+    """Returns parameters and buffers without those of the last linear layer, CPU.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    last = classifier_of(network)
+    tensors = {
+        name: values.detach().cpu().contiguous()
+        for name, values in network.state_dict().items()
+        if name.rpartition(".")[0] != last
+    }
+    if not tensors:
+        raise InputError("pre-training needs a network with more than one layer (pretrain=none)")
+    return tensors
+
+
+def classifier_of(network: nn.Module) -> str:
+    """Returns the name of the last linear layer."""
+    return [name for name, each in network.named_modules() if isinstance(each, nn.Linear)][-1]
+
+
 def resolve_precision(precision: str, device: torch.device) -> str:
     """Returns `bf16` or `float32`; `auto` takes bf16 only where the hardware computes in it."""
     if precision != "auto":

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from labeldp_bench import seeding
 from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.models.network import NetworkClassifier, adopt
+from labeldp_bench.models.network import NetworkClassifier, adopt, classifier_of
 from labeldp_bench.pixels import pixel_scale
-from labeldp_bench.pretrain import classifier_of
 from labeldp_bench.progress import progress_bar
 from labeldp_bench.validate import InputError, check_number
 

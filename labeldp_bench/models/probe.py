@@ -83,7 +83,7 @@ class Probe:
             if known is features:
                 return encoder, encoded
         if self.initial is None:
-            raise InputError("model=probe needs a pre-trained network (pretrain=contrastive)")
+            raise InputError("model=probe needs a pre-trained network (pretrain=simclr)")
         network = self.network(num_classes=2, image_shape=tuple(features.shape[1:]))
         adopt(network, self.initial)
         network.set_submodule(classifier_of(network), nn.Identity())

@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 from torch import nn
 
 from labeldp_bench.config import compose_cell
-from labeldp_bench.contrastive import nt_xent
 from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse
@@ -18,6 +17,7 @@ from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
 from labeldp_bench.release import Release
 from labeldp_bench.run import run_cells
+from labeldp_bench.simclr import nt_xent
 from labeldp_bench.validate import InputError
 from tests.shell import quick, records_under
 
@@ -58,7 +58,7 @@ def run(overrides, place):
 def test_pretraining_sees_no_label_and_is_done_once(place):
     # Its weights would leak labels past the budget, or every cell would train them again.
     first = run([], place)
-    assert first["pretrain"] == "contrastive" and first["eps_spent"] == 4
+    assert first["pretrain"] == "simclr" and first["eps_spent"] == 4
     assert [entry["mechanism"] for entry in first["ledger"]] == ["Rappor"]
     folder = place.data_dir / "pretrained"
     (path,) = folder.glob("*.safetensors")
@@ -147,7 +147,7 @@ def test_bad_value_of_the_probe_is_named(given, message):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ([*TINY, "pretrain=none"], "model=probe needs a pre-trained network (pretrain=contrastive"),
+        ([*TINY, "pretrain=none"], "model=probe needs a pre-trained network (pretrain=simclr"),
         (
             [*TINY, "mechanism=ple", "mechanism.k1=2"],
             "mechanism=ple needs a network (use model=cnn on images)",

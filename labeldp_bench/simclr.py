@@ -26,7 +26,7 @@ from labeldp_bench.validate import InputError, check_integer, check_made, check_
 
 
 @dataclass(frozen=True)
-class ContrastivePretraining:
+class SimCLR:
     """Trains a network to find, among all views in a batch, the other view of the same image.
 
     Costs no privacy: it sees the training features of the run, which are public, and no label.
@@ -55,7 +55,7 @@ class ContrastivePretraining:
         check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
         if self.trainer.views != 2 or self.trainer.mixup is not None:
             raise InputError(
-                "pretrain=contrastive compares two views of each image: pretrain.trainer.views "
+                "pretrain=simclr compares two views of each image: pretrain.trainer.views "
                 "must be 2 and pretrain.trainer.mixup null"
             )
 
@@ -86,7 +86,7 @@ class ContrastivePretraining:
             precision = resolve_precision(self.trainer.precision, device)
             scale = pixel_scale(self.trainer.pixels, features)
             classifier = NetworkClassifier(encoder, *scale, precision)
-            fit = ContrastiveFit(self, classifier, len(features), device)
+            fit = SimCLRFit(self, classifier, len(features), device)
             self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
         trained = encoder.state_dict()
         tensors = {key: trained[key].detach().cpu().contiguous() for key in below}
@@ -100,7 +100,7 @@ def _projection(wide: int, width: int) -> nn.Sequential:
     )
 
 
-class ContrastiveFit:
+class SimCLRFit:
     """The fit of an encoder and its projection; what the trainer's loop feeds with batches.
 
     Args:
@@ -112,7 +112,7 @@ class ContrastiveFit:
 
     def __init__(
         self,
-        recipe: ContrastivePretraining,
+        recipe: SimCLR,
         classifier: NetworkClassifier,
         count: int,
         device: torch.device,

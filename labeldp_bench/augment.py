@@ -112,8 +112,8 @@ class Affine:
 
     Args:
         angle: turned by up to so many radians either way.
-        scale: height and width, each on its own, by a factor in [1 - scale, 1 + scale];
-            at most 0.9.
+        scale: height and width, each on its own, by a factor whose inverse is in
+            [1 - scale, 1 + scale]; at most 0.9.
         shear: rows slide by up to this share of their distance from the middle.
         shift: up to this share of the side, down and across.
     """

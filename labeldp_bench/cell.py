@@ -162,6 +162,10 @@ class Cell:
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
                 raise InputError(_constructor_error(group, str(cause))) from error
+        if "pretrain" not in parts and getattr(parts["model"], "needs_pretraining", False):
+            raise InputError(
+                f"model={self.identity['model']} needs a pre-trained network (pretrain=simclr)"
+            )
         if "pretrain" in parts:
             self._check_pretrain(parts["pretrain"].public_data)
         return parts

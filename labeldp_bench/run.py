@@ -73,7 +73,7 @@ def _run_together(runs: list[Run], place: Place, fail: Fail) -> list[Path]:
             bundle = dataset.draw(place.data_dir, seed)
             if trial == 0 and "pretrain" in runs[0].parts:  # one network for all of a job
                 before = time.perf_counter()
-                model = pretrained_model(runs[0], bundle, place)
+                model = pretrained_model(runs, bundle, place)
                 started += time.perf_counter() - before  # work that many runs share
         except Exception as error:
             return failed + [fail(run.cell, run.folder, error) for run in active]
@@ -107,16 +107,17 @@ def _run_together(runs: list[Run], place: Place, fail: Fail) -> list[Path]:
     return failed
 
 
-def pretrained_model(run: Run, bundle: DataBundle, place: Place) -> Any:
-    """Returns the model of `run`, starting from pre-trained weights; trains them if need be."""
-    model, recipe = run.parts["model"], run.parts["pretrain"]
-    decided_by = run.cell.pretrain_recipe
+def pretrained_model(runs: list[Run], bundle: DataBundle, place: Place) -> Any:
+    """Returns the model of all `runs`, with pre-trained weights; trains them if need be."""
+    model, recipe = runs[0].parts["model"], runs[0].parts["pretrain"]
+    decided_by = runs[0].cell.pretrain_recipe
     if recipe.public_data is None:
         decided_by["data"] = bundle.sha256
     weights = pretrained(
         recipe, model.network, bundle.train_features, decided_by, place.data_dir, place.device
     )
-    run.notes["pretrained_sha256"] = weights.sha256
+    for run in runs:
+        run.notes["pretrained_sha256"] = weights.sha256
     return replace(model, initial=weights.tensors)
 
 

@@ -22,7 +22,7 @@ from labeldp_bench.models.network import (
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.progress import say
 from labeldp_bench.train import Trainer
-from labeldp_bench.validate import InputError, check_integer, check_made, check_number
+from labeldp_bench.validate import Diverged, InputError, check_integer, check_made, check_number
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class SimCLR:
             self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
         trained = encoder.state_dict()
         tensors = {key: trained[key].detach().cpu().contiguous() for key in below}
-        return tensors, {"contrastive_loss": f"{fit.mean_loss:.6f}"}
+        about = {"contrastive_loss": f"{fit.mean_loss:.6f}", "precision": precision}
+        return tensors, about
 
 
 def _projection(wide: int, width: int) -> nn.Sequential:
@@ -158,7 +159,10 @@ class SimCLRFit:
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
         """Reports the epoch."""
-        self.mean_loss = finite(float(self.loss_sum) / len(self.indices), number)
+        try:
+            self.mean_loss = finite(float(self.loss_sum) / len(self.indices), number)
+        except Diverged as error:  # says trainer., and there the trainer is the pre-training's
+            raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
         seconds, total = time.perf_counter() - started, self.recipe.trainer.epochs
         say(f"  epoch {number:>3}/{total}  contrastive loss {self.mean_loss:.4f}  {seconds:.1f} s")
         return False

@@ -53,11 +53,16 @@ def test_affine_turns_scales_and_shifts_by_what_it_says():
     augment_warp, augment.warp = augment.warp, lambda images, matrices: seen.append(matrices)
     try:
         Affine(angle=0.2, scale=0, shear=0, shift=0.1)(images, seeded())
+        Affine(angle=0, scale=0.3, shear=0.4, shift=0)(images, seeded())
     finally:
         augment.warp = augment_warp
     angle = torch.atan2(seen[0][:, 1, 0], seen[0][:, 1, 1])
     assert 0.19 < angle.abs().max() <= 0.2 and abs(float(angle.mean())) < 0.03
     assert 0.19 < seen[0][:, :, 2].abs().max() <= 0.2  # of a side that is 2 long
+    for place in ((0, 0), (1, 1)):
+        factors = seen[1][:, *place]
+        assert 0.7 <= factors.min() < 0.72 and 1.28 < factors.max() <= 1.3
+    assert 0.38 < seen[1][:, 0, 1].abs().max() <= 0.4 and not seen[1][:, 1, 0].any()
 
 
 @pytest.mark.parametrize("mode", ["zeros", "reflect"])

@@ -1,6 +1,6 @@
 """Features learnt without labels, and the linear classifier on them."""
 
-import json
+import math
 
 import numpy as np
 import pytest
@@ -13,12 +13,13 @@ from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.models import Probe
+from labeldp_bench.models.probe import Encoder
 from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
 from labeldp_bench.release import Release
 from labeldp_bench.run import run_cells
 from labeldp_bench.simclr import nt_xent
-from labeldp_bench.validate import InputError
+from labeldp_bench.validate import Diverged, InputError
 from tests.shell import quick, records_under
 
 TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",
@@ -168,12 +169,41 @@ def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, tiny_images, 
     assert not records_under(tmp_path)
 
 
-def test_a_sweep_encodes_the_images_once(tmp_path, tiny_images):
-    # Every cell of a sweep would run the network over all images again.
-    line = ["-m", *TINY, "mechanism=rr,rappor", "learner.loss=marginal", f"data_dir={tiny_images}"]
+def test_cells_of_one_job_encode_the_images_once(place, monkeypatch):
+    # Every cell would run the network over all images again, and say nothing of its weights.
+    made = []
+    real = Encoder.fitted_to.__func__
+    monkeypatch.setattr(
+        Encoder, "fitted_to", classmethod(lambda *given: made.append(1) or real(*given))
+    )
+    cells = [compose_cell([*TINY, f"mechanism={name}"]) for name in ("rr", "rappor")]
+    assert len({cell.shared_work for cell in cells}) == 1
+    assert run_cells(cells, place) == []
+    assert len(made) == 1
+    notes = [read_record(place.out_dir / cell.folder)["notes"] for cell in cells]
+    assert len({note["pretrained_sha256"] for note in notes}) == 1
+
+
+def test_sweep_without_pretraining_is_refused_and_trains_no_pack(tmp_path, tiny_images):
+    line = ["-m", *TINY, "pretrain=none", "mechanism=rr,rappor", f"data_dir={tiny_images}"]
+    line = [text for text in line if not text.startswith("pretrain.")]
     outcome = quick(line, tmp_path)
-    assert outcome.returncode == 0, outcome.stderr
-    assert "2 to run in 1 jobs" in outcome.stdout
-    assert outcome.stdout.count("pre-training on the run's features") == 1
-    records = [json.loads(path.read_text()) for path in records_under(tmp_path)]
-    assert {record["model"] for record in records} == {"probe"}
+    assert outcome.returncode != 0
+    errors = [text for text in outcome.lines if text.startswith("error")]
+    assert errors and all("needs a pre-trained network (pretrain=simclr)" in e for e in errors)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_examples_give_numbers(count):
+    # The mean loss of nothing is no number, and would choose the first penalty.
+    model, images, labels = probe(held_out=0.9)
+    fitted = model.fit(images[:count], released(labels[:count], 2.0), session())
+    assert fitted.scores(images).isfinite().all()
+
+
+def test_weights_that_are_no_numbers_end_the_run(monkeypatch):
+    model, images, labels = probe(penalties=[0.1])
+    supervision = released(labels, 2.0)
+    supervision.targets.fill_(math.nan)
+    with pytest.raises(Diverged, match="no numbers"):
+        model.fit(images, supervision, session())

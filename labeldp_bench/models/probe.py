@@ -12,10 +12,10 @@ from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.network import NetworkClassifier, adopt, classifier_of
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.progress import progress_bar
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.validate import Diverged, InputError, check_number
 
 ITERATIONS = 25
-"""Of L-BFGS for each penalty; each fit starts from that of the next larger penalty."""
+"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Probe:
 
     At small eps a release tells so little that a whole network learns its noise. The features come
     from `pretrain`, are standardised and stay as they are; the classifier minimises the mean loss
-    plus penalty / 2 times its squared weights. The penalty is the one of the least loss on
-    releases that were held out, and the fit is then repeated on all: no true label is asked.
+    plus penalty / 2 times its squared weights, in few steps. The penalty is that of the least loss
+    on releases that were held out, and the fit is then repeated on all: no true label is asked.
 
     Source: ours; linear evaluation as in Chen et al. (2020), arXiv:2002.05709.
 
@@ -45,6 +45,7 @@ class Probe:
     )
 
     shares_work: ClassVar[bool] = True  # the features of all examples
+    needs_pretraining: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.penalties, Sequence) or not self.penalties:
@@ -71,11 +72,13 @@ class Probe:
         inputs = encoded[supervision.indices.to(session.device)]
         shape = (inputs.shape[1] + 1, supervision.num_classes)
         penalty, weights = self.penalties[0], torch.zeros(shape, device=session.device)
-        if len(self.penalties) > 1:
+        if len(self.penalties) > 1 and len(inputs) > 1:
             penalty, weights = self._chosen(inputs, supervision, session, weights)
         session.notes["penalty"] = penalty
-        everyone = torch.arange(len(inputs))
-        return ProbeClassifier(encoder, _fitted(inputs, supervision, everyone, penalty, weights))
+        weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty, weights)
+        if not bool(weights.isfinite().all()):
+            raise Diverged("the classifier's weights are no numbers (take larger model.penalties)")
+        return ProbeClassifier(encoder, weights)
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple["Encoder", Tensor]:
         """Returns the encoder and the features of all examples, kept for the next cell."""
@@ -99,7 +102,7 @@ class Probe:
         """Returns the penalty with the least loss on held-out releases, and its classifier."""
         stream = seeding.generator(session.seed, "train", "held_out")
         order = torch.randperm(len(inputs), generator=stream)
-        kept_out = max(1, round(self.held_out * len(order)))
+        kept_out = min(max(1, round(self.held_out * len(order))), len(order) - 1)
         out, fitted = order[:kept_out], order[kept_out:]
         found = []
         falling = sorted(self.penalties, reverse=True)
@@ -123,7 +126,8 @@ class Encoder:
     def fitted_to(cls, network: NetworkClassifier, features: Tensor) -> "Encoder":
         """Returns the encoder with mean and standard deviation of its outputs on `features`."""
         outputs = network.scores(features)
-        return cls(network, outputs.mean(0), outputs.std(0).clamp_min(1e-6))
+        stddev = outputs.std(0, correction=min(1, len(outputs) - 1))  # of one example 0
+        return cls(network, outputs.mean(0), stddev.clamp_min(1e-6))
 
     def __call__(self, features: Tensor) -> Tensor:
         """Returns the features of the classifier, float32 (m, d), on the network's device."""

@@ -20,7 +20,9 @@ BLOCK_SECONDS = 2.0
 
 def is_worthwhile(seconds: float, model: Any) -> bool:
     """Returns whether trials that take `seconds` in this process go to several."""
-    shares_work = getattr(model, "shares_work", False)  # it has neither epochs nor a device
+    shares_work = getattr(
+        model, "shares_work", False
+    )  # of those, models of many trials have no device
     return shares_work and processes.count() > 1 and seconds > SPREAD_SECONDS
 
 

@@ -154,6 +154,7 @@ def test_bad_value_of_the_probe_is_named(given, message):
             "mechanism=ple needs a network (use model=cnn on images)",
         ),
         (["model=probe"], "a network needs images of shape (N, H, W, C), got (10000, 2)"),
+        ([*TINY, "model.network=cnn"], "model.network must be a mapping with a _target_"),
         ([*TINY, "pretrain.trainer.views=1"], "pretrain.trainer.views must be 2"),
         ([*TINY, "pretrain.temperature=0"], "pretrain.temperature must be a number > 0, got 0"),
     ],

@@ -12,7 +12,7 @@ from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.network import NetworkClassifier, adopt, classifier_of
 from labeldp_bench.pixels import pixel_scale
 from labeldp_bench.progress import progress_bar
-from labeldp_bench.validate import Diverged, InputError, check_number
+from labeldp_bench.validate import Diverged, InputError, check_made, check_number
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
@@ -48,6 +48,7 @@ class Probe:
     needs_pretraining: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
         if not isinstance(self.penalties, Sequence) or not self.penalties:
             raise InputError(f"model.penalties must be a list of numbers, got {self.penalties!r}")
         for penalty in self.penalties:
@@ -85,8 +86,7 @@ class Probe:
         for known, encoder, encoded in self._kept:
             if known is features:
                 return encoder, encoded
-        if self.initial is None:
-            raise InputError("model=probe needs a pre-trained network (pretrain=simclr)")
+        assert self.initial is not None, "a cell without pre-training is refused when it is built"
         network = self.network(num_classes=2, image_shape=tuple(features.shape[1:]))
         adopt(network, self.initial)
         network.set_submodule(classifier_of(network), nn.Identity())

@@ -51,7 +51,8 @@ class PlainCrossEntropy(Loss):
 
     def votes(self, targets: Tensor, num_classes: int) -> Tensor:
         """Returns one vote for the released label."""
-        return functional.one_hot(targets, num_classes).to(torch.float32)
+        # functional.one_hot makes int64 of eight bytes for each bit first.
+        return torch.zeros((len(targets), num_classes)).scatter_(1, targets[:, None], 1)
 
 
 class FlooredCrossEntropy(PlainCrossEntropy):
@@ -108,9 +109,7 @@ class MarginalLikelihood(Loss):
 
     def targets(self, release: Release) -> Tensor:
         """Returns log P(release | class), float32 (n, K), up to a constant per row."""
-        evidence = release.log_likelihood
-        # Centred per row, so that float32 keeps the differences, which are all that counts.
-        return (evidence - evidence.amax(1, keepdim=True)).to(torch.float32)
+        return release.evidence
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Returns -log sum_c softmax(logits)_c exp(evidence_c)."""

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, most_likely
+from labeldp_bench.mechanisms.base import Mechanism
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,13 @@ class Release:
         return self.mechanism.log_likelihood(self.outputs, self.num_classes, self.prior)
 
     @cached_property
+    def evidence(self) -> Tensor:
+        """The log-likelihood less the largest of its row, float32 (n, K)."""
+        return self.mechanism.evidence(self.outputs, self.num_classes, self.prior)
+
+    @cached_property
     def plausible(self) -> Tensor:
         """Which classes explain the output best, bool (n, K): the argmax set of the likelihood."""
-        if "log_likelihood" in vars(self):  # paid for already
-            return most_likely(self.log_likelihood)
+        if "evidence" in vars(self):  # paid for already
+            return self.evidence == 0
         return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)

@@ -133,7 +133,9 @@ def test_short_way_to_plausible_classes_is_the_argmax_of_the_likelihood(
         assert torch.equal(mechanism.plausible(outputs, num_classes, prior), expected)
         release = Release(torch.arange(len(labels)), outputs, mechanism, num_classes, prior)
         assert torch.equal(release.plausible, expected)
-        # The other way, where the likelihood is there already.
+        # The other way, where the evidence is there already, itself by a short way or not.
         again = replace(release)
-        assert again.log_likelihood.shape == expected.shape
+        long_way = Mechanism.evidence(mechanism, outputs, num_classes, prior)
+        assert torch.allclose(again.evidence, long_way, rtol=1e-6, atol=1e-6 * min(eps, 1))
+        assert again.evidence.dtype == torch.float32
         assert torch.equal(again.plausible, expected)

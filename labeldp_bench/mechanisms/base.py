@@ -74,6 +74,15 @@ class Mechanism(ABC):
         `prior` is the one that was used for the release. At eps=inf entries are finite or -inf.
         """
 
+    def evidence(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the log-likelihood less the largest of its row, float32 (N, K).
+
+        All that a learner can use of an output. Centred before it is rounded, so that float32
+        keeps the differences; a subclass may know a shorter way to them.
+        """
+        exact = self.log_likelihood(released, num_classes, prior)
+        return (exact - exact.amax(1, keepdim=True)).to(torch.float32)
+
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
         generator: Generator,
@@ -177,7 +186,8 @@ class LabelMechanism(Mechanism):
         if prior is not None and torch.as_tensor(prior).dim() == 2:
             return super().plausible(released, num_classes, prior)
         check_labels(released, num_classes)
-        return most_likely(self.transition_matrix(num_classes, prior).log().T)[released]
+        each = most_likely(self.transition_matrix(num_classes, prior).log().T)
+        return each.index_select(0, released)  # faster than each[released]
 
     def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the rows of the inverse transition matrix, for one global prior."""

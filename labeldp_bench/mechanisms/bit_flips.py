@@ -79,8 +79,11 @@ class BitFlips(Mechanism):
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
         refuse_non_bits(released, num_classes)
-        # The largest bit is several times quicker to find than whether there is any.
-        return released.to(torch.bool) | (released.amax(1, keepdim=True) == 0)
+        ones = released.to(torch.bool)
+        nothing = ~torch.from_numpy(ones.numpy().any(1))  # several times as fast as torch's
+        if nothing.any():
+            ones[nothing] = True
+        return ones
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""

@@ -117,8 +117,9 @@ class Cell:
 
         They differ in mechanism and loss only, have a small network, and fit it once.
         """
-        network, learner = self.config["model"].get("network"), self.config["learner"]
-        if not network or "pretrain" in self.identity or learner.get("retrain", "none") != "none":
+        learner, trained = self.config["learner"], "trainer" in self.config["model"]
+        alone = "pretrain" in self.identity or learner.get("retrain", "none") != "none"
+        if alone or not trained:
             return None
         small = bool(self.packs_on)
         once = getattr(hydra.utils.get_class(learner["_target_"]), "fits_once", False)

@@ -13,7 +13,7 @@ from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.models import Probe
-from labeldp_bench.models.probe import Encoder
+from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
 from labeldp_bench.release import Release

@@ -2,6 +2,7 @@
 
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
+from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.network import NetworkModel
@@ -12,6 +13,7 @@ from labeldp_bench.models.wide_resnet import WideResNet
 __all__ = [
     "CNN",
     "Cubes",
+    "Eigenmaps",
     "LinearClassifier",
     "NearestNeighbours",
     "NetworkModel",

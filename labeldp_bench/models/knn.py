@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.neighbour_means import NeighbourMeans
+from labeldp_bench.progress import progress_bar
 from labeldp_bench.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
@@ -197,10 +198,11 @@ def tree_search(
 def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
     points = points.to(torch.float32)
     half_norms = points.square().sum(1) / 2
+    chunks = queries.split(CHUNK)
     return torch.cat(
         [
             (chunk.to(torch.float32) @ points.T - half_norms).topk(k, sorted=False).indices
-            for chunk in queries.split(CHUNK)
+            for chunk in progress_bar(chunks, len(chunks), "neighbours", len(chunks) > 5)
         ]
     )
 

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from labeldp_bench import seeding
 from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.models.network import NetworkClassifier, adopt, classifier_of
-from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.progress import progress_bar
 from labeldp_bench.validate import Diverged, InputError, check_made, check_number
 
@@ -40,7 +39,7 @@ class Probe:
     penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
     held_out: float = 0.2
     initial: Mapping[str, Tensor] | None = None
-    _kept: list[tuple[Tensor, "Encoder", Tensor]] = field(
+    _kept: list[tuple[Tensor, Encoder, Tensor]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -81,18 +80,13 @@ class Probe:
             raise Diverged("the classifier's weights are no numbers (take larger model.penalties)")
         return ProbeClassifier(encoder, weights)
 
-    def _encoded(self, features: Tensor, device: torch.device) -> tuple["Encoder", Tensor]:
+    def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
         """Returns the encoder and the features of all examples, kept for the next cell."""
         for known, encoder, encoded in self._kept:
             if known is features:
                 return encoder, encoded
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
-        network = self.network(num_classes=2, image_shape=tuple(features.shape[1:]))
-        adopt(network, self.initial)
-        network.set_submodule(classifier_of(network), nn.Identity())
-        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scale = pixel_scale("standardised", features)
-        encoder = Encoder.fitted_to(NetworkClassifier(network, *scale, "float32"), features)
+        encoder = Encoder.pretrained(self.network, self.initial, features, device)
         self._kept[:] = [(features, encoder, encoder(features))]
         return self._kept[0][1:]
 
@@ -112,27 +106,6 @@ class Probe:
             found.append((loss, penalty, weights))
         _, penalty, weights = min(found, key=lambda each: each[0])
         return penalty, weights
-
-
-@dataclass(frozen=True)
-class Encoder:
-    """A frozen network whose outputs are standardised over the training examples."""
-
-    network: NetworkClassifier
-    mean: Tensor
-    stddev: Tensor
-
-    @classmethod
-    def fitted_to(cls, network: NetworkClassifier, features: Tensor) -> "Encoder":
-        """Returns the encoder with mean and standard deviation of its outputs on `features`."""
-        outputs = network.scores(features)
-        stddev = outputs.std(0, correction=min(1, len(outputs) - 1))  # of one example 0
-        return cls(network, outputs.mean(0), stddev.clamp_min(1e-6))
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """Returns the features of the classifier, float32 (m, d), on the network's device."""
-        outputs = (self.network.scores(features) - self.mean) / self.stddev
-        return outputs.to(self.network.device)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""Least squares on the smoothest functions over the public features."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from labeldp_bench import seeding
+from labeldp_bench.exchange import Classifier, Session, Supervision
+from labeldp_bench.models.encoder import Encoder
+from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.validate import InputError, check_integer, check_made, check_number
+
+MANY = 10_000
+"""Examples whose graph takes longer than a person waits without a word."""
+
+
+@dataclass(frozen=True)
+class Eigenmaps:
+    """Fits what was released by functions that hardly change between neighbours.
+
+    Classes are groups of similar images, which features show without a label: some ten smooth
+    functions tell ten classes apart, so that 60,000 releases have to settle a hundred numbers. The
+    fit to what each release adds to a vote is linear and has one minimum, where a likelihood has
+    many at small eps. The number of functions is that of the least squared error on releases that
+    were held out: no true label is asked.
+
+    Neighbours are nearest by angle: of what the pre-trained network makes of images where there is
+    one, else of the features themselves, less their mean.
+
+    Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; on releases,
+    ours.
+
+    Args:
+        network: of `pretrain`; unused without one.
+        neighbours: k of the graph, >= 1.
+        functions: how many to choose from, as multiples of the number of classes, >= 1.
+        folds: parts of the examples that are held out in turn, >= 2.
+        initial: weights below the classifier, from `pretrain`.
+    """
+
+    network: Callable[..., nn.Module]
+    neighbours: int = 10
+    functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)
+    folds: int = 5
+    initial: Mapping[str, Tensor] | None = None
+    search: NeighbourSearch = field(
+        default_factory=NeighbourSearch, init=False, repr=False, compare=False
+    )
+    _kept: list[tuple[Tensor, "Embedding"]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True  # the graph of all examples
+
+    def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
+        check_integer("model.neighbours", self.neighbours, low=1)
+        check_integer("model.folds", self.folds, low=2)
+        if not isinstance(self.functions, Sequence) or not self.functions:
+            raise InputError(f"model.functions must be a list of numbers, got {self.functions!r}")
+        for multiple in self.functions:
+            check_number("model.functions", multiple, low=1)
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns the precision of features; functions and fit have float64."""
+        return "float32"
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "EigenmapClassifier":
+        """Returns the classifier by the functions that held-out releases choose."""
+        sizes = sorted({round(each * supervision.num_classes) for each in self.functions})
+        embedding = self._embedded(features, sizes[-1], session)
+        functions = embedding.smooth.values[supervision.indices]
+        votes = supervision.votes().to(torch.float64)
+        size = self._chosen(functions, votes, sizes, session.seed)
+        session.notes["functions"] = size
+        products = functions.T @ functions, functions.T @ votes
+        return EigenmapClassifier(embedding, least_squares(*products, size))
+
+    def _embedded(self, features: Tensor, count: int, session: Session) -> "Embedding":
+        """Returns the functions over all examples, kept for the next cell."""
+        for known, embedding in self._kept:
+            if known is features:
+                return embedding
+        if len(features) <= self.neighbours:
+            raise InputError(
+                f"model.neighbours must be < the number of training examples, got "
+                f"{self.neighbours} for {len(features)}"
+            )
+        encoder = None
+        if self.initial is not None:
+            encoder = Encoder.pretrained(self.network, self.initial, features, session.device)
+        mean = features.flatten(1).to(torch.float32).mean(0)
+        points = directions(features, encoder, mean)
+        if len(features) > MANY:
+            session.say(f"  the {count} smoothest functions on {len(features):,} examples")
+        smooth = SmoothFunctions.over(points, self.neighbours, count, self.search)
+        self._kept[:] = [(features, Embedding(smooth, encoder, mean))]
+        return self._kept[0][1]
+
+    def _chosen(self, functions: Tensor, votes: Tensor, sizes: Sequence[int], seed: int) -> int:
+        """Returns how many functions have the least squared error on releases held out."""
+        available = functions.shape[1]
+        sizes = sorted({min(size, available) for size in sizes})
+        folds = min(self.folds, len(functions))
+        if len(sizes) == 1 or folds < 2:
+            return sizes[0]
+        stream = seeding.generator(seed, "train", "held_out")
+        parts = torch.randperm(len(functions), generator=stream).chunk(folds)
+        of_part = [(functions[part].T @ functions[part], functions[part].T @ votes[part])
+                   for part in parts]  # fmt: skip
+        gram, moments = (sum(each, start=torch.zeros(())) for each in zip(*of_part, strict=True))
+
+        def error(size: int) -> float:
+            """Returns the summed squared error, less what no fit changes."""
+            total = 0.0
+            for own_gram, own_moments in of_part:
+                weights = least_squares(gram - own_gram, moments - own_moments, size)
+                explained = 2 * own_moments[:size] - own_gram[:size, :size] @ weights
+                total -= float((weights * explained).sum())
+            return total
+
+        return min(sizes, key=error)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Where images lie: the functions over the training examples, and the way to them."""
+
+    smooth: SmoothFunctions
+    encoder: Encoder | None
+    mean: Tensor
+    _last: list[tuple[Tensor, Tensor]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    def functions(self, features: Tensor) -> Tensor:
+        """Returns the functions at each example, float64 (m, M), kept for the next cell."""
+        if not self._last or self._last[0][0] is not features:
+            values = self.smooth.at(directions(features, self.encoder, self.mean))
+            self._last[:] = [(features, values)]
+        return self._last[0][1]
+
+
+@dataclass(frozen=True)
+class EigenmapClassifier:
+    """What was released, smoothed: functions of an example times weights, (M, K)."""
+
+    embedding: Embedding
+    weights: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns the votes that are to be expected, float64 (m, K)."""
+        return self.embedding.functions(features)[:, : len(self.weights)] @ self.weights
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        votes = self.scores(features).clamp_min(0) ** (1 / temperature)
+        total = votes.sum(1, keepdim=True)
+        return torch.where(total > 0, votes / total, 1 / votes.shape[1])
+
+
+def directions(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
+    """Returns unit vectors, float32 (m, d): the closest ones have the smallest angle."""
+    if encoder is not None:
+        return nn.functional.normalize(encoder(features).cpu())
+    return nn.functional.normalize(features.flatten(1).to(torch.float32) - mean)
+
+
+def least_squares(gram: Tensor, moments: Tensor, size: int) -> Tensor:
+    """Returns the weights of the first `size` functions, (size, K), the smallest if many fit.
+
+    Args:
+        gram: products of functions, float64 (M, M).
+        moments: their products with the votes, float64 (M, K).
+        size: in [1, M].
+    """
+    return torch.linalg.lstsq(gram[:size, :size], moments[:size], driver="gelsd").solution

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import block_diag, csr_matrix, diags
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
@@ -13,6 +14,10 @@ DENSE_UP_TO = 1000
 """Points; the iteration for few eigenvectors of many needs more than it is asked for."""
 SMOOTH = 0.5
 """Least eigenvalue: below, a function is told little by its mean over the neighbours."""
+SMALL = 0.01
+"""Share of the points from which on a component of the graph counts as a group."""
+
+Search = Callable[[Tensor, Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class SmoothFunctions:
     values: Tensor
     eigenvalues: Tensor
     neighbours: int
-    search: Callable[[Tensor, Tensor, int], Tensor]
+    search: Search
 
     @classmethod
     def over(
@@ -46,7 +51,7 @@ class SmoothFunctions:
         points: Tensor,
         neighbours: int,
         count: int,
-        search: Callable[[Tensor, Tensor, int], Tensor],
+        search: Search,
     ) -> "SmoothFunctions":
         """Returns the `count` smoothest functions, fewer where there are not so many.
 
@@ -56,27 +61,67 @@ class SmoothFunctions:
             count: M >= 1.
             search: as the attribute.
         """
-        total = len(points)
-        found = search(points, points, neighbours + 1)  # a point is its own nearest one
-        rows = np.repeat(np.arange(total), neighbours + 1)
-        joined = csr_matrix((np.ones(rows.size), (rows, found.flatten().numpy())), (total, total))
-        joined = joined.maximum(joined.T)
-        joined.setdiag(0)
+        joined = joined_neighbours(points, neighbours, search)
         degrees = np.asarray(joined.sum(1)).ravel()
         scale = diags(degrees**-0.5)
-        walk = scale @ joined @ scale  # similar to the walk, and symmetric
-        if total <= DENSE_UP_TO or count > total // 4:
-            eigenvalues, vectors = np.linalg.eigh(walk.toarray())
-        else:
-            start = np.random.default_rng(0).standard_normal(total)
-            eigenvalues, vectors = eigsh(walk, count, which="LA", v0=start, tol=1e-6)
-        order = np.argsort(-eigenvalues)[:count]
+        walk = (scale @ joined @ scale).tocsr()  # similar to the walk, and symmetric
+        # One component at a time: an iteration finds one of several equal eigenvalues.
+        number, component = connected_components(joined, directed=False)
+        parts = [np.flatnonzero(component == each) for each in range(number)]
+        found = [leading_eigenvectors(walk[part][:, part], count) for part in parts]
+        vectors = block_diag([of_part for _, of_part in found], format="csc")
+        eigenvalues = np.concatenate([of_part for of_part, _ in found])
+        order = np.argsort(-eigenvalues, kind="stable")[:count]
         order = order[eigenvalues[order] > SMOOTH]
-        values = torch.from_numpy(vectors[:, order] / np.sqrt(degrees)[:, None])
-        values /= values.square().mean(0).sqrt()
-        return cls(points, values, torch.from_numpy(eigenvalues[order]), neighbours, search)
+        values = np.empty((len(points), len(order)))
+        values[np.concatenate(parts)] = vectors[:, order].toarray()
+        values /= np.sqrt(degrees)[:, None]
+        values /= np.sqrt(np.square(values).mean(0))
+        kept = torch.from_numpy(eigenvalues[order])
+        return cls(points, torch.from_numpy(values), kept, neighbours, search)
 
     def at(self, points: Tensor) -> Tensor:
         """Returns the functions at new points, float64 (m, M), from points (m, d)."""
         near = self.search(self.points, points, self.neighbours)
         return self.values[near.long()].mean(1) / self.eigenvalues
+
+
+def joined_neighbours(points: Tensor, neighbours: int, search: Search) -> csr_matrix:
+    """Returns the graph, symmetric, 1 for each edge, (n, n).
+
+    A component of few points is joined to the others, point by nearest point: it would have smooth
+    functions of its own, which tell next to nothing.
+    """
+    near = search(points, points, neighbours + 1)  # a point is its own nearest one
+    joined = _graph(np.arange(len(points)), near.numpy(), len(points))
+    _, component = connected_components(joined, directed=False)
+    small = np.bincount(component)[component] < SMALL * len(points)
+    if small.any() and not small.all():
+        large = np.flatnonzero(~small)
+        bridges = large[search(points[~small], points[small], 1).numpy()]
+        joined = joined.maximum(_graph(np.flatnonzero(small), bridges, len(points)))
+    return joined
+
+
+def leading_eigenvectors(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the largest eigenvalues, (m,), and their eigenvectors, (n, m), m = min(count, n).
+
+    Args:
+        matrix: symmetric, (n, n).
+        count: >= 1.
+    """
+    total = matrix.shape[0]
+    if total <= DENSE_UP_TO or count > total // 4:
+        eigenvalues, vectors = np.linalg.eigh(matrix.toarray())
+        return eigenvalues[-count:], vectors[:, -count:]
+    start = np.random.default_rng(0).standard_normal(total)
+    return eigsh(matrix, count, which="LA", v0=start, tol=1e-6)
+
+
+def _graph(rows: np.ndarray, columns: np.ndarray, total: int) -> csr_matrix:
+    """Returns the symmetric graph with an edge from each row to each of its columns, (r, k)."""
+    pairs = np.repeat(rows, columns.shape[1]), columns.ravel()
+    graph = csr_matrix((np.ones(columns.size), pairs), (total, total))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    return graph.maximum(graph.T)

@@ -1,0 +1,256 @@
+"""Smooth functions on a graph of neighbours, and the least-squares fit to releases on them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial import cKDTree
+
+from labeldp_bench.config import compose_cell
+from labeldp_bench.exchange import Session, Supervision
+from labeldp_bench.losses import loss_named
+from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor
+from labeldp_bench.models import Eigenmaps, NearestNeighbours
+from labeldp_bench.models.eigenmaps import least_squares
+from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.place import Place
+from labeldp_bench.records import read_record
+from labeldp_bench.release import Release
+from labeldp_bench.run import run_cells
+from labeldp_bench.sweeper import group
+from labeldp_bench.validate import InputError
+from tests.shell import quick, records_under
+
+TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=eigenmaps",
+        "mechanism=rappor", "eps=4"]  # fmt: skip
+CPU = torch.device("cpu")
+
+
+def session(seed=0):
+    return Session(seed, CPU, lambda *_: None, lambda _: None)
+
+
+def rings(count, seed):
+    """Returns points on three rings, float32 (count, 3) around an axis, and which ring."""
+    draws = torch.Generator().manual_seed(seed)
+    ring = torch.randint(3, (count,), generator=draws)
+    angle = 2 * math.pi * torch.rand(count, generator=draws)
+    height = (ring - 1).float() + 0.05 * torch.randn(count, generator=draws)
+    return torch.stack([angle.cos(), angle.sin(), 1.5 * height], 1), ring
+
+
+def released(mechanism, labels, loss, num_classes=3):
+    outputs = mechanism.release(labels, num_classes, torch.Generator().manual_seed(1))
+    release = Release(torch.arange(len(labels)), outputs, mechanism, num_classes)
+    return Supervision.of([release], loss_named(loss))
+
+
+def model(**given):
+    return Eigenmaps(torch.nn.Linear, **given)
+
+
+def walk_of(points, neighbours):
+    """Returns the random walk on the graph, float64 (n, n), by a loop."""
+    _, near = cKDTree(points.numpy()).query(points.numpy(), neighbours + 1)
+    joined = np.zeros((len(points), len(points)))
+    for row, columns in enumerate(near):
+        for column in columns:
+            if row != column:
+                joined[row, column] = joined[column, row] = 1
+    return joined / joined.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("count", [300, 1200], ids=["dense", "iterated"])
+def test_functions_are_what_the_walk_keeps_up_to_a_factor(count):
+    # Others would not be smooth: the mean over the neighbours would be another function.
+    points, _ = rings(count, seed=0)
+    smooth = SmoothFunctions.over(points, 8, 12, NeighbourSearch())
+    walk = torch.from_numpy(walk_of(points, 8))
+    assert torch.allclose(walk @ smooth.values, smooth.values * smooth.eigenvalues, atol=1e-5)
+    eigenvalues = np.sort(np.linalg.eigvals(walk.numpy()).real)[::-1]
+    assert np.allclose(smooth.eigenvalues, eigenvalues[:12], atol=1e-6)
+    assert torch.allclose(smooth.values.square().mean(0), torch.ones(12).double())
+
+
+def test_rough_functions_are_left_out():
+    # A small eigenvalue would blow up what a new point gets.
+    points, _ = rings(60, seed=0)
+    smooth = SmoothFunctions.over(points, 10, 60, NeighbourSearch())
+    assert 1 < smooth.values.shape[1] < 60
+    assert smooth.eigenvalues.min() > 0.5
+
+
+def test_new_points_get_what_points_near_them_have():
+    points, ring = rings(1500, seed=0)
+    smooth = SmoothFunctions.over(points, 8, 6, NeighbourSearch())
+    fresh, fresh_ring = rings(300, seed=1)
+    found = smooth.at(fresh)
+    nearest = cKDTree(points.numpy()).query(fresh.numpy())[1]
+    expected = smooth.values[nearest]
+    assert float((found - expected).square().mean()) < 0.05 * float(expected.square().mean())
+    # Three rings without an edge between them: three eigenvalues of 1, three constants.
+    assert torch.allclose(smooth.eigenvalues[:3], torch.ones(3).double(), atol=1e-9)
+    means = torch.stack([smooth.values[ring == each, :3].mean(0) for each in range(3)])
+    assert torch.allclose(found[:, :3], means[fresh_ring], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "loss"),
+    [(RandomizedResponse(0.3), "plain"), (Rappor(0.3), "bce"), (Rappor(0.3), "unbiased"),
+     (AdditiveLaplace(0.3), "marginal")],
+)  # fmt: skip
+def test_groups_are_learnt_at_an_eps_where_neighbours_hear_noise(mechanism, loss):
+    points, labels = rings(6000, seed=0)
+    fresh, truth = rings(500, seed=1)
+    supervision = released(mechanism, labels, loss)
+    fitted = model(functions=[1, 2, 4]).fit(points, supervision, session())
+    voted = NearestNeighbours(10).fit(points, supervision, session())
+    accuracies = [
+        float((each.scores(fresh).argmax(1) == truth).double().mean()) for each in (fitted, voted)
+    ]
+    assert accuracies[0] > 0.95 and accuracies[1] < 0.6
+    shares = fitted.probabilities(fresh)
+    assert torch.allclose(shares.sum(1), torch.ones(500).double())
+    assert (fitted.probabilities(fresh, 0.1).amax(1) >= shares.amax(1) - 1e-12).all()
+
+
+def test_held_out_releases_choose_what_a_loop_chooses():
+    # The short way through products of functions would choose another number.
+    points, labels = rings(900, seed=0)
+    supervision = released(RandomizedResponse(1.0), labels, "plain")
+    sizes = [3, 6, 12]
+    own = model(functions=[1, 2, 4], folds=4)
+    notes = session(3)
+    fitted = own.fit(points, supervision, notes)
+    functions, votes = fitted.embedding.smooth.values, supervision.votes().double()
+    from labeldp_bench import seeding
+
+    order = torch.randperm(900, generator=seeding.generator(3, "train", "held_out"))
+    errors = []
+    for size in sizes:
+        error = 0.0
+        for part in order.chunk(4):
+            rest = torch.ones(900, dtype=torch.bool)
+            rest[part] = False
+            weights = torch.linalg.lstsq(functions[rest, :size], votes[rest]).solution
+            error += float((votes[part] - functions[part, :size] @ weights).square().sum())
+        errors.append(error)
+    assert len(set(errors)) == 3
+    assert notes.notes["functions"] == sizes[int(np.argmin(errors))]
+    weights = torch.linalg.lstsq(functions[:, : notes.notes["functions"]], votes).solution
+    assert torch.allclose(fitted.weights, weights, atol=1e-8)
+
+
+def test_noise_asks_for_fewer_functions():
+    # At small eps the fit would learn the noise.
+    draws = torch.Generator().manual_seed(0)
+    points = torch.rand(4000, 2, generator=draws)
+    labels = (6 * points[:, 0]).long() % 3  # stripes: finer than the smoothest functions
+    chosen = {}
+    for eps in (0.2, 8.0):
+        notes = session()
+        model(functions=[1, 20]).fit(points, released(RandomizedResponse(eps), labels, "plain"),
+                                     notes)  # fmt: skip
+        chosen[eps] = notes.notes["functions"]
+    assert chosen == {0.2: 3, 8.0: 60}
+
+
+def test_too_many_functions_take_the_smallest_weights():
+    # Few examples would end in numbers without a bound, or in none.
+    functions = torch.randn(4, 9, generator=torch.Generator().manual_seed(0)).double()
+    votes = torch.eye(4).double()
+    weights = least_squares(functions.T @ functions, functions.T @ votes, 9)
+    assert torch.allclose(weights, torch.linalg.pinv(functions) @ votes, atol=1e-8)
+
+
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_few_examples_give_numbers(count):
+    points, labels = rings(count, seed=0)
+    supervision = released(Rappor(2.0), labels, "bce")
+    fitted = model(neighbours=1).fit(points, supervision, session())
+    assert fitted.scores(points).isfinite().all()
+    assert torch.allclose(fitted.probabilities(points).sum(1), torch.ones(count).double())
+
+
+def test_part_of_the_labels_uses_the_graph_of_all_features():
+    # Stages of LP-2ST would each see a graph of half of the points.
+    points, labels = rings(3000, seed=0)
+    own = model(functions=[1])
+    for part in (torch.arange(100), torch.arange(100, 200)):
+        outputs = RandomizedResponse(3.0).release(labels[part], 3, torch.Generator().manual_seed(1))
+        release = Release(part, outputs, RandomizedResponse(3.0), 3)
+        supervision = Supervision.of([release], loss_named("plain"))
+        fitted = own.fit(points, supervision, session())
+        assert len(fitted.embedding.smooth.points) == 3000
+        assert float((fitted.scores(points).argmax(1) == labels).double().mean()) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.neighbours=0"], "model.neighbours must be >= 1, got 0"),
+        (["model.neighbours=240"], "model.neighbours must be < the number of training examples"),
+        (["model.functions=[]"], "model.functions must be a list of numbers, got []"),
+        (["model.functions=[0.5]"], "model.functions must be a number >= 1, got 0.5"),
+        (["model.folds=1"], "model.folds must be >= 2, got 1"),
+        (["learner=local_averages"], "learner=local_averages needs model=cubes or model=knn"),
+        (["mechanism=ple", "mechanism.k1=2"], "mechanism=ple needs a network"),
+        (["trainer.epochs=3"], "trainer"),
+    ],
+)
+def test_bad_value_is_refused_in_one_line(tmp_path, tiny_images, overrides, message):
+    outcome = quick([*TINY, *overrides, f"data_dir={tiny_images}"], tmp_path)
+    assert outcome.returncode != 0
+    (line,) = [line for line in outcome.lines if line.startswith("error")]
+    assert message in line
+    assert not records_under(tmp_path)
+
+
+@pytest.mark.parametrize("pretrain", ["none", "simclr"])
+def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, pretrain):
+    # Every cell would join 60,000 neighbours again; on a card a pack would want to train it.
+    made = []
+    real = SmoothFunctions.over.__func__
+    monkeypatch.setattr(
+        SmoothFunctions, "over", classmethod(lambda *given: made.append(1) or real(*given))
+    )
+    quickly = ["pretrain.trainer.epochs=1", "pretrain.trainer.batch_size=64",
+               "pretrain.trainer.precision=float32",
+               "pretrain.trainer.augment=[]"] if pretrain == "simclr" else []  # fmt: skip
+    cells = [
+        compose_cell([*TINY, f"pretrain={pretrain}", f"mechanism={name}", *quickly])
+        for name in ("rr", "rappor", "lp_2st")
+    ]
+    assert len(group([(cell, []) for cell in cells], "cuda")) == 1
+    assert all(cell.pack_key is None for cell in cells)
+    place = Place(tmp_path / "runs", tiny_images, CPU)
+    assert run_cells(cells, place) == []
+    assert len(made) == 1
+    records = [read_record(place.out_dir / cell.folder) for cell in cells]
+    assert all(record["notes"]["functions"] >= 3 for record in records)
+    assert [record["pretrain"] for record in records] == [pretrain] * 3
+    assert all(record["eps_spent"] == 4 for record in records)
+    if pretrain == "none":  # brightness, which the mean over pixels hides but for its direction
+        assert records[0]["accuracy"] > 0.5
+
+
+def test_unnatural_multiple_is_an_input_error():
+    with pytest.raises(InputError, match=r"model\.functions must be a number"):
+        model(functions=["many"])
+
+
+def test_a_few_points_apart_are_no_group_of_their_own():
+    # The first functions would tell outliers apart, and no class.
+    points, ring = rings(1500, seed=0)
+    far = torch.tensor([0.0, 0.0, 9.0]) + 0.01 * torch.randn(
+        12, 3, generator=torch.Generator().manual_seed(2)
+    )
+    smooth = SmoothFunctions.over(torch.cat([points, far]), 8, 6, NeighbourSearch())
+    assert (smooth.eigenvalues > 1 - 1e-9).sum() == 3
+    groups = smooth.values[:1500, :3]
+    means = torch.stack([groups[ring == each].mean(0) for each in range(3)])
+    assert torch.allclose(groups, means[ring], atol=1e-6)
+    # They hang on the upper ring, and have a little of its constant.
+    assert smooth.values[1500:].abs().sum(1).min() > 0

@@ -31,9 +31,9 @@ COLOURED = {
     "pre-trained": ["mechanism=lp_1st_star", "pretrain.trainer.epochs=1",
                     "pretrain.trainer.batch_size=64", "pretrain.trainer.precision=float32"],
 }  # fmt: skip
-PROBE = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",
-         "mechanism=rappor", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
-         "pretrain.trainer.precision=float32", "device=cpu"]  # fmt: skip
+FROZEN = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor",
+          "pretrain=simclr", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
+          "pretrain.trainer.precision=float32", "device=cpu"]  # fmt: skip
 
 
 @pytest.fixture
@@ -97,8 +97,9 @@ def test_steps_wait_for_nothing(overrides, tmp_path):
     assert waits == [4, 4]
 
 
-def test_a_probe_on_a_card_ends_as_on_a_cpu(tiny_images, tmp_path):
-    cell = [*PROBE, f"data_dir={tiny_images}"]
+@pytest.mark.parametrize(("model", "chosen"), [("probe", "penalty"), ("eigenmaps", "functions")])
+def test_frozen_features_on_a_card_end_as_on_a_cpu(tiny_images, tmp_path, model, chosen):
+    cell = [*FROZEN, f"model={model}", f"data_dir={tiny_images}"]
     told = run_on_card([cell], tmp_path / "card")
     assert told["errors"] == []
     (there,) = records(tmp_path / "card")
@@ -106,7 +107,7 @@ def test_a_probe_on_a_card_ends_as_on_a_cpu(tiny_images, tmp_path):
         path.unlink()
     (here,) = records(on_cpu([cell], tmp_path))
     assert there["accuracy"] == here["accuracy"]
-    assert there["notes"]["penalty"] == here["notes"]["penalty"]
+    assert there["notes"][chosen] == here["notes"][chosen]
 
 
 def test_a_pack_on_a_card_ends_as_on_a_cpu(overrides, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
+from labeldp_bench import seeding
 from labeldp_bench.config import compose_cell
 from labeldp_bench.exchange import Session, Supervision
 from labeldp_bench.losses import loss_named
@@ -84,12 +85,14 @@ def test_rough_functions_are_left_out():
 
 def test_new_points_get_what_points_near_them_have():
     points, ring = rings(1500, seed=0)
-    smooth = SmoothFunctions.over(points, 8, 6, NeighbourSearch())
+    smooth = SmoothFunctions.over(points, 8, 300, NeighbourSearch())
     fresh, fresh_ring = rings(300, seed=1)
     found = smooth.at(fresh)
-    nearest = cKDTree(points.numpy()).query(fresh.numpy())[1]
-    expected = smooth.values[nearest]
-    assert float((found - expected).square().mean()) < 0.05 * float(expected.square().mean())
+    near = cKDTree(points.numpy()).query(fresh.numpy(), 8)[1]
+    assert smooth.eigenvalues.min() < 0.8  # where dividing by it shows
+    assert torch.allclose(found, smooth.values[near].mean(1) / smooth.eigenvalues)
+    closest = smooth.values[near[:, 0], :6]
+    assert float((found[:, :6] - closest).square().mean()) < 0.05
     # Three rings without an edge between them: three eigenvalues of 1, three constants.
     assert torch.allclose(smooth.eigenvalues[:3], torch.ones(3).double(), atol=1e-9)
     means = torch.stack([smooth.values[ring == each, :3].mean(0) for each in range(3)])
@@ -113,7 +116,10 @@ def test_groups_are_learnt_at_an_eps_where_neighbours_hear_noise(mechanism, loss
     assert accuracies[0] > 0.95 and accuracies[1] < 0.6
     shares = fitted.probabilities(fresh)
     assert torch.allclose(shares.sum(1), torch.ones(500).double())
-    assert (fitted.probabilities(fresh, 0.1).amax(1) >= shares.amax(1) - 1e-12).all()
+    sharper = fitted.probabilities(fresh, 0.5)
+    squares = fitted.scores(fresh).clamp_min(0).square()
+    assert torch.allclose(sharper, squares / squares.sum(1, keepdim=True))
+    assert (fitted.probabilities(fresh, 1e-4).amax(1) > 0.99).double().mean() > 0.95
 
 
 def test_held_out_releases_choose_what_a_loop_chooses():
@@ -125,13 +131,11 @@ def test_held_out_releases_choose_what_a_loop_chooses():
     notes = session(3)
     fitted = own.fit(points, supervision, notes)
     functions, votes = fitted.embedding.smooth.values, supervision.votes().double()
-    from labeldp_bench import seeding
-
     order = torch.randperm(900, generator=seeding.generator(3, "train", "held_out"))
     errors = []
     for size in sizes:
         error = 0.0
-        for part in order.chunk(4):
+        for part in order.tensor_split(4):
             rest = torch.ones(900, dtype=torch.bool)
             rest[part] = False
             weights = torch.linalg.lstsq(functions[rest, :size], votes[rest]).solution
@@ -192,12 +196,13 @@ def test_part_of_the_labels_uses_the_graph_of_all_features():
     [
         (["model.neighbours=0"], "model.neighbours must be >= 1, got 0"),
         (["model.neighbours=240"], "model.neighbours must be < the number of training examples"),
-        (["model.functions=[]"], "model.functions must be a list of numbers, got []"),
+        (["model.functions=[]"], "model.functions must be a list of numbers, got an empty one"),
+        (["model.functions=abc"], "model.functions must be a list of numbers, got 'abc'"),
         (["model.functions=[0.5]"], "model.functions must be a number >= 1, got 0.5"),
         (["model.folds=1"], "model.folds must be >= 2, got 1"),
         (["learner=local_averages"], "learner=local_averages needs model=cubes or model=knn"),
         (["mechanism=ple", "mechanism.k1=2"], "mechanism=ple needs a network"),
-        (["trainer.epochs=3"], "trainer"),
+        (["trainer.epochs=3"], "trainer.epochs has no effect: this model is not trained"),
     ],
 )
 def test_bad_value_is_refused_in_one_line(tmp_path, tiny_images, overrides, message):
@@ -254,3 +259,79 @@ def test_a_few_points_apart_are_no_group_of_their_own():
     assert torch.allclose(groups, means[ring], atol=1e-6)
     # They hang on the upper ring, and have a little of its constant.
     assert smooth.values[1500:].abs().sum(1).min() > 0
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_a_graph_in_more_pieces_than_functions_forgets_no_point(copies):
+    # Points of the pieces that are left out would all get the same class, without a word.
+    draws = torch.Generator().manual_seed(0)
+    centres = 9 * torch.rand(60, 3, generator=draws)
+    piece = torch.arange(3000) % 60
+    points = centres[piece] + 0.001 * torch.randn(3000, 3, generator=draws) * (copies == 1)
+    labels = (piece * 7) % 2
+    supervision = released(RandomizedResponse(3.0), labels, "plain", num_classes=2)
+    fitted = model(functions=[1, 2]).fit(points, supervision, session())
+    smooth = fitted.embedding.smooth
+    assert smooth.components == 60 and len(fitted.weights) == 60
+    assert (smooth.values.abs().sum(1) > 0).all()
+    assert float((fitted.scores(points).argmax(1) == labels).double().mean()) > 0.99
+
+
+def test_few_examples_are_not_met_one_by_one():
+    # A fit through all of them would have scores in the thousands between them.
+    draws = torch.Generator().manual_seed(0)
+    points, classes = torch.rand(2000, 2, generator=draws), torch.arange(2000) % 40
+    part = torch.arange(60)
+    outputs = RandomizedResponse(8.0).release(classes[part], 40, draws)
+    release = Release(part, outputs, RandomizedResponse(8.0), 40)
+    told = []
+    talking = Session(0, CPU, lambda *_: None, told.append)
+    fitted = model().fit(points, Supervision.of([release], loss_named("plain")), talking)
+    assert len(fitted.weights) <= 20
+    assert fitted.scores(points).abs().max() < 3
+    assert any("only 20 smooth functions for 40 classes" in line for line in told)
+
+
+def test_points_in_the_plane_keep_their_distance(tmp_path):
+    # Their angle around the mean alone would lose the radius, and the sign alone a whole line.
+    points = torch.cat([torch.full((300, 1), 1.0), torch.full((300, 1), 5.0)])
+    points += 0.1 * torch.randn(600, 1, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(600) // 300
+    two = torch.cat([points, 2 * points], 1)  # one direction, two radii
+    for each in (points, two - 9):
+        supervision = released(RandomizedResponse(2.0), labels, "plain", num_classes=2)
+        fitted = model(functions=[1]).fit(each, supervision, session())
+        assert torch.equal(fitted.scores(each).argmax(1), labels)
+    outcome = quick(["model=eigenmaps", "mechanism=rappor", "dataset.num_classes=4",
+                     "dataset.n_train=600", "dataset.n_test=100", "dataset.trials=2",
+                     "dataset.sigma=0.1"], tmp_path)  # fmt: skip
+    assert outcome.returncode == 0, outcome.lines
+    (path,) = records_under(tmp_path)
+    assert read_record(path.parent)["accuracy"] > 0.95
+
+
+def test_pretrained_network_decides_who_is_near():
+    # pretrain=simclr would be a name in the record alone.
+    class Corner(torch.nn.Module):
+        def __init__(self, num_classes, image_shape):
+            super().__init__()
+            self.gain = torch.nn.Parameter(torch.ones(()))
+            self.head = torch.nn.Linear(2, num_classes)
+
+        def forward(self, images):
+            return self.head(self.gain * images[:, 0, 0, :2])
+
+    draws = torch.Generator().manual_seed(0)
+    labels = torch.arange(900) % 3
+    images = torch.randint(0, 250, (900, 6, 6, 1), generator=draws)
+    images[:, 0, :2, 0] = torch.tensor([[0, 90], [90, 0], [200, 200]])[labels] + torch.randint(
+        0, 20, (900, 2), generator=draws
+    )
+    images = images.to(torch.uint8)
+    supervision = released(RandomizedResponse(0.7), labels, "plain")
+    found = [
+        Eigenmaps(Corner, functions=[1], initial=initial).fit(images, supervision, session())
+        for initial in (None, {})
+    ]
+    hits = [float((each.scores(images).argmax(1) == labels).double().mean()) for each in found]
+    assert hits[0] < 0.8 and hits[1] > 0.95

@@ -81,9 +81,7 @@ class BitFlips(Mechanism):
         refuse_non_bits(released, num_classes)
         ones = released.to(torch.bool)
         nothing = ~torch.from_numpy(ones.numpy().any(1))  # several times as fast as torch's
-        if nothing.any():
-            ones[nothing] = True
-        return ones
+        return ones | nothing[:, None] if nothing.any() else ones
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""

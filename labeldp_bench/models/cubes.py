@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.exchange import Classifier, Session, Supervision
+from labeldp_bench.prediction import vote_shares
 from labeldp_bench.validate import InputError, check_integer, check_list, check_number
 
 MOST_CUBES = 2**22
@@ -140,9 +141,7 @@ class CubeEstimator:
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        votes = self.scores(features).clamp_min(0) ** (1 / temperature)
-        total = votes.sum(1, keepdim=True)
-        return torch.where(total > 0, votes / total, 1 / votes.shape[1])
+        return vote_shares(self.scores(features), temperature)
 
     def values(self, features: Tensor) -> Tensor:
         """Returns the mean of each point's cube, float64 (m,)."""

@@ -12,10 +12,21 @@ from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import SmoothFunctions
-from labeldp_bench.validate import InputError, check_integer, check_made, check_number
+from labeldp_bench.prediction import vote_shares
+from labeldp_bench.validate import (
+    InputError,
+    check_integer,
+    check_list,
+    check_made,
+    check_number,
+)
 
-MANY = 10_000
-"""Examples whose graph takes longer than a person waits without a word."""
+LONG = 500_000
+"""Values of all functions together that take longer than a person waits without a word."""
+IMAGES = 4
+"""Axes of (N, H, W, C)."""
+PER_FUNCTION = 3
+"""Least examples for each function: a fit through all releases would be anything between them."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +39,9 @@ class Eigenmaps:
     many at small eps. The number of functions is that of the least squared error on releases that
     were held out: no true label is asked.
 
-    Neighbours are nearest by angle: of what the pre-trained network makes of images where there is
-    one, else of the features themselves, less their mean.
+    Neighbours of an image are nearest by angle, in what the pre-trained network makes of images or,
+    without one, in pixels less their mean; neighbours of a point, by distance. Where examples were
+    chosen by an earlier fit (`learner.retrain=consensus`), so were those that are held out.
 
     Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; on releases,
     ours.
@@ -60,8 +72,8 @@ class Eigenmaps:
         check_made("model.network", self.network, see="model")
         check_integer("model.neighbours", self.neighbours, low=1)
         check_integer("model.folds", self.folds, low=2)
-        if not isinstance(self.functions, Sequence) or not self.functions:
-            raise InputError(f"model.functions must be a list of numbers, got {self.functions!r}")
+        if not check_list("model.functions", self.functions, "numbers"):
+            raise InputError("model.functions must be a list of numbers, got an empty one")
         for multiple in self.functions:
             check_number("model.functions", multiple, low=1)
 
@@ -81,7 +93,8 @@ class Eigenmaps:
         embedding = self._embedded(features, sizes[-1], session)
         functions = embedding.smooth.values[supervision.indices]
         votes = supervision.votes().to(torch.float64)
-        size = self._chosen(functions, votes, sizes, session.seed)
+        sizes = sorted({max(size, embedding.smooth.components) for size in sizes})
+        size = self._chosen(functions, votes, sizes, session)
         session.notes["functions"] = size
         products = functions.T @ functions, functions.T @ votes
         return EigenmapClassifier(embedding, least_squares(*products, size))
@@ -100,22 +113,29 @@ class Eigenmaps:
         if self.initial is not None:
             encoder = Encoder.pretrained(self.network, self.initial, features, session.device)
         mean = features.flatten(1).to(torch.float32).mean(0)
-        points = directions(features, encoder, mean)
-        if len(features) > MANY:
+        points = located(features, encoder, mean)
+        if len(features) * count > LONG:
             session.say(f"  the {count} smoothest functions on {len(features):,} examples")
         smooth = SmoothFunctions.over(points, self.neighbours, count, self.search)
         self._kept[:] = [(features, Embedding(smooth, encoder, mean))]
         return self._kept[0][1]
 
-    def _chosen(self, functions: Tensor, votes: Tensor, sizes: Sequence[int], seed: int) -> int:
+    def _chosen(
+        self, functions: Tensor, votes: Tensor, sizes: Sequence[int], session: Session
+    ) -> int:
         """Returns how many functions have the least squared error on releases held out."""
-        available = functions.shape[1]
+        available = min(functions.shape[1], max(1, len(functions) // PER_FUNCTION))
+        if available < votes.shape[1]:
+            session.say(
+                f"  only {available} smooth functions for {votes.shape[1]} classes: some will be "
+                "taken for others (fewer model.neighbours, or more examples)"
+            )
         sizes = sorted({min(size, available) for size in sizes})
         folds = min(self.folds, len(functions))
         if len(sizes) == 1 or folds < 2:
             return sizes[0]
-        stream = seeding.generator(seed, "train", "held_out")
-        parts = torch.randperm(len(functions), generator=stream).chunk(folds)
+        stream = seeding.generator(session.seed, "train", "held_out")
+        parts = torch.randperm(len(functions), generator=stream).tensor_split(folds)
         of_part = [(functions[part].T @ functions[part], functions[part].T @ votes[part])
                    for part in parts]  # fmt: skip
         gram, moments = (sum(each, start=torch.zeros(())) for each in zip(*of_part, strict=True))
@@ -146,7 +166,7 @@ class Embedding:
     def functions(self, features: Tensor) -> Tensor:
         """Returns the functions at each example, float64 (m, M), kept for the next cell."""
         if not self._last or self._last[0][0] is not features:
-            values = self.smooth.at(directions(features, self.encoder, self.mean))
+            values = self.smooth.at(located(features, self.encoder, self.mean))
             self._last[:] = [(features, values)]
         return self._last[0][1]
 
@@ -164,16 +184,15 @@ class EigenmapClassifier:
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        votes = self.scores(features).clamp_min(0) ** (1 / temperature)
-        total = votes.sum(1, keepdim=True)
-        return torch.where(total > 0, votes / total, 1 / votes.shape[1])
+        return vote_shares(self.scores(features), temperature)
 
 
-def directions(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
-    """Returns unit vectors, float32 (m, d): the closest ones have the smallest angle."""
+def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
+    """Returns what neighbours are told by, float32 (m, d): of images unit vectors."""
     if encoder is not None:
         return nn.functional.normalize(encoder(features).cpu())
-    return nn.functional.normalize(features.flatten(1).to(torch.float32) - mean)
+    points = features.flatten(1).to(torch.float32) - mean
+    return nn.functional.normalize(points) if features.dim() == IMAGES else points
 
 
 def least_squares(gram: Tensor, moments: Tensor, size: int) -> Tensor:

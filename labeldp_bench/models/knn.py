@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.neighbour_means import NeighbourMeans
+from labeldp_bench.prediction import vote_shares
 from labeldp_bench.progress import progress_bar
 from labeldp_bench.validate import InputError, check_integer
 
@@ -172,10 +173,7 @@ class NeighbourClassifier:
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        # Votes of unbiased estimates may be negative.
-        votes = self.scores(features).to(torch.float64).clamp_min(0) ** (1 / temperature)
-        total = votes.sum(1, keepdim=True)
-        return torch.where(total > 0, votes / total, 1 / votes.shape[1])
+        return vote_shares(self.scores(features), temperature)
 
 
 def tree_search(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import block_diag, csr_matrix, diags
+from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
@@ -17,16 +17,17 @@ SMOOTH = 0.5
 SMALL = 0.01
 """Share of the points from which on a component of the graph counts as a group."""
 
-Search = Callable[[Tensor, Tensor, int], Tensor]
+NearestSearch = Callable[[Tensor, Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
 class SmoothFunctions:
     """Leading eigenvectors of a random walk from point to neighbour: they change the slowest.
 
-    The first is constant. The next ones tell groups of points apart between which few edges run.
-    A point from outside gets its neighbours' mean over the eigenvalue (Nystrom), which on the graph
-    itself would give the eigenvector back.
+    The first is constant, or one in each component of the graph. The next ones tell groups of
+    points apart between which few edges run. A new point gets the mean over its neighbours, divided
+    by the eigenvalue (Nystrom): on the graph, the mean over the points that an edge joins is the
+    eigenvalue times the function.
 
     Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; the
     extension: Bengio et al. (2004).
@@ -35,6 +36,8 @@ class SmoothFunctions:
         points: of the graph, float32 (n, d).
         values: float64 (n, M), mean square 1, the smoothest first.
         eigenvalues: float64 (M,), in (1/2, 1], falling.
+        components: of the graph; as many functions have eigenvalue 1, and only together they tell
+            something of every point.
         neighbours: k of the graph; a pair is joined where one is among the k nearest of the other.
         search: (points, queries, k) to the k nearest points of each query, int (m, k).
     """
@@ -42,8 +45,9 @@ class SmoothFunctions:
     points: Tensor
     values: Tensor
     eigenvalues: Tensor
+    components: int
     neighbours: int
-    search: Search
+    search: NearestSearch
 
     @classmethod
     def over(
@@ -51,9 +55,11 @@ class SmoothFunctions:
         points: Tensor,
         neighbours: int,
         count: int,
-        search: Search,
+        search: NearestSearch,
     ) -> "SmoothFunctions":
-        """Returns the `count` smoothest functions, fewer where there are not so many.
+        """Returns the `count` smoothest functions.
+
+        They are fewer where there are not so many, and more where the graph has more components.
 
         Args:
             points: float32 (n, d), n > neighbours.
@@ -66,19 +72,22 @@ class SmoothFunctions:
         scale = diags(degrees**-0.5)
         walk = (scale @ joined @ scale).tocsr()  # similar to the walk, and symmetric
         # One component at a time: an iteration finds one of several equal eigenvalues.
-        number, component = connected_components(joined, directed=False)
-        parts = [np.flatnonzero(component == each) for each in range(number)]
-        found = [leading_eigenvectors(walk[part][:, part], count) for part in parts]
-        vectors = block_diag([of_part for _, of_part in found], format="csc")
-        eigenvalues = np.concatenate([of_part for of_part, _ in found])
-        order = np.argsort(-eigenvalues, kind="stable")[:count]
+        components, component = connected_components(joined, directed=False)
+        members = [np.flatnonzero(component == each) for each in range(components)]
+        found = [leading_eigenvectors(walk[part][:, part], count) for part in members]
+        of_part = np.repeat(np.arange(components), [len(kept) for kept, _ in found])
+        column = np.concatenate([np.arange(len(kept)) for kept, _ in found])
+        eigenvalues = np.concatenate([kept for kept, _ in found])
+        order = np.argsort(-eigenvalues, kind="stable")[: max(count, components)]
         order = order[eigenvalues[order] > SMOOTH]
-        values = np.empty((len(points), len(order)))
-        values[np.concatenate(parts)] = vectors[:, order].toarray()
+        values = np.zeros((len(points), len(order)))
+        for place, each in enumerate(order):
+            part = of_part[each]
+            values[members[part], place] = found[part][1][:, column[each]]
         values /= np.sqrt(degrees)[:, None]
         values /= np.sqrt(np.square(values).mean(0))
         kept = torch.from_numpy(eigenvalues[order])
-        return cls(points, torch.from_numpy(values), kept, neighbours, search)
+        return cls(points, torch.from_numpy(values), kept, components, neighbours, search)
 
     def at(self, points: Tensor) -> Tensor:
         """Returns the functions at new points, float64 (m, M), from points (m, d)."""
@@ -86,7 +95,7 @@ class SmoothFunctions:
         return self.values[near.long()].mean(1) / self.eigenvalues
 
 
-def joined_neighbours(points: Tensor, neighbours: int, search: Search) -> csr_matrix:
+def joined_neighbours(points: Tensor, neighbours: int, search: NearestSearch) -> csr_matrix:
     """Returns the graph, symmetric, 1 for each edge, (n, n).
 
     A component of few points is joined to the others, point by nearest point: it would have smooth
@@ -104,18 +113,18 @@ def joined_neighbours(points: Tensor, neighbours: int, search: Search) -> csr_ma
 
 
 def leading_eigenvectors(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the largest eigenvalues, (m,), and their eigenvectors, (n, m), m = min(count, n).
+    """Returns the largest eigenvalues, (m,), and their eigenvectors, (n, m), m <= count.
 
     Args:
         matrix: symmetric, (n, n).
         count: >= 1.
     """
     total = matrix.shape[0]
-    if total <= DENSE_UP_TO or count > total // 4:
+    if total <= DENSE_UP_TO:
         eigenvalues, vectors = np.linalg.eigh(matrix.toarray())
         return eigenvalues[-count:], vectors[:, -count:]
     start = np.random.default_rng(0).standard_normal(total)
-    return eigsh(matrix, count, which="LA", v0=start, tol=1e-6)
+    return eigsh(matrix, min(count, total // 4), which="LA", v0=start, tol=1e-6)
 
 
 def _graph(rows: np.ndarray, columns: np.ndarray, total: int) -> csr_matrix:

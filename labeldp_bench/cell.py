@@ -43,6 +43,8 @@ class Cell:
         """What a person calls this cell: 'rappor (bce) on mnist, cnn, eps=1, seed 0'."""
         mechanism = f"{self.identity['mechanism']} ({self.identity['learner.loss']})"
         parts = [f"{mechanism} on {self.dataset_name}", self.identity["model"]]
+        if "pretrain" in self.identity:
+            parts.append(f"pretrain={self.identity['pretrain']}")
         if "mechanism.eps" in self.identity:
             parts.append(f"eps={self.identity['mechanism.eps']}")
         elif self.identity["mechanism"] != "none":  # the baseline claims to protect nothing

@@ -1,5 +1,6 @@
-"""A circle, a session, a classifier that is a table, a model that remembers: for learners."""
+"""A circle, rings, a session, a classifier that is a table, a model that remembers."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -49,3 +50,12 @@ def circle(seed=0, eps=1.0):
     """Features and an open vault."""
     bundle = CIRCLE.draw(None, seed)
     return bundle.train_features, bundle.vault.open(eps, seed)
+
+
+def rings(count, seed):
+    """Returns points on three rings, float32 (count, 3) around an axis, and which ring."""
+    draws = torch.Generator().manual_seed(seed)
+    ring = torch.randint(3, (count,), generator=draws)
+    angle = 2 * math.pi * torch.rand(count, generator=draws)
+    height = (ring - 1).float() + 0.05 * torch.randn(count, generator=draws)
+    return torch.stack([angle.cos(), angle.sin(), 1.5 * height], 1), ring

@@ -1,11 +1,8 @@
-"""Smooth functions on a graph of neighbours, and the least-squares fit to releases on them."""
-
-import math
+"""The least-squares fit to releases on smooth functions."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.spatial import cKDTree
 
 from labeldp_bench import seeding
 from labeldp_bench.config import compose_cell
@@ -14,7 +11,6 @@ from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor
 from labeldp_bench.models import Eigenmaps, NearestNeighbours
 from labeldp_bench.models.eigenmaps import least_squares
-from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
@@ -22,6 +18,7 @@ from labeldp_bench.release import Release
 from labeldp_bench.run import run_cells
 from labeldp_bench.sweeper import group
 from labeldp_bench.validate import InputError
+from tests.learning import rings
 from tests.shell import quick, records_under
 
 TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=eigenmaps",
@@ -33,15 +30,6 @@ def session(seed=0):
     return Session(seed, CPU, lambda *_: None, lambda _: None)
 
 
-def rings(count, seed):
-    """Returns points on three rings, float32 (count, 3) around an axis, and which ring."""
-    draws = torch.Generator().manual_seed(seed)
-    ring = torch.randint(3, (count,), generator=draws)
-    angle = 2 * math.pi * torch.rand(count, generator=draws)
-    height = (ring - 1).float() + 0.05 * torch.randn(count, generator=draws)
-    return torch.stack([angle.cos(), angle.sin(), 1.5 * height], 1), ring
-
-
 def released(mechanism, labels, loss, num_classes=3):
     outputs = mechanism.release(labels, num_classes, torch.Generator().manual_seed(1))
     release = Release(torch.arange(len(labels)), outputs, mechanism, num_classes)
@@ -50,53 +38,6 @@ def released(mechanism, labels, loss, num_classes=3):
 
 def model(**given):
     return Eigenmaps(torch.nn.Linear, **given)
-
-
-def walk_of(points, neighbours):
-    """Returns the random walk on the graph, float64 (n, n), by a loop."""
-    _, near = cKDTree(points.numpy()).query(points.numpy(), neighbours + 1)
-    joined = np.zeros((len(points), len(points)))
-    for row, columns in enumerate(near):
-        for column in columns:
-            if row != column:
-                joined[row, column] = joined[column, row] = 1
-    return joined / joined.sum(1, keepdims=True)
-
-
-@pytest.mark.parametrize("count", [300, 1200], ids=["dense", "iterated"])
-def test_functions_are_what_the_walk_keeps_up_to_a_factor(count):
-    # Others would not be smooth: the mean over the neighbours would be another function.
-    points, _ = rings(count, seed=0)
-    smooth = SmoothFunctions.over(points, 8, 12, NeighbourSearch())
-    walk = torch.from_numpy(walk_of(points, 8))
-    assert torch.allclose(walk @ smooth.values, smooth.values * smooth.eigenvalues, atol=1e-5)
-    eigenvalues = np.sort(np.linalg.eigvals(walk.numpy()).real)[::-1]
-    assert np.allclose(smooth.eigenvalues, eigenvalues[:12], atol=1e-6)
-    assert torch.allclose(smooth.values.square().mean(0), torch.ones(12).double())
-
-
-def test_rough_functions_are_left_out():
-    # A small eigenvalue would blow up what a new point gets.
-    points, _ = rings(60, seed=0)
-    smooth = SmoothFunctions.over(points, 10, 60, NeighbourSearch())
-    assert 1 < smooth.values.shape[1] < 60
-    assert smooth.eigenvalues.min() > 0.5
-
-
-def test_new_points_get_what_points_near_them_have():
-    points, ring = rings(1500, seed=0)
-    smooth = SmoothFunctions.over(points, 8, 300, NeighbourSearch())
-    fresh, fresh_ring = rings(300, seed=1)
-    found = smooth.at(fresh)
-    near = cKDTree(points.numpy()).query(fresh.numpy(), 8)[1]
-    assert smooth.eigenvalues.min() < 0.8  # where dividing by it shows
-    assert torch.allclose(found, smooth.values[near].mean(1) / smooth.eigenvalues)
-    closest = smooth.values[near[:, 0], :6]
-    assert float((found[:, :6] - closest).square().mean()) < 0.05
-    # Three rings without an edge between them: three eigenvalues of 1, three constants.
-    assert torch.allclose(smooth.eigenvalues[:3], torch.ones(3).double(), atol=1e-9)
-    means = torch.stack([smooth.values[ring == each, :3].mean(0) for each in range(3)])
-    assert torch.allclose(found[:, :3], means[fresh_ring], atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -244,21 +185,6 @@ def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, pr
 def test_unnatural_multiple_is_an_input_error():
     with pytest.raises(InputError, match=r"model\.functions must be a number"):
         model(functions=["many"])
-
-
-def test_a_few_points_apart_are_no_group_of_their_own():
-    # The first functions would tell outliers apart, and no class.
-    points, ring = rings(1500, seed=0)
-    far = torch.tensor([0.0, 0.0, 9.0]) + 0.01 * torch.randn(
-        12, 3, generator=torch.Generator().manual_seed(2)
-    )
-    smooth = SmoothFunctions.over(torch.cat([points, far]), 8, 6, NeighbourSearch())
-    assert (smooth.eigenvalues > 1 - 1e-9).sum() == 3
-    groups = smooth.values[:1500, :3]
-    means = torch.stack([groups[ring == each].mean(0) for each in range(3)])
-    assert torch.allclose(groups, means[ring], atol=1e-6)
-    # They hang on the upper ring, and have a little of its constant.
-    assert smooth.values[1500:].abs().sum(1).min() > 0
 
 
 @pytest.mark.parametrize("copies", [1, 20])

@@ -60,7 +60,7 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Adds a line, and `eps` to what each of `indices`, distinct ones, has spent."""
         self.spent[indices] += eps
-        count = len(self.spent[indices])
+        count = len(self.spent) if isinstance(indices, slice) else len(indices)
         self.entries.append(LedgerEntry(mechanism, trust, eps, count, reason))
 
     @property

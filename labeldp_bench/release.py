@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
@@ -48,5 +49,5 @@ class Release:
     def plausible(self) -> Tensor:
         """Which classes explain the output best, bool (n, K): the argmax set of the likelihood."""
         if "evidence" in vars(self):  # paid for already
-            return self.evidence == 0
+            return torch.from_numpy(self.evidence.numpy() == 0)  # torch's takes ten times as long
         return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)

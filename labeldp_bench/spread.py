@@ -14,8 +14,8 @@ from labeldp_bench.place import Place
 from labeldp_bench.trial import trial_of_each
 
 # Work that takes longer than this goes to processes, which take some seconds to start.
-SPREAD_SECONDS = 20.0
-BLOCK_SECONDS = 2.0
+SPREAD_SECONDS = 8.0
+BLOCK_SECONDS = 0.5
 
 
 def is_worthwhile(seconds: float, model: Any) -> bool:

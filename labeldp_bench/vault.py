@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.door import ReleaseDoor
 from labeldp_bench.ledger import BudgetError, Ledger, LedgerEntry
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, count_true
 from labeldp_bench.noise import DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError, check_eps, check_labels, check_values
@@ -93,9 +93,10 @@ class LabelVault:
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
         part = indices
-        indices = torch.arange(len(self)) if indices is None else self._check_indices(indices)
+        indices = torch.arange(len(self)) if part is None else self._check_indices(part)
+        spending = slice(None) if part is None else indices
         self._check_kind(mechanism, "release")
-        self._ledger.check(indices, check_eps(mechanism.eps))
+        self._ledger.check(spending, check_eps(mechanism.eps))
         number, name = len(self.ledger), spelled(mechanism)
         before = self._drawn.recall(number, name, indices)
         if before is None:
@@ -104,7 +105,7 @@ class LabelVault:
         else:
             outputs, prior = before["outputs"], before["prior"]
         self._drawn.keep(number, name, indices, outputs, prior)
-        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, indices)
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
         if self.bound is None:  # real labels have no classes to agree with
             self._releases.append(release)
@@ -269,7 +270,7 @@ class LabelVault:
                 f"{name}.plausible must have shape {wanted}, got {tuple(plausible.shape)}"
             )
         hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
-        return hit.to(torch.float64) / plausible.sum(1)
+        return hit.to(torch.float64) / count_true(plausible)
 
     def _draw(
         self,

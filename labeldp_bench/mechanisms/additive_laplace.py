@@ -46,7 +46,7 @@ class AdditiveLaplace(Mechanism):
         released = torch.empty((len(labels), num_classes))
         for own, rows in zip(labels.split(ROWS), released.split(ROWS), strict=True):
             noisy = torch.from_numpy(laplace((len(own), num_classes), stream)).mul_(self.scale)
-            noisy[torch.arange(len(own)), own] += 1
+            noisy.scatter_add_(1, own[:, None], noisy.new_ones(len(own), 1))
             rows.copy_(noisy)
         return released
 

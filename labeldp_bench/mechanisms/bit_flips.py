@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, debias_bits
+from labeldp_bench.mechanisms.base import Mechanism, count_true, debias_bits
 from labeldp_bench.mechanisms.draws import coins, numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.validate import InputError, check_integer, check_labels
@@ -79,8 +79,8 @@ class BitFlips(Mechanism):
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
         refuse_non_bits(released, num_classes)
-        ones = released.to(torch.bool)
-        nothing = ~torch.from_numpy(ones.numpy().any(1))  # several times as fast as torch's
+        ones = truth_values(released)
+        nothing = count_true(ones) == 0
         return ones | nothing[:, None] if nothing.any() else ones
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
@@ -121,6 +121,11 @@ def refuse_non_bits(released: Tensor, num_classes: int) -> None:
         )
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
+
+
+def truth_values(bits: Tensor) -> Tensor:
+    """Returns zeros and ones as bool, in the same memory where they are uint8."""
+    return bits.to(torch.uint8).view(torch.bool)
 
 
 def _log(probability: float) -> float:

@@ -49,7 +49,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def scores(self, prior: Tensor) -> Tensor:
         """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
-        return self._scores(prior.gather(1, ranking(prior)[0]).to(torch.float64))
+        return self._scores(prior.gather(1, by_falling_prior(prior)).to(torch.float64))
 
     def _scores(self, ordered: Tensor) -> Tensor:
         """The same for priors whose rows already fall."""
@@ -89,6 +89,17 @@ class RandomizedResponseWithPrior(LabelMechanism):
         possible = (rank < size).expand(len(released), -1).gather(1, released[:, None])
         return log_likelihood.masked_fill(~possible, -math.inf)
 
+    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+        """Returns the released label, bool (N, K); all of them where the prior leaves only one.
+
+        Not one outside of the top k is as likely: 1/k < e^eps/Z for k > 1.
+        """
+        check_labels(released, num_classes)
+        rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
+        says_nothing = (self.top_k(rows) == 1)[:, None]
+        itself = torch.zeros((len(released), num_classes), dtype=torch.bool)
+        return itself.scatter_(1, released[:, None], True).logical_or_(says_nothing)
+
     def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns float64 (K, K), row = true label, for one global prior of shape (K,)."""
         prior = check_global_prior(prior, num_classes)
@@ -100,7 +111,14 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
 
 def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the labels by falling prior, and each label's place, both int64 (rows, K).
+    """Returns the labels by falling prior, and each label's place, both int64 (rows, K)."""
+    order = by_falling_prior(prior)
+    places = torch.arange(order.shape[1]).expand_as(order)
+    return order, torch.empty_like(order).scatter_(1, order, places)
+
+
+def by_falling_prior(prior: Tensor) -> Tensor:
+    """Returns the labels by falling prior, int64 (rows, K).
 
     Ties go to the lower label. Priors count as tied if they agree in all but the last bits, as many
     as a label has: the label takes their place in the number that is sorted, which is several times
@@ -110,11 +128,11 @@ def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
         prior: (rows, K), >= 0.
     """
     last = prior.shape[1] - 1
-    label_bits = last.bit_length()
+    label = 2 ** last.bit_length() - 1
     # Floats >= 0 are in the order of their bits; + 0.0 makes a negative zero positive.
-    bits = (prior.to(torch.float64) + 0.0).numpy().view(np.int64)
-    keys = bits >> label_bits << label_bits | (last - np.arange(last + 1))
+    keys = (prior.to(torch.float64) + 0.0).numpy().view(np.int64)
+    keys &= ~label
+    keys |= last - np.arange(last + 1)
     keys.sort(axis=1)
-    order = torch.from_numpy(last - (keys[:, ::-1] & (2**label_bits - 1)))
-    places = torch.arange(last + 1).expand_as(order)
-    return order, torch.empty_like(order).scatter_(1, order, places)
+    keys &= label
+    return torch.from_numpy(last - keys[:, ::-1])

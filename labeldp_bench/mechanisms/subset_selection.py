@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
-from labeldp_bench.mechanisms.bit_flips import check_bits, refuse_non_bits
+from labeldp_bench.mechanisms.bit_flips import check_bits, refuse_non_bits, truth_values
 from labeldp_bench.mechanisms.draws import coins, numpy_stream, sets_around
 from labeldp_bench.validate import InputError, check_choice, check_integer, check_labels
 
@@ -84,7 +84,7 @@ class SubsetSelection(Mechanism):
     def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns the labels in the set, bool (N, K)."""
         refuse_non_bits(released, num_classes)
-        return released.to(torch.bool)
+        return truth_values(released)
 
     def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""

@@ -74,6 +74,12 @@ def block_of_trials(
             error.add_note("".join(traceback.format_exception(error)))  # a pickle has no traceback
             errors[runs.index(run)] = error
         given.append([(replace(run, parts={}), errors.get(i)) for i, run in enumerate(runs)])
+    for number in range(len(built)):
+        # Whole numbers, so their order is free; a matrix for each trial would be most of the traffic.
+        parts = [trial[number][0] for trial in given]
+        parts[-1].confusion = sum(part.confusion for part in parts)
+        for part in parts[:-1]:
+            part.confusion = 0
     return given
 
 

@@ -228,9 +228,11 @@ def most_likely(log_likelihood: Tensor) -> Tensor:
 
 def count_true(rows: Tensor) -> Tensor:
     """Returns how many entries of each row are true, int32 (N,), from bool (N, K)."""
-    # NumPy's einsum takes a third of the time of any sum of truth values, torch's or NumPy's.
+    # NumPy's einsum takes a third of the time of any sum of truth values, less in single bytes.
+    enough = np.uint8 if rows.shape[1] < 256 else np.int32
     bits = rows.view(torch.uint8).numpy()
-    return torch.from_numpy(np.einsum("ij->i", bits, dtype=np.int32, casting="unsafe"))
+    counts = np.einsum("ij->i", bits, dtype=enough, casting="unsafe")
+    return torch.from_numpy(counts).to(torch.int32)
 
 
 def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:

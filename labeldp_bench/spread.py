@@ -75,7 +75,7 @@ def block_of_trials(
             errors[runs.index(run)] = error
         given.append([(replace(run, parts={}), errors.get(i)) for i, run in enumerate(runs)])
     for number in range(len(built)):
-        # Whole numbers, so their order is free; a matrix for each trial would be most of the traffic.
+        # Counts, whose order is free; a matrix for each trial would be most of the traffic.
         parts = [trial[number][0] for trial in given]
         parts[-1].confusion = sum(part.confusion for part in parts)
         for part in parts[:-1]:

@@ -10,6 +10,7 @@ from labeldp_bench.mechanisms.cube_means import CubeMeans, FullCubeMeans
 from labeldp_bench.mechanisms.exponential_cubes import ExponentialCubes
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
+from labeldp_bench.mechanisms.noisy_clusters import NoisyClusters
 from labeldp_bench.validate import InputError
 
 MOST_LABELS = 40
@@ -22,12 +23,15 @@ def group_epsilon(mechanism: GroupMechanism, num_classes: int = 2, bound: float 
     two groups may change; groups answer independently, so their log ratios add up.
 
     Args:
-        mechanism: exponential, cube means or full local.
+        mechanism: exponential, noisy counts, cube means or full local.
         num_classes: K, of mechanisms for classes.
         bound: of real labels, where the mechanism does not clip.
     """
     if isinstance(mechanism, ExponentialCubes):
         return _exponential(mechanism, num_classes)
+    if isinstance(mechanism, NoisyClusters):
+        counts = torch.eye(2, dtype=torch.float64)  # of one group, before and after
+        return float((counts[0] - counts[1]).abs().sum()) / mechanism.scale
     if isinstance(mechanism, CubeMeans):
         return _means(mechanism, bound)
     if isinstance(mechanism, LocalFull):

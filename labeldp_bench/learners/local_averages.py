@@ -75,17 +75,17 @@ class LocalAverages:
     ) -> Any:
         """Returns the averages at the test points, or everywhere in case of cubes."""
         if not hasattr(model, "averaging"):
-            raise InputError("learner=local_averages needs model=cubes or model=knn")
+            raise InputError("learner=local_averages needs model=cubes, clusters or knn")
         mechanism, averages = self._tuned(features, vault, mechanism, model)
         if isinstance(mechanism, GroupMechanism) and not averages.disjoint:
             raise InputError(
                 f"{type(mechanism).__name__} answers about cubes, which neighbourhoods are not: "
-                "they overlap (use model=cubes)"
+                "they overlap (use model=cubes or clusters)"
             )
         session.notes.update(averages.notes)
         if getattr(mechanism, "clip", None) is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
-        groups, num_groups = averages.groups(features, session.queries)
+        groups, num_groups = averages.groups(features, session)
         outputs = vault.release_groups(mechanism, groups, num_groups)
         if outputs.dtype == torch.int64:  # one class for each cube
             outputs = torch.nn.functional.one_hot(outputs, vault.num_classes).to(torch.float64)

@@ -18,6 +18,7 @@ from labeldp_bench.mechanisms.laplace import Laplace
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.mechanisms.local_hashing import LocalHashing
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
+from labeldp_bench.mechanisms.noisy_clusters import NoisyClusters
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
 from labeldp_bench.mechanisms.optimized_unary import OptimizedUnaryEncoding
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
@@ -50,6 +51,7 @@ __all__ = [
     "LocalHashing",
     "Mechanism",
     "NoPrivacy",
+    "NoisyClusters",
     "OptimalMechanism",
     "OptimizedUnaryEncoding",
     "RPWithPrior",

@@ -1,5 +1,6 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
+from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.eigenmaps import Eigenmaps
@@ -12,6 +13,7 @@ from labeldp_bench.models.wide_resnet import WideResNet
 
 __all__ = [
     "CNN",
+    "Clusters",
     "Cubes",
     "Eigenmaps",
     "LinearClassifier",

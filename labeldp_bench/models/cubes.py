@@ -79,7 +79,7 @@ class Cubes:
             number = number * self.cells + steps[:, axis]
         return number
 
-    def groups(self, features: Tensor, queries: Tensor | None) -> tuple[Tensor, int]:
+    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
         """Returns the cube of each example, int64 (N,), and the number of cubes."""
         return self.last[0].cubes(features, self), self._num_cubes(features)
 

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from labeldp_bench import seeding
 from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.knn import NeighbourSearch
-from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.models.embedding import Embedding, Embeddings
 from labeldp_bench.prediction import vote_shares
 from labeldp_bench.validate import (
     InputError,
@@ -21,10 +19,6 @@ from labeldp_bench.validate import (
     check_number,
 )
 
-LONG = 500_000
-"""Values of all functions together that take longer than a person waits without a word."""
-IMAGES = 4
-"""Axes of (N, H, W, C)."""
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""
 
@@ -39,9 +33,8 @@ class Eigenmaps:
     many at small eps. The number of functions is that of the least squared error on releases that
     were held out: no true label is asked.
 
-    Neighbours of an image are nearest by angle, in what the pre-trained network makes of images or,
-    without one, in pixels less their mean; neighbours of a point, by distance. Where examples were
-    chosen by an earlier fit (`learner.retrain=consensus`), so were those that are held out.
+    Who is whose neighbour: see `Embeddings`. Where examples were chosen by an earlier fit
+    (`learner.retrain=consensus`), so were those that are held out.
 
     Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; on releases,
     ours.
@@ -59,11 +52,8 @@ class Eigenmaps:
     functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)
     folds: int = 5
     initial: Mapping[str, Tensor] | None = None
-    search: NeighbourSearch = field(
-        default_factory=NeighbourSearch, init=False, repr=False, compare=False
-    )
-    _kept: list[tuple[Tensor, "Embedding"]] = field(
-        default_factory=list, init=False, repr=False, compare=False
+    embeddings: Embeddings = field(
+        default_factory=Embeddings, init=False, repr=False, compare=False
     )
 
     shares_work: ClassVar[bool] = True  # the graph of all examples
@@ -90,7 +80,9 @@ class Eigenmaps:
     ) -> "EigenmapClassifier":
         """Returns the classifier by the functions that held-out releases choose."""
         sizes = sorted({round(each * supervision.num_classes) for each in self.functions})
-        embedding = self._embedded(features, sizes[-1], session)
+        embedding = self.embeddings.over(
+            features, self.neighbours, sizes[-1], self.network, self.initial, session
+        )
         functions = embedding.smooth.values[supervision.indices]
         votes = supervision.votes().to(torch.float64)
         sizes = sorted({max(size, embedding.smooth.components) for size in sizes})
@@ -98,27 +90,6 @@ class Eigenmaps:
         session.notes["functions"] = size
         products = functions.T @ functions, functions.T @ votes
         return EigenmapClassifier(embedding, least_squares(*products, size))
-
-    def _embedded(self, features: Tensor, count: int, session: Session) -> "Embedding":
-        """Returns the functions over all examples, kept for the next cell."""
-        for known, embedding in self._kept:
-            if known is features:
-                return embedding
-        if len(features) <= self.neighbours:
-            raise InputError(
-                f"model.neighbours must be < the number of training examples, got "
-                f"{self.neighbours} for {len(features)}"
-            )
-        encoder = None
-        if self.initial is not None:
-            encoder = Encoder.pretrained(self.network, self.initial, features, session.device)
-        mean = features.flatten(1).to(torch.float32).mean(0)
-        points = located(features, encoder, mean)
-        if len(features) * count > LONG:
-            session.say(f"  the {count} smoothest functions on {len(features):,} examples")
-        smooth = SmoothFunctions.over(points, self.neighbours, count, self.search)
-        self._kept[:] = [(features, Embedding(smooth, encoder, mean))]
-        return self._kept[0][1]
 
     def _chosen(
         self, functions: Tensor, votes: Tensor, sizes: Sequence[int], session: Session
@@ -153,25 +124,6 @@ class Eigenmaps:
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """Where images lie: the functions over the training examples, and the way to them."""
-
-    smooth: SmoothFunctions
-    encoder: Encoder | None
-    mean: Tensor
-    _last: list[tuple[Tensor, Tensor]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-
-    def functions(self, features: Tensor) -> Tensor:
-        """Returns the functions at each example, float64 (m, M), kept for the next cell."""
-        if not self._last or self._last[0][0] is not features:
-            values = self.smooth.at(located(features, self.encoder, self.mean))
-            self._last[:] = [(features, values)]
-        return self._last[0][1]
-
-
-@dataclass(frozen=True)
 class EigenmapClassifier:
     """What was released, smoothed: functions of an example times weights, (M, K)."""
 
@@ -185,14 +137,6 @@ class EigenmapClassifier:
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
         return vote_shares(self.scores(features), temperature)
-
-
-def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
-    """Returns what neighbours are told by, float32 (m, d): of images unit vectors."""
-    if encoder is not None:
-        return nn.functional.normalize(encoder(features).cpu())
-    points = features.flatten(1).to(torch.float32) - mean
-    return nn.functional.normalize(points) if features.dim() == IMAGES else points
 
 
 def least_squares(gram: Tensor, moments: Tensor, size: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from labeldp_bench.exchange import Session
 from labeldp_bench.validate import InputError
 
 
@@ -38,13 +39,14 @@ class NeighbourMeans:
         """Returns the size, for the record."""
         return {"k": self.k}
 
-    def groups(self, features: Tensor, queries: Tensor | None) -> tuple[Tensor, int]:
+    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
         """Returns the group of each example, int64 (N,), and the number of groups.
 
         Args:
             features: (N, d).
-            queries: (m, d), the points that will be asked for; public, as all features are.
+            session: has the points that will be asked for; public, as all features are.
         """
+        queries = session.queries
         if queries is None:
             raise InputError("learner=local_averages with model=knn needs to know the test points")
         self._features, self._queries = features, queries

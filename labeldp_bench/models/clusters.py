@@ -1,0 +1,195 @@
+"""Groups of similar examples, found without a label; every group has one class."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy.cluster.vq import kmeans2
+from torch import Tensor, nn
+
+from labeldp_bench import seeding
+from labeldp_bench.exchange import Classifier, Session, Supervision
+from labeldp_bench.models.embedding import Embedding, Embeddings
+from labeldp_bench.prediction import vote_shares
+from labeldp_bench.validate import InputError, check_integer, check_made
+
+ITERATIONS = 30
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The clusters of the training examples, and the way from any example to its own.
+
+    Attributes:
+        embedding: the functions.
+        centres: of the clusters, in the functions' directions, float64 (C, M).
+        members: the cluster of each training example, int64 (N,).
+    """
+
+    embedding: Embedding
+    centres: Tensor
+    members: Tensor
+
+    def locate(self, features: Tensor) -> Tensor:
+        """Returns the cluster of each example, int64 (m,) in [0, C)."""
+        return nearest_centre(self.embedding.functions(features), self.centres)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Cuts the examples into clusters by k-means on the smoothest functions (spectral clustering).
+
+    A cluster adds up what its examples released, or is a group that a central mechanism answers
+    about: thousands of labels stand behind each class, so that little noise is left at an eps of
+    hundredths. No label is looked at before, so the clusters cost nothing; where one holds two
+    classes, no eps tells them apart.
+
+    Source: Ng, Jordan, Weiss (2002), "On spectral clustering"; clusters under label DP: Tang et al.
+    (2022), NoiseCluster.
+
+    Args:
+        network: of `pretrain`; unused without one.
+        neighbours: k of the graph, >= 1; see Eigenmaps.
+        functions: how many smooth functions tell where an example lies, >= 1.
+        clusters: how many, >= 1.
+        initial: weights below the classifier, from `pretrain`.
+    """
+
+    network: Callable[..., nn.Module]
+    neighbours: int = 10
+    functions: int = 20
+    clusters: int = 30
+    initial: Mapping[str, Tensor] | None = None
+    embeddings: Embeddings = field(
+        default_factory=Embeddings, init=False, repr=False, compare=False
+    )
+    _kept: list[tuple[Tensor, int, Partition]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True  # the graph of all examples
+    disjoint: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
+        for name in ("neighbours", "functions", "clusters"):
+            check_integer(f"model.{name}", getattr(self, name), low=1)
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> "Clusters":
+        """Returns the model itself: clusters have no side that a rule could set."""
+        return self
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Returns the size, for the record."""
+        return {"clusters": self.clusters}
+
+    def resolved_precision(self, device: torch.device) -> str:
+        """Returns the precision of features; functions, clusters and sums have float64."""
+        return "float32"
+
+    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
+        """Returns the cluster of each example, int64 (N,), and the number of clusters."""
+        partition = self._partition(features, session)
+        return partition.members, len(partition.centres)
+
+    def estimator(self, outputs: Tensor) -> "ClusterEstimator":
+        """Returns the estimator that has one output per cluster of the last `groups`."""
+        if outputs.dim() == 2:
+            self._check_classes(outputs.shape[1])
+        return ClusterEstimator(self._kept[0][2], outputs)
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "ClusterEstimator":
+        """Returns the classifier that adds up the votes in each cluster."""
+        self._check_classes(supervision.num_classes)
+        partition = self._partition(features, session)
+        votes = supervision.votes().to(torch.float64)
+        sums = torch.zeros((len(partition.centres), votes.shape[1]), dtype=torch.float64)
+        sums.index_add_(0, partition.members[supervision.indices], votes)
+        return ClusterEstimator(partition, sums)
+
+    def _check_classes(self, num_classes: int) -> None:
+        """Refuses fewer clusters than classes: some class would never be predicted."""
+        if self.clusters < num_classes:
+            raise InputError(
+                f"model.clusters must be >= the number of classes, got {self.clusters} for "
+                f"{num_classes} (three for each class, and two model.functions, are a good start)"
+            )
+
+    def _partition(self, features: Tensor, session: Session) -> Partition:
+        """Returns the clusters of all examples, kept for the next cell."""
+        for known, seed, partition in self._kept:
+            if known is features and seed == session.seed:
+                return partition
+        if self.clusters > len(features):
+            raise InputError(
+                f"model.clusters must be <= the number of training examples, got {self.clusters} "
+                f"for {len(features)}"
+            )
+        embedding = self.embeddings.over(
+            features, self.neighbours, self.functions, self.network, self.initial, session
+        )
+        functions = embedding.smooth.values
+        centres = k_means(functions, self.clusters, session.seed)
+        partition = Partition(embedding, centres, nearest_centre(functions, centres))
+        self._kept[:] = [(features, session.seed, partition)]
+        return partition
+
+
+@dataclass(frozen=True)
+class ClusterEstimator:
+    """Class sums or means, one for each cluster."""
+
+    partition: Partition
+    outputs: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns one score per class, float64 (m, K)."""
+        return self.outputs[self.partition.locate(features)]
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        return vote_shares(self.scores(features), temperature)
+
+    def values(self, features: Tensor) -> Tensor:
+        """Returns the mean of each example's cluster, float64 (m,)."""
+        return self.scores(features)
+
+
+def directions(functions: Tensor) -> Tensor:
+    """Returns rows of length 1: only their direction tells clusters apart (Ng, Jordan, Weiss)."""
+    return nn.functional.normalize(functions)
+
+
+def k_means(functions: Tensor, count: int, seed: int) -> Tensor:
+    """Returns the centres of `count` clusters, float64 (C, M); fewer where rows repeat.
+
+    Args:
+        functions: float64 (N, M).
+        count: C in [1, N].
+        seed: of the run; clusters are drawn from its stream "train".
+    """
+    rows = directions(functions).numpy()
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) <= count:
+        return torch.from_numpy(distinct)
+    stream = np.random.default_rng(seeding.derive(seed, "train", "clusters"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster stays where it is
+        centres, _ = kmeans2(rows, count, iter=ITERATIONS, minit="++", rng=stream)
+    return torch.from_numpy(centres)
+
+
+def nearest_centre(functions: Tensor, centres: Tensor) -> Tensor:
+    """Returns the number of the nearest centre, int64 (m,), of functions (m, M)."""
+    rows = directions(functions)
+    return torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(10_000)])

@@ -141,7 +141,7 @@ def test_part_of_the_labels_uses_the_graph_of_all_features():
         (["model.functions=abc"], "model.functions must be a list of numbers, got 'abc'"),
         (["model.functions=[0.5]"], "model.functions must be a number >= 1, got 0.5"),
         (["model.folds=1"], "model.folds must be >= 2, got 1"),
-        (["learner=local_averages"], "learner=local_averages needs model=cubes or model=knn"),
+        (["learner=local_averages"], "learner=local_averages needs model=cubes, clusters or knn"),
         (["mechanism=ple", "mechanism.k1=2"], "mechanism=ple needs a network"),
         (["trainer.epochs=3"], "trainer.epochs has no effect: this model is not trained"),
     ],

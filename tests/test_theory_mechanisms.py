@@ -20,6 +20,7 @@ from labeldp_bench.mechanisms import (
     FullExponentialCubes,
     Laplace,
     LocalFull,
+    NoisyClusters,
     Rappor,
 )
 from labeldp_bench.validate import InputError
@@ -29,7 +30,7 @@ LOCAL = [Laplace(0.7), ClippedLaplace(0.7, clip=2.5)]
 GROUPS = [
     ExponentialCubes(0.7), FullExponentialCubes(0.7), FullExponentialCubes(0.7, constant="tight"),
     CubeMeans(0.7), ClippedCubeMeans(0.7, clip=3.0), FullCubeMeans(0.7),
-    FullClippedCubeMeans(0.7, clip=3.0), LocalFull(0.7),
+    FullClippedCubeMeans(0.7, clip=3.0), LocalFull(0.7), NoisyClusters(0.7),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms import NoisyClusters, RandomizedResponse
 from labeldp_bench.models import Clusters
 from labeldp_bench.models.clusters import k_means, nearest_centre
+from labeldp_bench.models.embedding import Embeddings
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
@@ -98,6 +99,54 @@ def test_fewer_places_than_clusters_are_clusters_of_their_own():
     centres = k_means(functions, 10, seed=0)
     assert len(centres) == 3
     assert sorted(nearest_centre(functions[:3], centres).tolist()) == [0, 1, 2]
+
+
+def test_part_of_the_examples_votes_in_its_own_clusters():
+    # A stage, or an earlier fit's choice, would vote in the clusters of the first examples.
+    points, labels = rings(300, seed=0)
+    own = model(functions=6, clusters=6)
+    members, count = own.groups(points, session())
+    part = torch.arange(300).flip(0)[::2]
+    release = Release(part, labels[part], RandomizedResponse(math.inf), 3)
+    fitted = own.fit(points, Supervision.of([release], loss_named("plain")), session())
+    sums = torch.zeros(count, 3, dtype=torch.float64)
+    for index in part.tolist():
+        sums[members[index], labels[index]] += 1
+    assert torch.equal(fitted.outputs, sums)
+
+
+def test_other_points_have_a_graph_of_their_own():
+    # Later trials would be told apart by the neighbours of the first one's points.
+    kept = Embeddings()
+    clouds = [rings(200, seed=seed)[0] for seed in (0, 1)]
+
+    def functions(embeddings, points, queries):
+        embedding = embeddings.over(points, 5, 4, torch.nn.Linear, None, session())
+        return [embedding.smooth.values, embedding.functions(queries[:50]),
+                embedding.functions(queries[50:100])]  # fmt: skip
+
+    first = functions(kept, clouds[0], clouds[1])
+    second = functions(kept, clouds[1], clouds[0])
+    for ours, fresh in zip(second, functions(Embeddings(), clouds[1], clouds[0]), strict=True):
+        assert torch.equal(ours, fresh)
+    assert not torch.equal(first[0], second[0]) and not torch.equal(*second[1:])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "mechanism"),
+    [("holder_regression", "full_cube_means"), ("holder_regression", "full_clipped_cube_means"),
+     ("holder_classification", "full_exponential_cubes"), ("circle", "local_full")],
+)  # fmt: skip
+def test_features_are_not_protected_by_groups_that_depend_on_them(tmp_path, dataset, mechanism):
+    # One moved point changes the graph, so that most groups change; noise is for two of them.
+    outcome = quick(
+        [f"dataset={dataset}", f"mechanism={mechanism}", "model=clusters", "dataset.n_train=300",
+         "dataset.trials=1"], tmp_path,
+    )  # fmt: skip
+    assert outcome.returncode != 0
+    (line,) = [line for line in outcome.lines if line.startswith("error")]
+    assert "these groups depend on everybody's features" in line and "model=cubes" in line
+    assert not records_under(tmp_path)
 
 
 def test_cells_of_one_job_share_graph_and_clusters(tmp_path, tiny_images, monkeypatch):

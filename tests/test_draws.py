@@ -89,6 +89,16 @@ def test_keys_equal_to_a_forced_one_do_not_enlarge_a_set():
         assert row.sum() == size and row[0] == holds
 
 
+def test_later_blocks_have_their_own_coins():
+    # Blocks after the first would hold labels by the coins of other examples.
+    draws_of = np.random.default_rng(0)
+    own = draws_of.integers(0, 5, 2 * draws.ROWS + 1)
+    holds = draws_of.random(len(own)) < 0.5
+    sets = draws.sets_around(own, holds, 2, 5, draws_of)
+    assert (sets[np.arange(len(own)), own] == holds).all()
+    assert (sets.sum(1) == 2).all()
+
+
 def test_laplace_law():
     noise = draws.laplace((500, 400), np.random.default_rng(0))
     assert noise.shape == (500, 400)

@@ -26,6 +26,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
+from labeldp_bench.mechanisms.base import count_true
 from labeldp_bench.release import Release
 from labeldp_bench.validate import InputError
 
@@ -139,3 +140,12 @@ def test_short_way_to_plausible_classes_is_the_argmax_of_the_likelihood(
         assert torch.allclose(again.evidence, long_way, rtol=1e-6, atol=1e-6 * min(eps, 1))
         assert again.evidence.dtype == torch.float32
         assert torch.equal(again.plausible, expected)
+
+
+@pytest.mark.parametrize("num_classes", [2, 255, 256, 300])
+def test_truth_values_are_counted_beyond_a_byte(num_classes):
+    # 256 plausible labels would count as none.
+    rows = torch.ones(3, num_classes, dtype=torch.bool)
+    rows[1] = False
+    rows[2, ::2] = False
+    assert count_true(rows).tolist() == [num_classes, 0, num_classes // 2]

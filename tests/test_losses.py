@@ -211,3 +211,15 @@ def test_unknown_loss_names_the_known_ones():
     # A typo would end in a KeyError.
     with pytest.raises(InputError, match=r"learner\.loss must be one of plain, .*marginal\?"):
         loss_named("marginall")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_votes_leave_their_targets_alone(name):
+    # A second look at the same release would vote otherwise.
+    loss = loss_named(name)
+    kind = {"plain": "labels", "floored": "labels", "marginal": "reals"}.get(name, "bits")
+    targets = loss.targets(release_of(kind))
+    before = targets.clone()
+    first = loss.votes(targets, K).clone()
+    assert torch.equal(targets, before)
+    assert torch.equal(loss.votes(targets, K), first)

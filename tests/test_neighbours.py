@@ -82,6 +82,10 @@ def test_squares_that_overflow_go_to_the_tree(nearest):
     points = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     search._compiled = lambda *_: pytest.fail("the compiled search was asked")
     assert search(points * 1e200, points * 1e200, 1).shape == (50, 1)
+    # Squares that vanish make ties of all, and a grid has no cells so small.
+    for scale in (1e-170, 1e-310):
+        flat = points * torch.tensor([1.0, scale], dtype=torch.float64)
+        assert search(flat, flat, 1).flatten().tolist() == list(range(50))
 
 
 def test_a_single_point_is_found(nearest):

@@ -82,6 +82,12 @@ class LocalAverages:
                 f"{type(mechanism).__name__} answers about cubes, which neighbourhoods are not: "
                 "they overlap (use model=cubes or clusters)"
             )
+        protects = getattr(mechanism, "protects", "labels")
+        if protects != "labels" and not averages.fixed:
+            raise InputError(
+                f"{type(mechanism).__name__} protects {protects}, and these groups depend on "
+                "everybody's features: one moved example may change them all (use model=cubes)"
+            )
         session.notes.update(averages.notes)
         if getattr(mechanism, "clip", None) is not None:
             session.notes["clip"] = round(mechanism.clip, 6)

@@ -72,6 +72,8 @@ class Clusters:
 
     shares_work: ClassVar[bool] = True  # the graph of all examples
     disjoint: ClassVar[bool] = True
+    fixed: ClassVar[bool] = False  # one moved example may change graph, functions and centres
+    notes: ClassVar[dict[str, Any]] = {}  # each partition says how many clusters it has
 
     def __post_init__(self) -> None:
         check_made("model.network", self.network, see="model")
@@ -81,11 +83,6 @@ class Clusters:
     def averaging(self, side: float | None, num_examples: int, dimension: int) -> "Clusters":
         """Returns the model itself: clusters have no side that a rule could set."""
         return self
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Returns the size, for the record."""
-        return {"clusters": self.clusters}
 
     def resolved_precision(self, device: torch.device) -> str:
         """Returns the precision of features; functions, clusters and sums have float64."""
@@ -99,7 +96,7 @@ class Clusters:
     def estimator(self, outputs: Tensor) -> "ClusterEstimator":
         """Returns the estimator that has one output per cluster of the last `groups`."""
         if outputs.dim() == 2:
-            self._check_classes(outputs.shape[1])
+            check_classes(outputs)
         return ClusterEstimator(self._kept[0][2], outputs)
 
     def fit(
@@ -110,26 +107,22 @@ class Clusters:
         start: Classifier | None = None,
     ) -> "ClusterEstimator":
         """Returns the classifier that adds up the votes in each cluster."""
-        self._check_classes(supervision.num_classes)
         partition = self._partition(features, session)
         votes = supervision.votes().to(torch.float64)
         sums = torch.zeros((len(partition.centres), votes.shape[1]), dtype=torch.float64)
+        check_classes(sums)
         sums.index_add_(0, partition.members[supervision.indices], votes)
         return ClusterEstimator(partition, sums)
 
-    def _check_classes(self, num_classes: int) -> None:
-        """Refuses fewer clusters than classes: some class would never be predicted."""
-        if self.clusters < num_classes:
-            raise InputError(
-                f"model.clusters must be >= the number of classes, got {self.clusters} for "
-                f"{num_classes} (three for each class, and two model.functions, are a good start)"
-            )
-
     def _partition(self, features: Tensor, session: Session) -> Partition:
         """Returns the clusters of all examples, kept for the next cell."""
-        for known, seed, partition in self._kept:
-            if known is features and seed == session.seed:
-                return partition
+        if not self._kept or self._kept[0][0] is not features or self._kept[0][1] != session.seed:
+            self._kept[:] = [(features, session.seed, self._made(features, session))]
+        partition = self._kept[0][2]
+        session.notes["clusters"] = len(partition.centres)
+        return partition
+
+    def _made(self, features: Tensor, session: Session) -> Partition:
         if self.clusters > len(features):
             raise InputError(
                 f"model.clusters must be <= the number of training examples, got {self.clusters} "
@@ -140,9 +133,7 @@ class Clusters:
         )
         functions = embedding.smooth.values
         centres = k_means(functions, self.clusters, session.seed)
-        partition = Partition(embedding, centres, nearest_centre(functions, centres))
-        self._kept[:] = [(features, session.seed, partition)]
-        return partition
+        return Partition(embedding, centres, nearest_centre(functions, centres))
 
 
 @dataclass(frozen=True)
@@ -163,6 +154,16 @@ class ClusterEstimator:
     def values(self, features: Tensor) -> Tensor:
         """Returns the mean of each example's cluster, float64 (m,)."""
         return self.scores(features)
+
+
+def check_classes(sums: Tensor) -> None:
+    """Refuses fewer clusters than classes, (C, K): some class would never be predicted."""
+    clusters, classes = sums.shape
+    if clusters < classes:
+        raise InputError(
+            f"model.clusters must be >= the number of classes, got {clusters} for {classes} "
+            "(three for each class, and two model.functions, are a good start)"
+        )
 
 
 def directions(functions: Tensor) -> Tensor:

@@ -49,6 +49,8 @@ class Cubes:
 
     shares_work: ClassVar[bool] = True
     disjoint: ClassVar[bool] = True
+    fixed: ClassVar[bool] = True
+    """Whether an example's group is its own features' matter, whatever the others are."""
 
     def __post_init__(self) -> None:
         check_integer("model.cells", self.cells, low=1)

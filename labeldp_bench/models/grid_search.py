@@ -28,8 +28,8 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
     Of points at the same squared distance, computed in float64, the lower index comes first.
 
     Args:
-        points: (n, 2), finite.
-        queries: (m, 2), finite.
+        points: (n, 2), below 1e150 in size; either axis spans 0 or more than 1e-140.
+        queries: (m, 2), below 1e150 in size.
         k: in [1, n].
     """
     count = len(points)

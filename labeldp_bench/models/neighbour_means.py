@@ -33,6 +33,7 @@ class NeighbourMeans:
 
     disjoint: ClassVar[bool] = False
     """Neighbourhoods overlap: who answers once for each of them answers for an example often."""
+    fixed: ClassVar[bool] = False
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from labeldp_bench import seeding
 from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.embedding import Embedding, Embeddings
-from labeldp_bench.prediction import vote_shares
+from labeldp_bench.models.group_estimator import GroupEstimator
 from labeldp_bench.validate import InputError, check_integer, check_made
 
 ITERATIONS = 30
@@ -93,11 +93,11 @@ class Clusters:
         partition = self._partition(features, session)
         return partition.members, len(partition.centres)
 
-    def estimator(self, outputs: Tensor) -> "ClusterEstimator":
+    def estimator(self, outputs: Tensor) -> GroupEstimator:
         """Returns the estimator that has one output per cluster of the last `groups`."""
         if outputs.dim() == 2:
             check_classes(outputs)
-        return ClusterEstimator(self._kept[0][2], outputs)
+        return GroupEstimator(self._kept[0][2].locate, outputs)
 
     def fit(
         self,
@@ -105,14 +105,14 @@ class Clusters:
         supervision: Supervision,
         session: Session,
         start: Classifier | None = None,
-    ) -> "ClusterEstimator":
+    ) -> GroupEstimator:
         """Returns the classifier that adds up the votes in each cluster."""
         partition = self._partition(features, session)
         votes = supervision.votes().to(torch.float64)
         sums = torch.zeros((len(partition.centres), votes.shape[1]), dtype=torch.float64)
         check_classes(sums)
         sums.index_add_(0, partition.members[supervision.indices], votes)
-        return ClusterEstimator(partition, sums)
+        return GroupEstimator(partition.locate, sums)
 
     def _partition(self, features: Tensor, session: Session) -> Partition:
         """Returns the clusters of all examples, kept for the next cell."""
@@ -134,26 +134,6 @@ class Clusters:
         functions = embedding.smooth.values
         centres = k_means(functions, self.clusters, session.seed)
         return Partition(embedding, centres, nearest_centre(functions, centres))
-
-
-@dataclass(frozen=True)
-class ClusterEstimator:
-    """Class sums or means, one for each cluster."""
-
-    partition: Partition
-    outputs: Tensor
-
-    def scores(self, features: Tensor) -> Tensor:
-        """Returns one score per class, float64 (m, K)."""
-        return self.outputs[self.partition.locate(features)]
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
-
-    def values(self, features: Tensor) -> Tensor:
-        """Returns the mean of each example's cluster, float64 (m,)."""
-        return self.scores(features)
 
 
 def check_classes(sums: Tensor) -> None:

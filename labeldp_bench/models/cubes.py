@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.prediction import vote_shares
+from labeldp_bench.models.group_estimator import GroupEstimator
 from labeldp_bench.validate import InputError, check_integer, check_list, check_number
 
 MOST_CUBES = 2**22
@@ -85,9 +86,9 @@ class Cubes:
         """Returns the cube of each example, int64 (N,), and the number of cubes."""
         return self.last[0].cubes(features, self), self._num_cubes(features)
 
-    def estimator(self, outputs: Tensor) -> "CubeEstimator":
+    def estimator(self, outputs: Tensor) -> GroupEstimator:
         """Returns the estimator that has one output per cube."""
-        return CubeEstimator(self, outputs)
+        return GroupEstimator(partial(self.last[1].cubes, model=self), outputs)
 
     def resolved_precision(self, device: torch.device) -> str:
         """Returns the precision of sums in a cube."""
@@ -99,13 +100,12 @@ class Cubes:
         supervision: Supervision,
         session: Session,
         start: Classifier | None = None,
-    ) -> "CubeEstimator":
+    ) -> GroupEstimator:
         """Returns the classifier that adds up the votes in each cube."""
         votes = supervision.votes().to(torch.float64)
         sums = torch.zeros((self._num_cubes(features), votes.shape[1]), dtype=torch.float64)
-        return CubeEstimator(
-            self, sums.index_add_(0, self.locate(features)[supervision.indices], votes)
-        )
+        sums.index_add_(0, self.locate(features)[supervision.indices], votes)
+        return self.estimator(sums)
 
     def _num_cubes(self, features: Tensor) -> int:
         dimension = math.prod(features.shape[1:])
@@ -128,23 +128,3 @@ class Cubes:
                 "in cubes at its edge (give model.box=[low,high] that holds them)"
             )
         return cubes
-
-
-@dataclass(frozen=True)
-class CubeEstimator:
-    """Classes, class sums or means, one for each cube."""
-
-    model: Cubes
-    outputs: Tensor
-
-    def scores(self, features: Tensor) -> Tensor:
-        """Returns one score per class, float64 (m, K)."""
-        return self.outputs[self.model.last[1].cubes(features, self.model)]
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
-
-    def values(self, features: Tensor) -> Tensor:
-        """Returns the mean of each point's cube, float64 (m,)."""
-        return self.scores(features)

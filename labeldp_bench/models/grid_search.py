@@ -2,8 +2,8 @@
 
 Votes need the set of neighbours only, and a tree pays for their order too. Here the points lie in a
 grid. A square of cells around a query grows until the ball of its k nearest is likely to fit in; if
-it sticks out, the square grows by what is missing. Loops have no branch to guess: the compiler
-makes vectors of them.
+it sticks out, the square grows by what is missing. Loops have no branch to guess and add up whole
+numbers: the compiler makes vectors of them.
 """
 
 import numpy as np
@@ -15,8 +15,10 @@ LARGEST_SIDE = 1024
 # Where points lie evenly, a square around a ball holds 4 / pi of the points in it. With less most
 # balls need a second look, with more there are distances for nothing.
 SQUARE_PER_BALL = 1.4
-# Counts to find the k-th distance; six do where points lie evenly.
+# Counts to find the k-th distance; five do where points lie evenly.
 COUNTS = 40
+# From a count that found too few to the next while none found too many; then its square, and so on.
+STEP_OUT = 1.3
 # More than the rounding of a root and a difference, so that the ball leaves no point out.
 ROUND_UP = 1 + 1e-12
 
@@ -35,8 +37,9 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
     count = len(points)
     side = min(LARGEST_SIDE, max(1, int(np.sqrt(CELLS_PER_POINT * count))))
     low_x, low_y = points[:, 0].min(), points[:, 1].min()
-    per_x = _cells_per_length(points[:, 0].max() - low_x, side)
-    per_y = _cells_per_length(points[:, 1].max() - low_y, side)
+    length_x, length_y = points[:, 0].max() - low_x, points[:, 1].max() - low_y
+    per_x, per_y = _cells_per_length(length_x, side), _cells_per_length(length_y, side)
+    disc_per_cell = length_x * length_y / (np.pi * side * side)
 
     # Points in the order of their cells, row by row: neighbouring cells of one row hold one
     # stretch of points, from first[leftmost] to first[rightmost + 1].
@@ -76,10 +79,11 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
             for r in range(top, bottom + 1):
                 start, stop = first[r * side + left], first[r * side + right + 1]
                 upto = size + stop - start
-                candidates[size:upto] = index[start:stop]
-                _measure(x[start:stop], y[start:stop], query_x, query_y, squares[size:upto])
+                _measure(index, x, y, start, query_x, query_y, candidates, squares, size, upto)
                 size = upto
-            farthest, within = _kth_smallest(squares[:size], k)
+            # The squared radius of a disc with k points, if they lie evenly in the square.
+            area = (right - left + 1) * (bottom - top + 1) * disc_per_cell
+            farthest, within = _kth_smallest(squares[:size], k, area * k / size)
             # Cells rise with the coordinate, so these are all that meet the ball.
             radius = np.sqrt(farthest) * ROUND_UP
             ball_left = _bin(query_x - radius, low_x, per_x, side)
@@ -97,7 +101,8 @@ def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -
         near, apart = candidates[:size], squares[:size]
         if within == k:
             _keep(near, apart, 0.0, farthest, kept)
-            found[q] = kept[:k]
+            for i in range(k):  # a loop costs less than NumPy's assignment
+                found[q, i] = kept[i]
         else:  # several at the k-th distance
             taken = _keep(near, apart, 0.0, np.nextafter(farthest, -1.0), kept)
             found[q, :taken] = kept[:taken]
@@ -119,45 +124,58 @@ def _bin(value: float, low: float, per_length: float, side: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _measure(
+    index: NDArray[np.int32],
     x: NDArray[np.float64],
     y: NDArray[np.float64],
+    start: int,
     query_x: float,
     query_y: float,
+    candidates: NDArray[np.int32],
     squares: NDArray[np.float64],
+    size: int,
+    upto: int,
 ) -> None:
-    """Writes the squared distances of points to a query."""
-    for i in range(len(squares)):
-        squares[i] = (x[i] - query_x) ** 2 + (y[i] - query_y) ** 2
+    """Writes points from `start` on, and their squared distances to a query, to size...upto."""
+    for i in range(upto - size):
+        candidates[size + i] = index[start + i]
+        squares[size + i] = (x[start + i] - query_x) ** 2 + (y[start + i] - query_y) ** 2
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # else a maximum is no vector
-def _kth_smallest(values: NDArray[np.float64], k: int) -> tuple[float, int]:
-    """Returns the k-th smallest value and how many are at or below it; all are finite and >= 0.
+@njit(cache=True, nogil=True)
+def _kth_smallest(values: NDArray[np.float64], k: int, guess: float) -> tuple[float, int]:
+    """Returns a value with the k smallest at or below it, and how many are.
+
+    They are k, and the value lies anywhere below the next one; or more than k, as with ties, and
+    it is the k-th itself.
 
     Squared distances are spread evenly where points are, so the share that is missing tells where
-    to count next. Sorts only where that finds no value with k at or below it, as with ties.
+    to count next.
+
+    Args:
+        values: at least k, finite, >= 0.
+        k: >= 1.
+        guess: where to count first, >= 0.
     """
-    low, high, below, upto = 0.0, 0.0, 0, len(values)
-    for i in range(len(values)):
-        high = max(high, values[i])
+    low, below = 0.0, 0
+    high, upto = np.inf, len(values)
+    middle, step = guess, STEP_OUT
     for _ in range(COUNTS):
-        if upto == k:
-            break
-        middle = low + (high - low) * (k - below) / (upto - below)
         count = 0
         for i in range(len(values)):
             count += values[i] <= middle
+        if count == k:
+            return middle, k
         if count < k:
             low, below = middle, count
         else:
             high, upto = middle, count
-    if upto > k:
-        kth = np.sort(values)[k - 1]
-        return kth, int((values <= kth).sum())
-    kth = 0.0
-    for i in range(len(values)):
-        kth = max(kth, values[i] if values[i] <= high else 0.0)
-    return kth, k
+        if high < np.inf:
+            middle = low + (high - low) * (k - below) / (upto - below)
+        else:
+            middle *= step
+            step *= step
+    kth = np.sort(values)[k - 1]
+    return kth, int((values <= kth).sum())
 
 
 @njit(cache=True, nogil=True)

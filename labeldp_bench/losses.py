@@ -34,7 +34,10 @@ class Loss(ABC):
 
     @abstractmethod
     def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns what a neighbour adds to a vote, float32 (n, K)."""
+        """Returns what a neighbour adds to a vote, float32 (n, K).
+
+        Targets of shape (n,) are labels, with one vote each.
+        """
 
 
 class PlainCrossEntropy(Loss):

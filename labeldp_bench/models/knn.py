@@ -139,14 +139,16 @@ class NearestNeighbours:
     ) -> "NeighbourClassifier":
         """Returns a classifier that remembers the supervised examples."""
         self._checked(len(supervision.indices))
-        indices, votes = supervision.indices, supervision.votes()
+        indices, votes = supervision.indices, supervision.targets
+        if votes.dim() > 1:  # labels are counted as they are
+            votes = supervision.votes()
         if (indices.diff() < 0).any():  # several stages: by rising index, as in a single one
             order = indices.argsort()
             indices, votes = indices[order], votes[order]
         # The same tensor for all cells on the same points, so that they share one search.
         whole = torch.equal(indices, torch.arange(len(features)))
         points = features if whole else features[indices]
-        return NeighbourClassifier(points, votes, self.k, self.search)
+        return NeighbourClassifier(points, votes, supervision.num_classes, self.k, self.search)
 
     def _checked(self, num_examples: int) -> int:
         """Returns k if there are as many examples."""
@@ -160,17 +162,30 @@ class NearestNeighbours:
 
 @dataclass(frozen=True)
 class NeighbourClassifier:
-    """The fitted k nearest neighbours."""
+    """The fitted k nearest neighbours.
+
+    Attributes:
+        points: (n, ...), the training examples.
+        votes: float32 (n, K), or int64 (n,): one vote for that label.
+        num_classes: K.
+        k: how many neighbours vote.
+        search: finds them.
+    """
 
     points: Tensor
     votes: Tensor
+    num_classes: int
     k: int
     search: NeighbourSearch
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns summed votes, float32 (m, K)."""
         neighbours = self.search(self.points, features, self.k)
-        return functional.embedding_bag(neighbours, self.votes, mode="sum")
+        if self.votes.dim() > 1:
+            return functional.embedding_bag(neighbours, self.votes, mode="sum")
+        labels = self.votes.index_select(0, neighbours.flatten()).view(neighbours.shape)
+        counts = torch.zeros((len(labels), self.num_classes))
+        return counts.scatter_add_(1, labels, torch.ones(1).expand(labels.shape))
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -80,9 +79,11 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         folder: of the run.
         confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
     """
-    from scipy.stats import binomtest  # loads for 0.7 s, and most commands write no matrix
+    # They load for a second, and most commands write no matrix.
+    from pandas import DataFrame
+    from scipy.stats import binomtest
 
-    pd.DataFrame(confusion.numpy()).to_csv(folder / "confusion.csv", index_label="true_class")
+    DataFrame(confusion.numpy()).to_csv(folder / "confusion.csv", index_label="true_class")
     rows = []
     for number, counts in enumerate(confusion):
         correct, total = float(counts[number]), float(counts.sum())
@@ -91,7 +92,7 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         interval = binomtest(round(correct), round(total)).proportion_ci(0.95, method="exact")
         rows.append((number, correct, total, correct / total, interval.low, interval.high))
     columns = ["class", "correct", "total", "accuracy", "low", "high"]
-    pd.DataFrame(rows, columns=columns).to_csv(folder / "per_class.csv", index=False)
+    DataFrame(rows, columns=columns).to_csv(folder / "per_class.csv", index=False)
 
 
 def is_done(folder: Path) -> bool:

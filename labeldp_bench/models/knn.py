@@ -223,9 +223,11 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
 
 def _moderate(points: Tensor, queries: Tensor) -> bool:
     """Returns whether the compiled search, which checks nothing, can tell distances apart."""
-    finite = all(bool((each.abs() < LARGEST).all()) for each in (points, queries))
-    extent = points.amax(0) - points.amin(0)
-    return finite and bool(((extent == 0) | (extent > SMALLEST)).all())
+    # Column by column, which is several times as fast; a NaN fails every comparison.
+    ends = [tuple(map(float, column.aminmax())) for column in (*points.T, *queries.T)]
+    finite = all(-LARGEST < low <= high < LARGEST for low, high in ends)
+    spans = [high - low for low, high in ends[: points.shape[1]]]
+    return finite and all(span == 0 or span > SMALLEST for span in spans)
 
 
 def _same(left: Tensor, right: Tensor) -> bool:

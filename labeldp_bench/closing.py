@@ -8,6 +8,7 @@ import pandas as pd
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.collect import find_done
 from labeldp_bench.figures.sweep import draw_sweep
+from labeldp_bench.files import write_text
 from labeldp_bench.progress import duration, say
 from labeldp_bench.records import is_heuristic, read_record
 from labeldp_bench.tables.sweep import RISKS, risk_frame, risk_table, sweep_frame, sweep_table
@@ -101,6 +102,6 @@ def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool)
             tables.append(risk_table(frame, score))
         frames.append(frame)
     table = "\n\n".join(tables)
-    path.write_text(f"{table}\n")
-    pd.concat(frames).to_csv(path.with_suffix(".csv"), index=False)
+    write_text(path, f"{table}\n")
+    write_text(path.with_suffix(".csv"), pd.concat(frames).to_csv(index=False))
     say("\n".join(["", table, "", *written]))

@@ -9,7 +9,7 @@ import pandas as pd
 from labeldp_bench.cell import Cell
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.enhancement import merge_diagnoses, read_diagnoses
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 from labeldp_bench.identity import PAPER, canonical
 from labeldp_bench.records import guarantee, is_done, read_record
 
@@ -127,5 +127,4 @@ def _text(number: Any) -> str:
 
 def _write(table: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        table.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
+    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

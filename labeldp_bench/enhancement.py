@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.cell import NO_GUARANTEE
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 
 Diagnosis = dict[str, Any]
 """As `learners.ple_client.diagnosis` returns it."""
@@ -81,8 +81,7 @@ def merge_diagnoses(records: list[dict[str, Any]], path: Path) -> None:
         table = pd.concat([table, old])
     table = table.drop_duplicates(["config_hash", "measure"], keep="first")
     table = table.sort_values(["dataset", "loss", "seed", "config_hash", "measure"])
-    with replacing(path) as partial:
-        table.to_csv(partial, index=False, lineterminator="\n")
+    write_text(path, table.to_csv(index=False, lineterminator="\n"))
 
 
 def read_diagnoses(path: Path) -> dict[str, Diagnosis]:

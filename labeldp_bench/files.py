@@ -47,6 +47,12 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a file of text in one step; an exception leaves the old one as it was."""
+    with replacing(path) as partial:
+        partial.write_text(text)
+
+
 @contextlib.contextmanager
 def only_one(path: Path, wait: Callable[[], None]) -> Iterator[None]:
     """Lets one process at a time make `path`; calls `wait` before waiting for another."""

@@ -14,6 +14,7 @@ from labeldp_bench.cell import Cell
 from labeldp_bench.checkpoint import Checkpoint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.evaluate import per_class_accuracy
+from labeldp_bench.files import write_text
 from labeldp_bench.fit import out_of_memory
 from labeldp_bench.place import describe_device
 from labeldp_bench.progress import say
@@ -138,7 +139,7 @@ def _mean(numbers: list[float]) -> float | None:
 def note(cell: Cell, folder: Path, error: Exception) -> Path:
     """Says in `error.txt` and in one line on stderr that a cell failed; returns its folder."""
     path = folder / "error.txt"
-    path.write_text("".join(traceback.format_exception(error)))
+    write_text(path, "".join(traceback.format_exception(error)))
     text = " ".join(str(error).split())
     if out_of_memory(error):
         text = (

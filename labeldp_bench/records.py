@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labeldp_bench.cell import NO_GUARANTEE, Cell
 from labeldp_bench.config import CHECKOUT
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 from labeldp_bench.validate import InputError
 
 SCHEMA_VERSION = 1
@@ -64,8 +64,7 @@ def guarantee(record: dict[str, Any]) -> str:
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)
-    with replacing(folder / "record.json") as path:  # the folder's lock keeps other writers away
-        path.write_text(text + "\n")
+    write_text(folder / "record.json", text + "\n")  # the folder's lock keeps other writers away
     (folder / "error.txt").unlink(missing_ok=True)
 
 
@@ -83,7 +82,8 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
     from pandas import DataFrame
     from scipy.stats import binomtest
 
-    DataFrame(confusion.numpy()).to_csv(folder / "confusion.csv", index_label="true_class")
+    counted = DataFrame(confusion.numpy()).to_csv(index_label="true_class")
+    write_text(folder / "confusion.csv", counted)
     rows = []
     for number, counts in enumerate(confusion):
         correct, total = float(counts[number]), float(counts.sum())
@@ -92,7 +92,7 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         interval = binomtest(round(correct), round(total)).proportion_ci(0.95, method="exact")
         rows.append((number, correct, total, correct / total, interval.low, interval.high))
     columns = ["class", "correct", "total", "accuracy", "low", "high"]
-    DataFrame(rows, columns=columns).to_csv(folder / "per_class.csv", index=False)
+    write_text(folder / "per_class.csv", DataFrame(rows, columns=columns).to_csv(index=False))
 
 
 def is_done(folder: Path) -> bool:

@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from labeldp_bench.collect import read_with_classes
 from labeldp_bench.config import CHECKOUT
+from labeldp_bench.files import write_text
 from labeldp_bench.identity import PAPER
 from labeldp_bench.tables import AccuracyTable, Table, paper_tables
 from labeldp_bench.tables.layout import label
@@ -75,14 +76,15 @@ def write_page(path: Path = REPORT) -> Path:
     body = "".join(
         f'<h2 id="{_anchor(name)}">{name}</h2>\n{text}\n' for name, text in sections.items()
     )
-    path.write_text(
+    write_text(
+        path,
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>labeldp_bench: report</title>\n<style>\n{STYLE.read_text()}</style>\n</head>\n"
         "<body>\n<h1>Learning with label differential privacy: ours beside the papers</h1>\n"
         '<p class="lead">The features are public, the labels are secret; each is randomised once '
         "with a budget eps. What four papers print, what this benchmark measures, and where the "
-        f"two differ.</p>\n<nav>{links}</nav>\n{body}</body>\n</html>\n"
+        f"two differ.</p>\n<nav>{links}</nav>\n{body}</body>\n</html>\n",
     )
     return path
 

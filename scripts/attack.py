@@ -27,7 +27,7 @@ from labeldp_bench.config import CHECKOUT
 from labeldp_bench.exchange import Session
 from labeldp_bench.experiments import blocks_of, cells_of
 from labeldp_bench.figures.attack import draw_attacks
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.place import place_of
@@ -189,8 +189,7 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
         old = pd.read_csv(path, dtype={"config_hash": str})
         table = pd.concat([old, table]).drop_duplicates(["config_hash", "known"], keep="last")
     table = table.sort_values(KEY)
-    with replacing(path) as partial:
-        table.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
+    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
     for name, same in table.groupby("dataset"):
         folder = FIGURES if path == OUT else path.parent
         if draw_attacks(same, folder / f"attacks_{name}.png"):

@@ -17,6 +17,7 @@ import torch
 from labeldp_bench.audits.groups import group_epsilon
 from labeldp_bench.audits.mechanism import exact_epsilon, exact_real_epsilon
 from labeldp_bench.config import compose_cell, mechanism_names
+from labeldp_bench.files import write_text
 from labeldp_bench.mechanisms import GroupMechanism, Mechanism, RealMechanism
 from labeldp_bench.script import command, read_arguments
 from labeldp_bench.validate import InputError
@@ -40,7 +41,8 @@ def main(arguments: list[str]) -> int:
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.index.name = "found"
     others = _others(names)
-    (DOCS / "audits.md").write_text(
+    write_text(
+        DOCS / "audits.md",
         "# Exact audits\n\n"
         "The worst log ratio of any output under two labels, enumerated or at the likelihood's "
         "extreme points, next to the claim in the heading. Made by `python scripts/audit_all.py`; "
@@ -57,7 +59,7 @@ def main(arguments: list[str]) -> int:
         "where one label differs or, for those that protect features too, one whole example. There "
         "eps is reached in the limit of many labels, save by equation 33 as printed "
         "(`constant=paper`), which spends half of it ([theory.md](theory.md)).\n\n"
-        f"{others.to_markdown(disable_numparse=True)}\n"
+        f"{others.to_markdown(disable_numparse=True)}\n",
     )
     print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits.md'}")
     return 0

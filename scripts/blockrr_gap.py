@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from tabulate import tabulate
 
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 from labeldp_bench.mechanisms import BlockRR, RandomizedResponse
 from labeldp_bench.mechanisms.block_rr_optimum import programme_gap, weight_matrix
 from labeldp_bench.script import command, output_file, read_arguments
@@ -86,8 +86,7 @@ def main(arguments: list[str]) -> int:
     page = output_file("out", read_arguments(arguments, {"out": str(PAGE)})["out"])
     table = tabulate(rows(), HEADERS, tablefmt="github", disable_numparse=True)
     print(table)
-    with replacing(page) as partial:
-        partial.write_text(TEXT.format(table=table))
+    write_text(page, TEXT.format(table=table))
     return 0
 
 

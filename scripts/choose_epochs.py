@@ -20,7 +20,7 @@ from labeldp_bench.cell import Cell
 from labeldp_bench.config import CHECKOUT
 from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.experiments import cells_of
-from labeldp_bench.files import replacing
+from labeldp_bench.files import write_text
 from labeldp_bench.host import keep_memory
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.losses import loss_named
@@ -91,8 +91,7 @@ def main(arguments: list[str]) -> int:
             }
             for epoch, loss in enumerate(losses, start=1)
         ]
-        with replacing(out) as partial:
-            pd.DataFrame(rows).to_csv(partial, index=False, lineterminator="\n")
+        write_text(out, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
     print(out)
     return 0
 

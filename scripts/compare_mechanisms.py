@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 from labeldp_bench import mechanisms
 from labeldp_bench.figures import plotting
+from labeldp_bench.files import write_text
 from labeldp_bench.mechanisms import AdditiveLaplace, Mechanism, SubsetSelection
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention, laplace_information
 from labeldp_bench.mechanisms.bit_flips import BitFlips
@@ -211,7 +212,7 @@ def main(arguments: list[str]) -> int:
     """Writes the table and the picture into docs/."""
     read_arguments(arguments, {})
     rows = table()
-    (DOCS / "mechanisms.md").write_text(markdown(rows))
+    write_text(DOCS / "mechanisms.md", markdown(rows))
     picture(rows, DOCS / "mechanisms.png")
     print(f"wrote {DOCS / 'mechanisms.md'} and {DOCS / 'mechanisms.png'}")
     return 0

@@ -22,6 +22,7 @@ from labeldp_bench.figures.plotting import name_of, save, title_and_caption
 from labeldp_bench.figures.spec import Spec, fill_title, read_spec, text
 from labeldp_bench.figures.statements import Verdict, compare, judge
 from labeldp_bench.figures.text import caption, markdown
+from labeldp_bench.files import write_text
 from labeldp_bench.identity import PAPER
 from labeldp_bench.records import is_heuristic
 from labeldp_bench.tables import method_of
@@ -232,7 +233,7 @@ def write_figure(
             save(picture_of(figure, points), path)
         else:
             path.unlink(missing_ok=True)
-    (out / f"{figure.stem}.md").write_text(markdown(figure, points, verdicts))
+    write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
 
 
 def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:

@@ -21,6 +21,7 @@ import pandas as pd
 from labeldp_bench.collect import read_with_classes
 from labeldp_bench.config import CHECKOUT, experiment_names
 from labeldp_bench.experiments import Experiment, read_experiment
+from labeldp_bench.files import write_text
 from labeldp_bench.progress import say
 
 TABLES = CHECKOUT / "results" / "tables"
@@ -91,9 +92,10 @@ def write_tables(out: Path = TABLES) -> list[Table]:
     for table in tables:
         rows = table.rows(records)
         stem = out / table.stem
-        rows.to_csv(f"{stem}.csv", index=False, float_format="%.4g", lineterminator="\n")
-        stem.with_suffix(".md").write_text(table.markdown(rows))
-        stem.with_suffix(".tex").write_text(table.latex(rows))
+        numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+        write_text(stem.with_suffix(".csv"), numbers)
+        write_text(stem.with_suffix(".md"), table.markdown(rows))
+        write_text(stem.with_suffix(".tex"), table.latex(rows))
     return tables
 
 

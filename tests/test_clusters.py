@@ -20,6 +20,7 @@ from labeldp_bench.place import Place
 from labeldp_bench.records import read_record
 from labeldp_bench.release import Release
 from labeldp_bench.run import run_cells
+from labeldp_bench.validate import InputError
 from tests.learning import CPU, rings, session
 from tests.shell import quick, records_under
 
@@ -99,6 +100,15 @@ def test_fewer_places_than_clusters_are_clusters_of_their_own():
     centres = k_means(functions, 10, seed=0)
     assert len(centres) == 3
     assert sorted(nearest_centre(functions[:3], centres).tolist()) == [0, 1, 2]
+
+
+def test_too_few_places_are_not_blamed_on_the_number_of_clusters():
+    # The refusal would name a number of clusters that nobody asked for.
+    points = torch.eye(2).repeat(50, 1)
+    own = model(functions=2, clusters=6)
+    members, _ = own.groups(points, session())
+    with pytest.raises(InputError, match="tells only 2 places of 3 classes apart"):
+        own.estimator(torch.zeros(int(members.max()) + 1, 3))
 
 
 def test_part_of_the_examples_votes_in_its_own_clusters():

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import ArpackNoConvergence
 from scipy.spatial import cKDTree
 
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.validate import InputError
 from tests.learning import rings
 
 
@@ -21,10 +23,11 @@ def walk_of(points, neighbours):
     return joined / joined.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize("count", [300, 1200], ids=["dense", "iterated"])
-def test_functions_are_what_the_walk_keeps_up_to_a_factor(count):
+@pytest.mark.parametrize("dense_up_to", [1000, 200], ids=["dense", "iterated"])
+def test_functions_are_what_the_walk_keeps_up_to_a_factor(dense_up_to, monkeypatch):
     # Others would not be smooth: the mean over the neighbours would be another function.
-    points, _ = rings(count, seed=0)
+    monkeypatch.setattr("labeldp_bench.models.smooth_functions.DENSE_UP_TO", dense_up_to)
+    points, _ = rings(900, seed=0)  # three components of 300
     smooth = SmoothFunctions.over(points, 8, 12, NeighbourSearch())
     walk = torch.from_numpy(walk_of(points, 8))
     assert torch.allclose(walk @ smooth.values, smooth.values * smooth.eigenvalues, atol=1e-5)
@@ -70,3 +73,13 @@ def test_a_few_points_apart_are_no_group_of_their_own():
     assert torch.allclose(groups, means[ring], atol=1e-6)
     # They hang on the upper ring, and have a little of its constant.
     assert smooth.values[1500:].abs().sum(1).min() > 0
+
+
+def test_no_convergence_is_said_in_one_line(monkeypatch):
+    # A run would end in the iteration's own words, which name nothing that one can set.
+    def in_vain(*_, **__):
+        raise ArpackNoConvergence("in vain", np.empty(0), np.empty((0, 0)))
+
+    monkeypatch.setattr("labeldp_bench.models.smooth_functions.eigsh", in_vain)
+    with pytest.raises(InputError, match=r"not found in time \(take more model.neighbours"):
+        SmoothFunctions.over(rings(3600, seed=0)[0], 8, 12, NeighbourSearch())

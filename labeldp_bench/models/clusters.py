@@ -96,7 +96,7 @@ class Clusters:
     def estimator(self, outputs: Tensor) -> GroupEstimator:
         """Returns the estimator that has one output per cluster of the last `groups`."""
         if outputs.dim() == 2:
-            check_classes(outputs)
+            self._check_classes(outputs)
         return GroupEstimator(self._kept[0][2].locate, outputs)
 
     def fit(
@@ -110,7 +110,7 @@ class Clusters:
         partition = self._partition(features, session)
         votes = supervision.votes().to(torch.float64)
         sums = torch.zeros((len(partition.centres), votes.shape[1]), dtype=torch.float64)
-        check_classes(sums)
+        self._check_classes(sums)
         sums.index_add_(0, partition.members[supervision.indices], votes)
         return GroupEstimator(partition.locate, sums)
 
@@ -135,13 +135,18 @@ class Clusters:
         centres = k_means(functions, self.clusters, session.seed)
         return Partition(embedding, centres, nearest_centre(functions, centres))
 
-
-def check_classes(sums: Tensor) -> None:
-    """Refuses fewer clusters than classes, (C, K): some class would never be predicted."""
-    clusters, classes = sums.shape
-    if clusters < classes:
+    def _check_classes(self, sums: Tensor) -> None:
+        """Refuses fewer clusters than classes, (C, K): some class would never be predicted."""
+        made, classes = sums.shape
+        if made >= classes:
+            return
+        if made < self.clusters:
+            raise InputError(
+                f"model=clusters tells only {made} places of {classes} classes apart: many "
+                "examples are alike (use another model)"
+            )
         raise InputError(
-            f"model.clusters must be >= the number of classes, got {clusters} for {classes} "
+            f"model.clusters must be >= the number of classes, got {made} for {classes} "
             "(three for each class, and two model.functions, are a good start)"
         )
 

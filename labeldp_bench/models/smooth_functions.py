@@ -7,8 +7,10 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
+
+from labeldp_bench.validate import InputError
 
 DENSE_UP_TO = 1000
 """Points; the iteration for few eigenvectors of many needs more than it is asked for."""
@@ -124,7 +126,13 @@ def leading_eigenvectors(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np
         eigenvalues, vectors = np.linalg.eigh(matrix.toarray())
         return eigenvalues[-count:], vectors[:, -count:]
     start = np.random.default_rng(0).standard_normal(total)
-    return eigsh(matrix, min(count, total // 4), which="LA", v0=start, tol=1e-6)
+    try:
+        return eigsh(matrix, min(count, total // 4), which="LA", v0=start, tol=1e-6)
+    except ArpackNoConvergence as error:
+        raise InputError(
+            f"the {count} smoothest functions of this graph were not found in time (take more "
+            "model.neighbours, or fewer model.functions)"
+        ) from error
 
 
 def _graph(rows: np.ndarray, columns: np.ndarray, total: int) -> csr_matrix:

@@ -26,7 +26,7 @@ from tests.shell import HANGS, quick, records_under, start
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of about a second.
-SLOW = ["-m", "dataset.trials=15", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
+SLOW = ["-m", "dataset.trials=30", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
 TIMED = ("wall_seconds", "images_per_second")
 
 

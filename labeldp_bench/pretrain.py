@@ -28,10 +28,16 @@ FOLDER = "pretrained"
 
 
 class Weights(NamedTuple):
-    """A network without its classifier, and the SHA-256 of the file that it was read from."""
+    """A network without its classifier, and what its file says.
+
+    Attributes:
+        tensors: the weights.
+        notes: for the record: the file's SHA-256, the torch version that trained it, and what the
+            recipe had to say (its loss or accuracy, the precision that `auto` came to).
+    """
 
     tensors: dict[str, Tensor]
-    sha256: str
+    notes: dict[str, str]
 
 
 class PretrainingRecipe(Protocol):
@@ -175,11 +181,14 @@ def read(path: Path) -> Weights:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = dict(file.metadata() or {})
     except SafetensorError as error:
         raise InputError(
             f"{path} is damaged: {error} (delete it, and the next run trains it again)"
         ) from error
-    return Weights(tensors, hashlib.sha256(path.read_bytes()).hexdigest())
+    about.pop("recipe", None)  # the record's own config has it
+    about["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Weights(tensors, {f"pretrained_{key}": value for key, value in about.items()})
 
 
 def _write(

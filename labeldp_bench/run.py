@@ -117,7 +117,7 @@ def pretrained_model(runs: list[Run], bundle: DataBundle, place: Place) -> Any:
         recipe, model.network, bundle.train_features, decided_by, place.data_dir, place.device
     )
     for run in runs:
-        run.notes["pretrained_sha256"] = weights.sha256
+        run.notes |= weights.notes
     return replace(model, initial=weights.tensors)
 
 

@@ -65,6 +65,7 @@ def test_a_second_run_reads_the_weights_and_trains_none(place, monkeypatch):
     assert path.stat().st_mtime_ns == written
     shas = {record["notes"]["pretrained_sha256"] for record in (first, second)}
     assert len(shas) == 1
+    assert 0 <= float(second["notes"]["pretrained_test_accuracy"]) <= 1
     assert first["pretrain"] == "cifar100"
     assert first["trust"] == "local" and first["eps_spent"] == 1
     assert first["config_hash"] != second["config_hash"]

@@ -66,6 +66,7 @@ def test_pretraining_sees_no_label_and_is_done_once(place):
     weights = load_file(path)
     second = run(["mechanism=rr", "seed=1"], place)
     assert second["notes"]["pretrained_sha256"] == first["notes"]["pretrained_sha256"]
+    assert first["notes"]["pretrained_precision"] in ("bf16", "float32")  # what auto came to
     with np.load(place.data_dir / "tiny.npz") as archive:
         arrays = dict(archive)
     path.unlink()

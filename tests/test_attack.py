@@ -1,6 +1,7 @@
 """Label inference attacks: what a release gains an attacker, and that eps bounds it."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -140,12 +141,12 @@ def test_rows_that_were_there_outlive_a_failed_write(tmp_path, monkeypatch):
     path = tmp_path / "attacks.csv"
     path.write_text("old\n")
 
-    def half(_, file, **__):
-        file.write_text("ha")
+    def half(file, _):
+        file.write_bytes(b"ha")
         raise OSError("no space left")
 
     monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pd.DataFrame())
-    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    monkeypatch.setattr(Path, "write_text", half)
     row = dict.fromkeys([*script.KEY, "accuracy"], "x")
     record = {"config_hash": "x", "dataset": "x", "loss": "x", "seed": 0}
     record["notes"] = {"enhancement": {"k": {"1": 0.5}}}

@@ -8,6 +8,9 @@ import torch
 
 BACKENDS = {"cuda": "inductor"}
 """Where steps are compiled, by kind of device; on a CPU a step took longer compiled than eager."""
+# Dropout masks of the eager step: else a run's record would depend on whether it ran in a pack, which
+# is not compiled.
+OPTIONS = {"inductor": {"fallback_random": True}}
 # Five losses, with and without mixup, a full and a short batch; torch's own limit is 8, after which
 # it goes on uncompiled.
 GRAPHS = 64
@@ -32,4 +35,5 @@ def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
 
     torch._dynamo.config.recompile_limit = GRAPHS
     torch._dynamo.config.suppress_errors = True  # such as a machine without a C compiler
-    return torch.compile(function, backend=backend, dynamic=False)
+    options = OPTIONS.get(backend) if isinstance(backend, str) else None
+    return torch.compile(function, backend=backend, options=options, dynamic=False)

@@ -1,9 +1,11 @@
 """The compiled step is the eager one, and is compiled once for all runs of a process."""
 
 import functools
+import shutil
 
 import pytest
 import torch
+from torch.nn import functional
 
 from labeldp_bench import compiled
 from labeldp_bench.exchange import Session, Supervision
@@ -79,3 +81,23 @@ def test_compiling_that_fails_goes_on_without(monkeypatch):
     torch._dynamo.reset()
     assert tried
     assert all(torch.allclose(weights[name], values, atol=1e-5) for name, values in eager.items())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_generated_code_drops_what_the_eager_step_drops(monkeypatch):
+    # A run on a GPU would have other masks alone than in a pack, which is not compiled.
+    def half(weights):
+        return functional.dropout(weights, 0.5).sum()
+
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": "inductor"})
+    generated = compiled.accelerated(half, CPU)
+    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", False)
+    gradients = []
+    for step in (half, generated):
+        weights = torch.ones(100, requires_grad=True)
+        torch.manual_seed(0)
+        step(weights).backward()
+        gradients.append(weights.grad)
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+    assert torch.equal(*gradients)

@@ -8,9 +8,9 @@ import torch
 
 BACKENDS = {"cuda": "inductor"}
 """Where steps are compiled, by kind of device; on a CPU a step took longer compiled than eager."""
-# Dropout masks of the eager step: else a run's record would depend on whether it ran in a pack, which
-# is not compiled.
-OPTIONS = {"inductor": {"fallback_random": True}}
+# The inductor draws random numbers of its own; with this it calls the eager kernels. A run's record
+# would depend on whether it ran alone or in a pack, which is not compiled.
+OPTIONS: dict[str, dict[str, Any]] = {"inductor": {"fallback_random": True}}
 # Five losses, with and without mixup, a full and a short batch; torch's own limit is 8, after which
 # it goes on uncompiled.
 GRAPHS = 64

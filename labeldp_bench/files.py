@@ -37,7 +37,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
     An exception leaves the old one as it was.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    # Of this process: two that end the same sweep must not write into one file.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
         with partial.open("rb+") as file:

@@ -107,7 +107,7 @@ def test_too_few_places_are_not_blamed_on_the_number_of_clusters():
     points = torch.eye(2).repeat(50, 1)
     own = model(functions=2, clusters=6)
     members, _ = own.groups(points, session())
-    with pytest.raises(InputError, match="tells only 2 places of 3 classes apart"):
+    with pytest.raises(InputError, match=r"found only 2 distinct places for 3 classes \(take more"):
         own.estimator(torch.zeros(int(members.max()) + 1, 3))
 
 

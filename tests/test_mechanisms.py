@@ -44,6 +44,8 @@ def test_rrwithprior_chooses_the_published_k(eps, scores, top_k):
     prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
     assert mechanism.scores(prior)[0].tolist() == pytest.approx(scores, abs=5e-5)
     assert mechanism.top_k(prior).tolist() == [top_k]
+    certain = torch.tensor([[1.0, 0, 0]], dtype=torch.float64)  # every k is as good
+    assert RandomizedResponseWithPrior(eps=math.inf).top_k(certain).tolist() == [1]
 
 
 def test_released_code_collapses_where_the_paper_does_not():

@@ -112,7 +112,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
 def _first_largest(rows: Tensor) -> Tensor:
     """Returns where each row has its largest value, the first of equals, int64 (rows,)."""
-    # torch.argmax promises no order among equals, and takes four times as long.
+    # NumPy's argmax of rows is up to five times as fast as torch's.
     return torch.from_numpy(rows.numpy().argmax(1))
 
 

@@ -142,8 +142,8 @@ class Clusters:
             return
         if made < self.clusters:
             raise InputError(
-                f"model=clusters tells only {made} places of {classes} classes apart: many "
-                "examples are alike (use another model)"
+                f"model=clusters found only {made} distinct places for {classes} classes (take "
+                "more model.functions; examples that are alike share a place)"
             )
         raise InputError(
             f"model.clusters must be >= the number of classes, got {made} for {classes} "

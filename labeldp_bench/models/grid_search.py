@@ -17,7 +17,7 @@ LARGEST_SIDE = 1024
 SQUARE_PER_BALL = 1.4
 # Counts to find the k-th distance; five do where points lie evenly.
 COUNTS = 40
-# From a count that found too few to the next while none found too many; then its square, and so on.
+# From a first count that found too few to the second.
 STEP_OUT = 1.3
 # More than the rounding of a root and a difference, so that the ball leaves no point out.
 ROUND_UP = 1 + 1e-12
@@ -158,8 +158,8 @@ def _kth_smallest(values: NDArray[np.float64], k: int, guess: float) -> tuple[fl
     """
     low, below = 0.0, 0
     high, upto = np.inf, len(values)
-    middle, step = guess, STEP_OUT
-    for _ in range(COUNTS):
+    middle = guess
+    for counts in range(COUNTS):
         count = 0
         for i in range(len(values)):
             count += values[i] <= middle
@@ -171,9 +171,10 @@ def _kth_smallest(values: NDArray[np.float64], k: int, guess: float) -> tuple[fl
             high, upto = middle, count
         if high < np.inf:
             middle = low + (high - low) * (k - below) / (upto - below)
-        else:
-            middle *= step
-            step *= step
+        elif counts == 0:
+            middle *= STEP_OUT
+        else:  # the guess is of no use, as for points on a line
+            middle = values.max()
     kth = np.sort(values)[k - 1]
     return kth, int((values <= kth).sum())
 

@@ -223,6 +223,8 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
 
 def _moderate(points: Tensor, queries: Tensor) -> bool:
     """Returns whether the compiled search, which checks nothing, can tell distances apart."""
+    if len(queries) == 0:  # without ends
+        return False
     # Column by column, which is several times as fast; a NaN fails every comparison.
     ends = [tuple(map(float, column.aminmax())) for column in (*points.T, *queries.T)]
     finite = all(-LARGEST < low <= high < LARGEST for low, high in ends)

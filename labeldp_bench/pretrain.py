@@ -32,8 +32,8 @@ class Weights(NamedTuple):
 
     Attributes:
         tensors: the weights.
-        notes: for the record: the file's SHA-256, the torch version that trained it, and what the
-            recipe had to say (its loss or accuracy, the precision that `auto` came to).
+        notes: for the record, as text: the file's SHA-256, the torch version that trained it, the
+            precision that `auto` came to, and the recipe's loss or test accuracy.
     """
 
     tensors: dict[str, Tensor]
@@ -115,7 +115,9 @@ class Pretraining:
         model = NetworkModel(network, self.trainer)
         classifier = model.fit(bundle.train_features, supervision, session)
         accuracy = accuracy_of(evaluator.finish(classifier))
-        return below_classifier(classifier.network), {"test_accuracy": f"{accuracy:.6f}"}
+        precision = model.resolved_precision(device)
+        about = {"test_accuracy": f"{accuracy:.6f}", "precision": precision}
+        return below_classifier(classifier.network), about
 
 
 def pretrained(

@@ -75,23 +75,16 @@ class CNN(nn.Module):
         return self.head(self.features(images).flatten(1))
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Dropout):
     """Drops units as nn.Dropout does, by one operation alone, in a pack and compiled.
 
     nn.Dropout is one fused kernel on a GPU, and two operations under vmap: other masks from the
     same stream. On a CPU the masks are those of nn.Dropout.
-
-    Args:
-        probability: in [0, 1).
     """
 
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
     def forward(self, units: Tensor) -> Tensor:
-        """Returns the units, some of them 0 and the rest scaled up in training."""
-        if not self.training or self.probability == 0:
+        """Returns the units, in training some of them 0 and the rest scaled up."""
+        if not self.training or self.p == 0:
             return units
-        kept = 1 - self.probability
+        kept = 1 - self.p
         return units * torch.empty_like(units).bernoulli_(kept).div_(kept)

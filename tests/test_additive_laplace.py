@@ -8,7 +8,7 @@ import torch
 from scipy.stats import ks_2samp, laplace
 
 from labeldp_bench import seeding
-from labeldp_bench.mechanisms import AdditiveLaplace, Rappor
+from labeldp_bench.mechanisms import AdditiveLaplace, Rappor, additive_laplace
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.validate import InputError
 
@@ -29,6 +29,19 @@ def test_laplace_scale_is_two_over_eps(eps, scale, stddev):
     """If this fails, scale and standard deviation are mixed up."""
     summary = AdditiveLaplace(eps=eps).summary()
     assert summary == pytest.approx({"scale": scale, "stddev": stddev}, abs=5e-5)
+
+
+def test_later_blocks_add_noise_to_their_own_labels(monkeypatch):
+    """If this fails, examples after the first block release those of others."""
+    labels = torch.arange(10).repeat(3)
+    released = {}
+    for entries in (1, 77, 10_000):
+        monkeypatch.setattr(additive_laplace, "ENTRIES", entries)
+        generator = seeding.generator(0, "blocks")
+        released[entries] = AdditiveLaplace(eps=700.0).release(labels, 10, generator)
+        assert torch.equal(released[entries].argmax(1), labels)
+    assert torch.equal(released[1], released[10_000])
+    assert torch.equal(released[77], released[10_000])
 
 
 def test_exact_retention_is_that_of_draws():

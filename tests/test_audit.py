@@ -24,7 +24,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
 )
 from labeldp_bench.mechanisms.base import LabelMechanism
-from labeldp_bench.mechanisms.rr_with_prior import ranking
+from labeldp_bench.mechanisms.ranking import ranking
 from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 from tests.shell import HANGS

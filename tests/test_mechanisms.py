@@ -21,7 +21,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
-from labeldp_bench.mechanisms.rr_with_prior import ranking
+from labeldp_bench.mechanisms.ranking import ranking
 from labeldp_bench.validate import InputError
 
 # --- RRWithPrior (peers.md 1.2) ----------------------------------------------------------------
@@ -92,6 +92,23 @@ def test_ranking_equals_a_stable_sort(num_classes):
     order, rank = ranking(prior)
     assert torch.equal(order, prior.sort(dim=1, descending=True, stable=True).indices)
     assert torch.equal(rank, order.argsort(1))
+
+
+def test_ranking_of_a_changed_prior_is_made_anew():
+    # The last ranking is kept; labels would be released by the order of an earlier prior.
+    prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    mechanism = RandomizedResponseWithPrior(eps=1.8)
+    assert mechanism.top_k(prior) == 4
+    assert RandomizedResponseWithPrior(eps=1.8, k_rule="released_code").top_k(prior) == 3
+    assert RandomizedResponseWithPrior(eps=0.1).top_k(prior) == 1
+    first = mechanism.transition_matrix(6, prior[0])
+    prior.copy_(prior.flip(1))
+    assert torch.equal(mechanism.transition_matrix(6, prior[0]), first.flip(0, 1))
+    prior.fill_(1 / 6)
+    assert mechanism.top_k(prior) == 6
+    assert TopKSubset(eps=1.0).top_k(prior) == 6
+    prior.copy_(torch.eye(6, dtype=torch.float64)[:1])
+    assert TopKSubset(eps=1.0).top_k(prior) < 6
 
 
 # --- One mechanism as a case of another --------------------------------------------------------

@@ -140,6 +140,38 @@ def test_neighbours_come_by_rising_index():
     assert (found.diff(dim=1) > 0).all()
 
 
+@pytest.mark.parametrize("dimensions", [2, 20])
+def test_order_is_kept_for_whoever_asked_for_it(monkeypatch, dimensions):
+    # Whoever counts labels pays for no order, and must not take it from whoever sums floats.
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(300, dimensions, generator=generator)
+    search = NeighbourSearch()
+    counted = search(points, points[:50], 9, rising=False).clone()
+    assert (counted.diff(dim=1) < 0).any()  # otherwise this test shows nothing
+    summed = search(points, points[:50], 9)
+    assert torch.equal(summed, counted.sort(1).values)
+    assert torch.equal(search(points, points[:50], 9, rising=False), summed)
+
+
+def test_votes_do_not_depend_on_who_searched_first():
+    # One order for labels and one for bits would round a cell's sums by what ran before it.
+    def scores_of(names):
+        units = {name: compose_cell([*TINY_CIRCLE, f"mechanism={name}"]).build() for name in names}
+        parts = units[names[0]]
+        bundle = parts["dataset"].draw(None, seed=0)
+        found = {}
+        for name, each in units.items():
+            vault = bundle.vault.open(1.0, seed=0)
+            classifier = each["learner"].fit(
+                bundle.train_features, vault.door, each["mechanism"], parts["model"], SESSION
+            )
+            found[name] = classifier.scores(bundle.test_features)
+        return found
+
+    one, other = scores_of(("rr", "alibi")), scores_of(("alibi", "rr"))
+    assert torch.equal(one["rr"], other["rr"]) and torch.equal(one["alibi"], other["alibi"])
+
+
 def test_stages_share_the_search_of_single_stages(monkeypatch):
     # Their releases come in another order; a second search of the same points is for nothing.
     calls = []

@@ -40,7 +40,7 @@ class Laplace(RealMechanism):
     ) -> Tensor:
         """Returns the label plus noise, float64 (N,)."""
         scale = self.scale(bound)
-        noise = torch.from_numpy(laplace(values.shape, numpy_stream(generator)))
+        noise = laplace(values.shape, numpy_stream(generator))
         return values + scale * noise
 
     def release_groups(

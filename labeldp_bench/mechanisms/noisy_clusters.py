@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
@@ -35,5 +34,5 @@ class NoisyClusters(GroupMechanism):
         """Returns noisy counts, float64 (G, K); some are negative."""
         num_classes = int(limit)
         counts = group_counts(check_labels(labels, num_classes), num_classes, groups, num_groups)
-        noise = torch.from_numpy(laplace(tuple(counts.shape), numpy_stream(generator)))
+        noise = laplace(counts.shape, numpy_stream(generator))
         return counts + self.scale * noise

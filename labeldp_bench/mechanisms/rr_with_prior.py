@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
+from labeldp_bench.mechanisms.ranking import by_falling_prior, of_last_prior, places
 from labeldp_bench.validate import check_choice, check_labels, check_prior
 
 K_RULES = ("paper", "released_code")
@@ -45,14 +45,22 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def top_k(self, prior: Tensor) -> Tensor:
         """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""
-        return _first_largest(self.scores(prior)) + 1
+        return self._ranked(prior)[1].squeeze(1)
 
     def scores(self, prior: Tensor) -> Tensor:
         """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
-        return self._scores(prior.gather(1, by_falling_prior(prior)).to(torch.float64))
+        ordered = prior.gather(1, by_falling_prior(prior))
+        return self._scores(ordered.to(torch.float64))
+
+    @of_last_prior
+    def _ranked(self, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the labels by falling prior, int64 (rows, K), and the top k, int64 (rows, 1)."""
+        order = by_falling_prior(prior)
+        scores = self._scores(prior.gather(1, order).to(torch.float64))
+        return order, _first_largest(scores)[:, None] + 1
 
     def _scores(self, ordered: Tensor) -> Tensor:
-        """The same for priors whose rows already fall."""
+        """Returns what `scores` does, for priors whose rows already fall."""
         off_by = 0 if self.k_rule == "paper" else 1
         others = torch.arange(ordered.shape[1], dtype=torch.float64) - off_by
         return ordered.cumsum(1) / (1 + others * math.exp(-self.eps))
@@ -63,9 +71,8 @@ class RandomizedResponseWithPrior(LabelMechanism):
         """Returns int64 labels (N,), each among the top k of its prior; O(N K log K)."""
         check_labels(labels, num_classes)
         rows = torch.atleast_2d(check_prior(prior, len(labels), num_classes))
-        order, rank = ranking(rows)
-        size = _first_largest(self._scores(rows.gather(1, order)))[:, None] + 1
-        own = rank.expand(len(labels), -1).gather(1, labels[:, None])
+        order, size = self._ranked(rows)
+        own = places(order).expand(len(labels), -1).gather(1, labels[:, None])
         flips = (size - 1).to(torch.float64) * math.exp(-self.eps)
         uniform = torch.rand((3, len(labels), 1), generator=generator, dtype=torch.float64)
         flipped = uniform[0] < flips / (1 + flips)
@@ -80,8 +87,8 @@ class RandomizedResponseWithPrior(LabelMechanism):
         """Returns log P(released | label = c), float64 (N, K); -inf outside the top k."""
         check_labels(released, num_classes)
         rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
-        order, rank = ranking(rows)
-        size = _first_largest(self._scores(rows.gather(1, order)))[:, None].to(torch.float64) + 1
+        order, top_k = self._ranked(rows)
+        rank, size = places(order), top_k.to(torch.float64)
         keep = -torch.log1p((size - 1) * math.exp(-self.eps))
         is_released = torch.arange(num_classes) == released[:, None]
         log_likelihood = torch.where(is_released, keep, keep - self.eps)
@@ -114,31 +121,3 @@ def _first_largest(rows: Tensor) -> Tensor:
     """Returns where each row has its largest value, the first of equals, int64 (rows,)."""
     # NumPy's argmax of rows is up to five times as fast as torch's.
     return torch.from_numpy(rows.numpy().argmax(1))
-
-
-def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the labels by falling prior, and each label's place, both int64 (rows, K)."""
-    order = by_falling_prior(prior)
-    places = torch.arange(order.shape[1]).expand_as(order)
-    return order, torch.empty_like(order).scatter_(1, order, places)
-
-
-def by_falling_prior(prior: Tensor) -> Tensor:
-    """Returns the labels by falling prior, int64 (rows, K).
-
-    Ties go to the lower label. Priors count as tied if they agree in all but the last bits, as many
-    as a label has: the label takes their place in the number that is sorted, which is several times
-    as fast as sorting indices.
-
-    Args:
-        prior: (rows, K), >= 0.
-    """
-    last = prior.shape[1] - 1
-    label = 2 ** last.bit_length() - 1
-    # Floats >= 0 are in the order of their bits; + 0.0 makes a negative zero positive.
-    keys = (prior.to(torch.float64) + 0.0).numpy().view(np.int64)
-    keys &= ~label
-    keys |= last - np.arange(last + 1)
-    keys.sort(axis=1)
-    keys &= label
-    return torch.from_numpy(last - keys[:, ::-1])

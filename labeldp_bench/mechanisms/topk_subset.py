@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
-from labeldp_bench.mechanisms.rr_with_prior import ranking
+from labeldp_bench.mechanisms.ranking import of_last_prior, ranking
 from labeldp_bench.mechanisms.subset_selection import subsets
 from labeldp_bench.validate import check_integer, check_labels, check_prior
 
@@ -50,6 +50,7 @@ class TopKSubset(Mechanism):
         if self.top is not None:
             check_integer("mechanism.top", self.top, low=1 + (self.size or 1))
 
+    @of_last_prior
     def top_k_and_size(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns k and d, both int64 (rows,), for a prior of shape (rows, K)."""
         num_classes = prior.shape[1]

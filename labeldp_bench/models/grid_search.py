@@ -136,9 +136,12 @@ def _measure(
     upto: int,
 ) -> None:
     """Writes points from `start` on, and their squared distances to a query, to size...upto."""
-    for i in range(upto - size):
-        candidates[size + i] = index[start + i]
-        squares[size + i] = (x[start + i] - query_x) ** 2 + (y[start + i] - query_y) ** 2
+    # An index that may be negative is checked, and a loop with such checks is no vector loop.
+    source, target = np.uint64(start), np.uint64(size)
+    for step in range(upto - size):
+        i = np.uint64(step)
+        candidates[target + i] = index[source + i]
+        squares[target + i] = (x[source + i] - query_x) ** 2 + (y[source + i] - query_y) ** 2
 
 
 @njit(cache=True, nogil=True)
@@ -191,7 +194,7 @@ def _keep(
 
     Every candidate is written; the next one replaces those that do not count.
     """
-    size = np.uint64(0)  # an index that may be negative would be checked
+    size = np.uint64(0)  # as in _measure
     for i in range(len(candidates)):
         kept[size] = candidates[i]
         size += np.uint64((squares[i] >= low) & (squares[i] <= high))

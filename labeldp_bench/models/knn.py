@@ -33,44 +33,56 @@ KEPT_ANSWERS = 8
 Search = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[Any]]
 
 
+@dataclass
+class _Answer:
+    """The neighbours, int32 (m, k), of one question; whether they come by rising index."""
+
+    points: Tensor
+    queries: Tensor
+    k: int
+    neighbours: Tensor
+    rises: bool = False
+
+
 class NeighbourSearch:
     """Exact search that keeps its last answers, so that cells on the same points share them."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[Tensor, Tensor, int, Tensor]] = deque(maxlen=KEPT_ANSWERS)
+        self._kept: deque[_Answer] = deque(maxlen=KEPT_ANSWERS)
         self._compiled: Search | None = None
 
-    def __call__(self, points: Tensor, queries: Tensor, k: int) -> Tensor:
-        """Returns the k nearest points of each query, int32 (m, k), by rising index.
+    def __call__(self, points: Tensor, queries: Tensor, k: int, rising: bool = True) -> Tensor:
+        """Returns the k nearest points of each query, int32 (m, k).
 
-        Up to 8 dimensions, points at the same distance in float64 come by rising index too, so
-        that the tree and the compiled search find the same ones.
+        Up to 8 dimensions, points at the same distance in float64 count by rising index, so that
+        the tree and the compiled search find the same ones.
 
         Args:
             points: (n, ...), flattened to (n, d).
             queries: (m, ...), likewise.
             k: in [1, n].
+            rising: whether the neighbours of a query come by rising index. Sums of floats depend
+                on their order, counts do not; nobody may count on one that was not asked for.
         """
-        for kept_points, kept_queries, kept_k, answer in self._kept:
-            if kept_k == k and _same(kept_points, points) and _same(kept_queries, queries):
-                return answer
+        answer = next((kept for kept in self._kept if _asks(kept, points, queries, k)), None)
+        if answer is None:
+            answer = _Answer(points, queries, k, self._find(points, queries, k))
+            self._kept.append(answer)
+        if rising and not answer.rises:
+            answer.neighbours.numpy().sort(axis=1)
+            answer.rises = True
+        return answer.neighbours
+
+    def _find(self, points: Tensor, queries: Tensor, k: int) -> Tensor:
         flat_points, flat_queries = points.flatten(1), queries.flatten(1)
         dimensions = flat_points.shape[1]
-        if dimensions <= TREE_DIMENSIONS:
-            near: Search = tree_search  # refuses points that are not finite
-            if (
-                self._compiled is not None
-                and dimensions == 2
-                and _moderate(flat_points, flat_queries)
-            ):
-                near = self._compiled
-            found = near(flat_points.double().numpy(), flat_queries.double().numpy(), k)
-        else:
-            found = _brute_force(flat_points, flat_queries, k).numpy()
-        # One order whatever found them: sums of votes in float32 depend on it.
-        answer = torch.from_numpy(np.sort(found.astype(np.int32, copy=False), axis=1))
-        self._kept.append((points, queries, k, answer))
-        return answer
+        if dimensions > TREE_DIMENSIONS:
+            return _brute_force(flat_points, flat_queries, k).to(torch.int32)
+        near: Search = tree_search  # refuses points that are not finite
+        if self._compiled is not None and dimensions == 2 and _moderate(flat_points, flat_queries):
+            near = self._compiled
+        found = near(flat_points.double().numpy(), flat_queries.double().numpy(), k)
+        return torch.from_numpy(found.astype(np.int32, copy=False))
 
     @property
     def path(self) -> str:
@@ -180,8 +192,9 @@ class NeighbourClassifier:
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns summed votes, float32 (m, K)."""
-        neighbours = self.search(self.points, features, self.k)
-        if self.votes.dim() > 1:
+        sums = self.votes.dim() > 1
+        neighbours = self.search(self.points, features, self.k, rising=sums)
+        if sums:
             return functional.embedding_bag(neighbours, self.votes, mode="sum")
         labels = self.votes.index_select(0, neighbours.flatten()).view(neighbours.shape)
         counts = torch.zeros((len(labels), self.num_classes))
@@ -230,6 +243,11 @@ def _moderate(points: Tensor, queries: Tensor) -> bool:
     finite = all(-LARGEST < low <= high < LARGEST for low, high in ends)
     spans = [high - low for low, high in ends[: points.shape[1]]]
     return finite and all(span == 0 or span > SMALLEST for span in spans)
+
+
+def _asks(answer: _Answer, points: Tensor, queries: Tensor, k: int) -> bool:
+    """Returns whether this is the question that was answered."""
+    return answer.k == k and _same(answer.points, points) and _same(answer.queries, queries)
 
 
 def _same(left: Tensor, right: Tensor) -> bool:

@@ -20,8 +20,9 @@ from labeldp_bench.mechanisms import (
     SubsetSelection,
     TopKSubset,
     UnaryEncoding,
+    rr_with_prior,
 )
-from labeldp_bench.mechanisms.ranking import ranking
+from labeldp_bench.mechanisms.ranking import by_falling_prior, ranking
 from labeldp_bench.validate import InputError
 
 # --- RRWithPrior (peers.md 1.2) ----------------------------------------------------------------
@@ -109,6 +110,54 @@ def test_ranking_of_a_changed_prior_is_made_anew():
     assert TopKSubset(eps=1.0).top_k(prior) == 6
     prior.copy_(torch.eye(6, dtype=torch.float64)[:1])
     assert TopKSubset(eps=1.0).top_k(prior) < 6
+
+
+def test_top_k_that_was_handed_out_decides_nothing():
+    # Whoever changed it would change what later mechanisms release.
+    prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    top = RandomizedResponseWithPrior(eps=1.0).top_k(prior)
+    top.fill_(1)
+    assert RandomizedResponseWithPrior(eps=1.0).top_k(prior) == 2
+    for column in TopKSubset(eps=1.0).top_k_and_size(prior):
+        column.fill_(1)
+    assert TopKSubset(eps=1.0).top_k(prior) == 6
+
+
+def test_a_prior_is_ranked_once_for_all_who_ask(monkeypatch):
+    # A release, its plausible labels and the note on its top k ask one after the other.
+    asked = []
+    monkeypatch.setattr(
+        rr_with_prior,
+        "by_falling_prior",
+        lambda prior: asked.append(float(prior[0, 0])) or by_falling_prior(prior),
+    )
+    mechanism = RandomizedResponseWithPrior(eps=1.7)
+    labels, first = torch.arange(6), torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    for prior in (first, first.flip(1), first):  # the last but one is forgotten
+        released = mechanism.release(labels, 6, seeding.generator(0, "once"), prior[0])
+        mechanism.plausible(released, 6, prior[0])
+        mechanism.top_k(prior.clone())
+    assert asked == [0.40, 0.05, 0.40]
+
+
+def test_places_are_not_the_order():
+    # They agree for priors that rise or fall; elsewhere labels would be kept by others' places.
+    prior = torch.tensor([0.01, 0.58, 0.41], dtype=torch.float64)  # order 1, 2, 0; places 2, 0, 1
+    keep = 1 / (1 + math.exp(-1))
+    expected = torch.tensor(
+        [[0, 0.5, 0.5], [0, keep, 1 - keep], [0, 1 - keep, keep]], dtype=torch.float64
+    )
+    labels = torch.arange(3).repeat_interleave(20_000)
+    by_rr = RandomizedResponseWithPrior(eps=1.0)
+    assert torch.allclose(by_rr.transition_matrix(3, prior), expected)
+    one_of_two = TopKSubset(eps=1.0, size=1, top=2)
+    likelihood = one_of_two.log_likelihood(torch.eye(3, dtype=torch.uint8), 3, prior)
+    assert torch.allclose(likelihood.exp().T, expected)
+    released = by_rr.release(labels, 3, seeding.generator(0, "places"), prior)
+    bits = one_of_two.release(labels, 3, seeding.generator(1, "places"), prior)
+    for found in (torch.nn.functional.one_hot(released, 3), bits):
+        shares = found.view(3, 20_000, 3).double().mean(1)
+        assert torch.allclose(shares, expected, atol=0.02)
 
 
 # --- One mechanism as a case of another --------------------------------------------------------

@@ -66,7 +66,7 @@ def laplace(shape: tuple[int, ...], stream: np.random.Generator) -> Tensor:
     # steps lie evenly around 0 and reach neither end, where the variable is infinite.
     centred = torch.from_numpy(stream.random(shape)).sub_(HALF_LESS_HALF_A_STEP)
     # Torch's logarithm comes in vectors on every CPU, NumPy's with AVX-512 alone.
-    return torch.rsub(centred.abs(), 1, alpha=2).log_().copysign_(centred)
+    return centred.abs().mul_(-2).add_(1).log_().copysign_(centred)
 
 
 def _few_sets(

@@ -44,19 +44,23 @@ def by_falling_prior(prior: Tensor) -> Tensor:
     return torch.from_numpy(last - keys[:, ::-1])
 
 
-def of_last_prior(method: Callable[[Any, Tensor], Result]) -> Callable[[Any, Tensor], Result]:
+def remembers_last_prior(
+    method: Callable[[Any, Tensor], Result],
+) -> Callable[[Any, Tensor], Result]:
     """Keeps what a method made of the last prior, for the same mechanism and an equal prior.
 
-    A release, its plausible labels and the note on its top k ask for one ranking one after the
-    other. The prior is kept as a copy and compared entry by entry, in a tenth of the time of a
-    ranking: one that changed in place is ranked anew.
+    A release, its plausible labels and the note on its top k ask for the same one after the other.
+    The prior is kept as a copy and compared entry by entry, in a tenth of the time of a ranking:
+    one that changed in place is ranked anew. Prior and result stay in memory until the next prior
+    (77 MB for 50,000 x 100); callers must not change the result.
     """
     kept: list[tuple[Any, Tensor, Result]] = []
 
     @wraps(method)
     def recalled(mechanism: Any, prior: Tensor) -> Result:
-        for asked, copy, result in kept:
-            if asked == mechanism and copy.dtype == prior.dtype and torch.equal(copy, prior):
+        if kept:
+            asked, copy, result = kept[0]
+            if asked == mechanism and torch.equal(copy, prior):
                 return result
         result = method(mechanism, prior)
         kept[:] = [(mechanism, prior.clone(), result)]

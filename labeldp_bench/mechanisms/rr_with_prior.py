@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
-from labeldp_bench.mechanisms.ranking import by_falling_prior, of_last_prior, places
+from labeldp_bench.mechanisms.ranking import by_falling_prior, places, remembers_last_prior
 from labeldp_bench.validate import check_choice, check_labels, check_prior
 
 K_RULES = ("paper", "released_code")
@@ -45,14 +45,14 @@ class RandomizedResponseWithPrior(LabelMechanism):
 
     def top_k(self, prior: Tensor) -> Tensor:
         """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""
-        return self._ranked(prior)[1].squeeze(1)
+        return self._ranked(prior)[1].squeeze(1).clone()  # the kept one stays as it is
 
     def scores(self, prior: Tensor) -> Tensor:
         """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
         ordered = prior.gather(1, by_falling_prior(prior))
         return self._scores(ordered.to(torch.float64))
 
-    @of_last_prior
+    @remembers_last_prior
     def _ranked(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the labels by falling prior, int64 (rows, K), and the top k, int64 (rows, 1)."""
         order = by_falling_prior(prior)

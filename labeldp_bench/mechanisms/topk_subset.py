@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
-from labeldp_bench.mechanisms.ranking import of_last_prior, ranking
+from labeldp_bench.mechanisms.ranking import ranking, remembers_last_prior
 from labeldp_bench.mechanisms.subset_selection import subsets
 from labeldp_bench.validate import check_integer, check_labels, check_prior
 
@@ -50,9 +50,14 @@ class TopKSubset(Mechanism):
         if self.top is not None:
             check_integer("mechanism.top", self.top, low=1 + (self.size or 1))
 
-    @of_last_prior
     def top_k_and_size(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns k and d, both int64 (rows,), for a prior of shape (rows, K)."""
+        chosen = self._chosen(prior).clone()  # the kept one stays as it is
+        return chosen[:, 0], chosen[:, 1]
+
+    @remembers_last_prior
+    def _chosen(self, prior: Tensor) -> Tensor:
+        """Returns k and d side by side, int64 (rows, 2)."""
         num_classes = prior.shape[1]
         tops = grid(num_classes) if self.top is None else [self.top]
         sizes = grid(num_classes) if self.size is None else [self.size]
@@ -74,7 +79,7 @@ class TopKSubset(Mechanism):
             better = information > best + 1e-12
             best = torch.where(better, information, best)
             chosen[better] = torch.tensor([k, d])
-        return chosen[:, 0], chosen[:, 1]
+        return chosen
 
     def top_k(self, prior: Tensor) -> Tensor:
         """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""

@@ -33,7 +33,7 @@ KEPT_ANSWERS = 8
 Search = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[Any]]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Answer:
     """The neighbours, int32 (m, k), of one question; whether they come by rising index."""
 
@@ -61,15 +61,15 @@ class NeighbourSearch:
             points: (n, ...), flattened to (n, d).
             queries: (m, ...), likewise.
             k: in [1, n].
-            rising: whether the neighbours of a query come by rising index. Sums of floats depend
-                on their order, counts do not; nobody may count on one that was not asked for.
+            rising: whether the neighbours of a query come by rising index, as sums of floats need,
+                which depend on their order; False leaves the order open.
         """
         answer = next((kept for kept in self._kept if _asks(kept, points, queries, k)), None)
         if answer is None:
             answer = _Answer(points, queries, k, self._find(points, queries, k))
             self._kept.append(answer)
         if rising and not answer.rises:
-            answer.neighbours.numpy().sort(axis=1)
+            answer.neighbours = torch.from_numpy(np.sort(answer.neighbours.numpy(), axis=1))
             answer.rises = True
         return answer.neighbours
 

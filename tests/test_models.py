@@ -1,6 +1,9 @@
 """Networks: sizes against known counts, and what a trainer and a pack of models rely on."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import hydra
@@ -13,6 +16,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp_bench.models import CNN, LinearClassifier, ResNet, WideResNet
+from labeldp_bench.models.resnet import Projection
 from labeldp_bench.validate import InputError
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "model"
@@ -20,13 +24,11 @@ NETWORKS = {path.stem: OmegaConf.load(path) for path in sorted(CONFIGS.glob("*.y
 NETWORKS = {name: config for name, config in NETWORKS.items() if "network" in config}
 CIFAR, MNIST, TINY = (32, 32, 3), (28, 28, 1), (8, 8, 3)
 
-# Not narrower: with fewer than 8 channels the backward pass of torch 2.13's strided 1 x 1
-# convolution, channels_last in float32, writes beyond its memory on a CPU without AVX-512.
 SMALL = {
     "linear": lambda shape: LinearClassifier(10, shape),
     "cnn": lambda shape: CNN(10, shape, widths=(4, 4), hidden=8),
-    "resnet": lambda shape: ResNet(10, shape, width=8),
-    "resnet_pre": lambda shape: ResNet(10, shape, width=8, preactivation=True),
+    "resnet": lambda shape: ResNet(10, shape, width=4),
+    "resnet_pre": lambda shape: ResNet(10, shape, width=4, preactivation=True),
     "wide": lambda shape: WideResNet(10, shape, depth=10, widen_factor=1),
     "wide_alibi": lambda shape: WideResNet(
         10, shape, 10, 1, negative_slope=0.1, bn_momentum=0.001, raw_downsampling=True
@@ -119,6 +121,29 @@ def test_gradients_reach_every_weight(name):
     assert not dead
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("channels", [3, 8])
+def test_projection_is_a_strided_convolution(channels, stride):
+    projection = Projection(channels, 5, stride)
+    plain = nn.Conv2d(channels, 5, 1, stride, bias=False)
+    plain.load_state_dict(projection.state_dict())
+    images = torch.randn(2, channels, 9, 13, generator=seeded(0))
+    torch.testing.assert_close(projection(images), plain(images))
+
+
+def test_few_channels_train_on_an_old_cpu():
+    """oneDNN without AVX-512 ends the process in a strided 1 x 1 convolution of 4 channels."""
+    program = """
+import torch
+from labeldp_bench.models import ResNet
+network = ResNet(10, (32, 32, 3), width=4).to(memory_format=torch.channels_last)
+images = torch.randn(16, 3, 32, 32).to(memory_format=torch.channels_last)
+network(images).square().sum().backward()
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_evaluation_is_deterministic(name):
     network = small(name).eval()
@@ -195,10 +220,10 @@ def test_preactivation_as_in_the_released_codes():
     assert [type(module) for module in network.last] == [nn.BatchNorm2d, nn.ReLU]
     projections = [block.projection for block in network.blocks]
     assert [type(module) for module in projections] == [type(None)] * 2 + [
-        nn.Conv2d, type(None), nn.Conv2d, type(None), nn.Conv2d, type(None)
+        Projection, type(None), Projection, type(None), Projection, type(None)
     ]  # fmt: skip
     block = network.blocks[2].eval()
-    features = torch.randn(2, 8, 8, 8, generator=seeded(0))
+    features = torch.randn(2, 4, 8, 8, generator=seeded(0))
     active = F.relu(block.norm1(features))
     inner = F.relu(block.norm2(block.conv1(active)))
     expected = block.conv2(inner) + block.projection(active)

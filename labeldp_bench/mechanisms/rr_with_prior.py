@@ -47,23 +47,22 @@ class RandomizedResponseWithPrior(LabelMechanism):
         """Returns how many labels each prior leaves, int64 (rows,), for a prior of (rows, K)."""
         return self._ranked(prior)[1].squeeze(1).clone()  # the kept one stays as it is
 
-    def scores(self, prior: Tensor) -> Tensor:
-        """Returns what is maximised, for k = 1..K, float64 (rows, K)."""
-        ordered = prior.gather(1, by_falling_prior(prior))
-        return self._scores(ordered.to(torch.float64))
+    def scores(self, ordered: Tensor) -> Tensor:
+        """Returns what is maximised, for k = 1..K, float64 (rows, K).
+
+        Args:
+            ordered: priors whose rows fall, float64 (rows, K).
+        """
+        off_by = 0 if self.k_rule == "paper" else 1
+        others = torch.arange(ordered.shape[1], dtype=torch.float64) - off_by
+        return ordered.cumsum(1) / (1 + others * math.exp(-self.eps))
 
     @remembers_last_prior
     def _ranked(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the labels by falling prior, int64 (rows, K), and the top k, int64 (rows, 1)."""
         order = by_falling_prior(prior)
-        scores = self._scores(prior.gather(1, order).to(torch.float64))
+        scores = self.scores(prior.gather(1, order).to(torch.float64))
         return order, _first_largest(scores)[:, None] + 1
-
-    def _scores(self, ordered: Tensor) -> Tensor:
-        """Returns what `scores` does, for priors whose rows already fall."""
-        off_by = 0 if self.k_rule == "paper" else 1
-        others = torch.arange(ordered.shape[1], dtype=torch.float64) - off_by
-        return ordered.cumsum(1) / (1 + others * math.exp(-self.eps))
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None

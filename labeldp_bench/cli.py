@@ -19,7 +19,7 @@ from labeldp_bench import sweeper
 from labeldp_bench.blocks import how_to_quote
 from labeldp_bench.budget import key_of, scaled
 from labeldp_bench.config import CHECKOUT, CHOICES, cell_of, compose_cell, experiment_names
-from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.host import prepare_threads, prepare_training
 from labeldp_bench.identity import PAPER
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from labeldp_bench.progress import say
@@ -48,7 +48,7 @@ def task(config: DictConfig) -> int:
     from labeldp_bench.run import run_cells
     from labeldp_bench.unchanged import refuse_changed_data
 
-    keep_memory()
+    prepare_training()
     try:
         if config.job is not None:
             cells = [compose_cell(list(overrides)) for overrides in config.job.cells]

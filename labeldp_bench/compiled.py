@@ -1,4 +1,4 @@
-"""A GPU's settings: one compile for all runs of a process, and the fastest convolutions."""
+"""The step of a GPU: one compile for all runs of a process."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,8 +11,8 @@ BACKENDS = {"cuda": "inductor"}
 # The inductor draws random numbers of its own; with this it calls the eager kernels. A run's record
 # would depend on whether it ran alone or in a pack, which is not compiled.
 OPTIONS: dict[str, dict[str, Any]] = {"inductor": {"fallback_random": True}}
-# Five losses, with and without mixup, a full and a short batch; torch's own limit is 8, after which
-# it goes on uncompiled.
+# Five losses, with and without mixup, several architectures; torch's own limit is 8, after which it
+# goes on uncompiled.
 GRAPHS = 64
 
 
@@ -24,16 +24,18 @@ def accelerated(function: Callable[..., Any], device: torch.device) -> Callable[
     torch says so and goes on without.
     """
     backend = BACKENDS.get(device.type)
-    if device.type == "cuda":
-        torch.backends.cudnn.benchmark = True  # batches have one size, and one shorter
     return function if backend is None else _compiled(function, backend)
 
 
 @cache
 def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     import torch._dynamo
+    import torch._functorch.config as ahead_of_time
 
     torch._dynamo.config.recompile_limit = GRAPHS
     torch._dynamo.config.suppress_errors = True  # such as a machine without a C compiler
+    # Otherwise the backward pass is compiled when it first runs, where no error is suppressed.
+    if hasattr(ahead_of_time, "force_non_lazy_backward_lowering"):
+        ahead_of_time.force_non_lazy_backward_lowering = True
     options = OPTIONS.get(backend) if isinstance(backend, str) else None
     return torch.compile(function, backend=backend, options=options, dynamic=False)

@@ -138,8 +138,12 @@ class NetworkFit:
     def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
         """Learns from one batch."""
         views = self.trainer.views
+        # The last, short batch has a size of its own for every number of examples: compiling for
+        # one step an epoch would take longer than the run.
+        whole = len(rows) == self.trainer.batch_size * views
+        evaluate = self.objective if whole else objective
         with self.classifier.autocast():
-            losses, logits = self.objective(
+            losses, logits = evaluate(
                 *self.tensors, self.classifier.network, batch, self.targets[rows],
                 self.supervision.loss, mixed,
             )  # fmt: skip

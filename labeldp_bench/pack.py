@@ -175,13 +175,18 @@ class PackFit:
     def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
         """Lets every member learn from one batch."""
         network, views = self.classifier.network, self.trainer.views
+        parameters, buffers = self.tensors
+        if self.classifier.precision == "bf16":
+            # Under vmap autocast leaves biases in float32, and with them all that follows.
+            batch = batch.bfloat16()
+            parameters = {name: values.bfloat16() for name, values in parameters.items()}
 
-        def forward(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-            return functional_call(network, (parameters, buffers), (batch,))
+        def forward(*tensors: dict[str, Tensor]) -> Tensor:
+            return functional_call(network, tensors, (batch,))
 
         with self.classifier.autocast():
             # "same": the masks that the seed gives to a single run.
-            logits = vmap(forward, randomness="same")(*self.tensors).float()
+            logits = vmap(forward, randomness="same")(parameters, buffers).float()
             losses = torch.empty(logits.shape[:2], device=self.device)
             for loss, places, targets in self.targets:
                 losses[places] = _losses(loss, logits[places], targets, rows, mixed)

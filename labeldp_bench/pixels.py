@@ -10,8 +10,18 @@ from labeldp_bench.validate import InputError, check_choice, check_number
 PIXELS = ("standardised", "unit")
 
 
-def pixel_scale(pixels: str | Sequence[Sequence[float]], images: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the shift and the divisor of each channel, float32 (C,), that `pixels` names."""
+def pixel_scale(
+    pixels: str | Sequence[Sequence[float]], images: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Returns the shift and the divisor of each channel that `pixels` names.
+
+    Both float32 (C,), on `device`: a copy in each step would make a GPU wait.
+    """
+    shift, divisor = _scale(pixels, images)
+    return shift.to(device), divisor.to(device)
+
+
+def _scale(pixels: str | Sequence[Sequence[float]], images: Tensor) -> tuple[Tensor, Tensor]:
     channels = images.shape[-1]
     if pixels == "unit":
         return torch.zeros(channels), torch.full((channels,), 255.0)

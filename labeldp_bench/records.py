@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -127,9 +128,12 @@ def json_safe(value: Any) -> Any:
 
 @cache
 def git_commit() -> str | None:
-    """Returns the checkout's commit, with "-dirty" if tracked files differ; None outside one."""
+    """Returns the checkout's commit, with "-dirty" if tracked files differ.
+
+    Outside of a checkout: what the environment variable LABELDP_COMMIT says, or None.
+    """
     if not (CHECKOUT / ".git").exists():
-        return None
+        return os.environ.get("LABELDP_COMMIT") or None
     try:
         described = subprocess.run(
             ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--abbrev=40"],

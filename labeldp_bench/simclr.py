@@ -84,7 +84,7 @@ class SimCLR:
             encoder.set_submodule(name, _projection(last.in_features, self.width))
             encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
             precision = resolve_precision(self.trainer.precision, device)
-            scale = pixel_scale(self.trainer.pixels, features)
+            scale = pixel_scale(self.trainer.pixels, features, device)
             classifier = NetworkClassifier(encoder, *scale, precision)
             fit = SimCLRFit(self, classifier, len(features), device)
             self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))

@@ -15,11 +15,12 @@ import resource
 import sys
 from typing import Any
 
-from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.host import prepare_threads, prepare_training
 
 prepare_threads()  # before torch, which reads the setting
 
 import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
 
 from labeldp_bench.benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
 from labeldp_bench.benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
@@ -65,8 +66,6 @@ def measure(
     name: str, device: torch.device, precision: str, steps: int, limits: Ceilings
 ) -> dict[str, Any]:
     """Returns one row of the table: the network `name` over `steps` steps."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
     recipe, shape = NETWORKS[name]
     cell = compose_cell(
         [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
@@ -77,6 +76,8 @@ def measure(
     epochs: list[Epoch] = []
     parameters = 0
     for count in (size, steps * size):  # the first is warm-up
+        if device.type == "cuda":  # the search for fast kernels takes more than training does
+            torch.cuda.reset_peak_memory_stats(device)
         generator = torch.Generator().manual_seed(0)
         images = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=generator)
         labels = torch.randint(CLASSES, (count,), generator=generator)
@@ -94,22 +95,15 @@ def measure(
     rate = epochs[-1].num_examples / epochs[-1].seconds
     batch = classifier.normalise(images[:size].to(device))
     flops, moved = per_image(network, batch, classifier.autocast())
-    few = 2 if steps <= 3 else 6  # the slow loop
+    few = max(1, steps // 4)  # the slow ones
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
-    textbook = textbook_rate(
-        fresh, images[: few * size], labels[: few * size], size, augmented, device
-    )
+    textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
     packed = None
     if cell.packs_on:
-        pack = Pack(model)
-        seconds: list[float] = []
-        for _ in range(PACKED):
-            session = Session(0, device, lambda e, _: seconds.append(e.seconds), lambda _: None)
-            pack.fit(images[: few * size], supervision.take(torch.arange(count) < few * size),
-                     session)  # fmt: skip
-        pack.train()
-        packed = round(PACKED * few * size / sum(seconds), 1)
+        for batches in (1, few):  # the first is warm-up
+            used = torch.arange(count) < batches * size
+            packed = round(_packed_rate(model, images[used], supervision.take(used), device), 1)
     return {
         "model": name,
         "image": "x".join(map(str, shape)),
@@ -129,6 +123,18 @@ def measure(
         "matmul_tflops": round(limits.flops / 1e12, 4),
         "copy_gb": round(limits.copied_bytes / 1e9, 2),
     }
+
+
+def _packed_rate(
+    model: NetworkModel, images: Tensor, supervision: Supervision, device: torch.device
+) -> float:
+    """Returns images per second of all networks of one pack together, over one epoch."""
+    pack, seconds = Pack(model), []
+    session = Session(0, device, lambda epoch, _: seconds.append(epoch.seconds), lambda _: None)
+    for _ in range(PACKED):
+        pack.fit(images, supervision, session)
+    pack.train()
+    return PACKED * len(images) / sum(seconds)
 
 
 def peak_mib(device: torch.device) -> float:
@@ -156,7 +162,7 @@ def main(arguments: list[str]) -> int:
     out = output_folder("out", own["out"])
     if device.type == "cuda":
         steps *= 10  # a tenth of a second would measure the start of an epoch
-    keep_memory()
+    prepare_training()
     limits = ceilings(device, resolve_precision(precision, device))
     print(f"{describe_device(device)}: {limits}\n")
     print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")

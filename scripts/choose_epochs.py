@@ -21,7 +21,7 @@ from labeldp_bench.config import CHECKOUT
 from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.experiments import cells_of
 from labeldp_bench.files import write_text
-from labeldp_bench.host import keep_memory
+from labeldp_bench.host import prepare_training
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.losses import loss_named
 from labeldp_bench.place import resolve_device
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     own = {"held_out": "10000", "out": str(OUT), "data_dir": default_data_dir()}
     own, axes = split_arguments(arguments, own)
     held_out = integer("held_out", own["held_out"], low=1)
-    keep_memory()
+    prepare_training()
     rows = []
     device = resolve_device("auto")
     cells, out = cells_of([{}], axes), output_file("out", own["out"])

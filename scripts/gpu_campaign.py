@@ -6,9 +6,10 @@
 
 Measures the device, then trains: of every cell one seed, eps 1 and 2 first, then the rest. Done are
 cells with a record in results/records.csv or under the folder of runs. When time is up it stops,
-and the cell under way goes on from its checkpoint in the next call. At the end the records lie in
-one archive, `merge`, and checkpoints, which are large, in a second one beside it; `records` unpacks
-those of an earlier call first. Overrides, such as `trainer.epochs=2`, hold for every cell.
+and the cell under way goes on from its checkpoint in the next call. After each job the records lie
+in one archive, `merge`; at the end checkpoints, which are large (ResNet-18: 85 MiB), lie in a
+second one beside it. `records` unpacks those of an earlier call first. Overrides, such as
+`trainer.epochs=2`, hold for every cell.
 """
 
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from labeldp_bench.host import keep_memory, prepare_threads
+from labeldp_bench.host import prepare_threads, prepare_training
 
 prepare_threads()  # before torch, which reads the setting
 
@@ -83,8 +84,11 @@ def _without_seed(cell: Cell) -> str:
     return str({key: value for key, value in cell.identity.items() if key != "seed"})
 
 
-def train(cells: Sequence[Cell], place: Place, until: float) -> int:
-    """Trains missing cells until the clock says `until`; returns how many got their record."""
+def train(cells: Sequence[Cell], place: Place, until: float, merge: Path) -> int:
+    """Trains missing cells until the clock says `until`; returns how many got their record.
+
+    The archive `merge` is written after every job: what kills this process does not take it away.
+    """
     pairs = [(cell, []) for cell in order(cells)]
     jobs = [[cell for cell, _ in job] for job in sweeper.group(pairs, place.device.type)]
     done = 0
@@ -100,11 +104,14 @@ def train(cells: Sequence[Cell], place: Place, until: float) -> int:
                 break
             title = sweeper.title(job)
             say(f"[{done} done, {duration(left)} left] {title}")
-            signal.setitimer(signal.ITIMER_REAL, left)
+            # Again every five seconds: an exception in a destructor is lost.
+            signal.setitimer(signal.ITIMER_REAL, left, 5)
             failed = run_cells(job, place)
             done += len(job) - len(failed)
             signal.setitimer(signal.ITIMER_REAL, 0)
+            pack(place.out_dir, merge, KEPT)
     except TimeIsUp:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         say("time is up: the cell under way goes on from its checkpoint")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -167,13 +174,13 @@ def main(arguments: list[str]) -> int:
     merge = output_file("merge", own["merge"])
     for archive in listed(own["records"]):
         unpack(Path(archive), place.out_dir)
-    keep_memory()
+    prepare_training()
     measured = ceilings(place.device, resolve_precision("auto", place.device))
     say(f"{describe_device(place.device)}, torch {torch.__version__}: {measured}")
     done = find_done(list(cells.values()), place.out_dir, committed=True)
     missing = [cell for key, cell in cells.items() if key not in done]
     say(f"{len(cells)} cells, {len(missing)} missing")
-    made = train(missing, place, until)
+    made = train(missing, place, until, merge)
     kept = pack(place.out_dir, merge, KEPT)
     pack(place.out_dir, merge.with_name(CHECKPOINTS), [NAME])
     say(f"{made} records made, {len(missing) - made} left; {kept} files in {merge}")

@@ -3,7 +3,8 @@
 Values lie in ordinary memory and every operation runs on the CPU, so that results are those of a
 CPU. Refused is what a GPU refuses, tensors of both devices and a generator of the CPU for a tensor
 on the card, and what makes it wait in secret: an index of the CPU. Values that the program waits
-for are counted. Not there: autocast, the compiler, kernels of their own.
+for are counted, and copies onto the card that wait for it. Not there: autocast, the
+compiler, kernels of their own.
 """
 
 import json
@@ -73,13 +74,14 @@ class Card(TorchDispatchMode):
     Attributes:
         operations: how many ran there.
         waits: how often the program waited for a value.
+        uploads: how often it copied a tensor onto the card and waited for it.
     """
 
     running: "Card"
 
     def __init__(self):
         super().__init__()
-        self.operations = self.waits = 0
+        self.operations = self.waits = self.uploads = 0
         Card.running = self
 
     def __torch_dispatch__(self, operation, types, given=(), named=None):
@@ -104,6 +106,10 @@ class Card(TorchDispatchMode):
         if onto and any(isinstance(leaf, torch.Generator) for leaf in leaves):
             raise RuntimeError(f"{name}: a generator of the CPU for a tensor on the card")
         self.operations += onto
+        if onto and name in MOVES:
+            source, *rest = given[1:] if name == "aten::copy_" else given
+            overlaps = bool(rest and rest[-1]) or named.get("non_blocking", False)
+            self.uploads += not isinstance(source, OnCard) and not overlaps
         known = {id(tensor.values): tensor for tensor in there}
         given, named = tree_map_only(OnCard, lambda tensor: tensor.values, (given, named))
         results = operation(*given, **named)
@@ -126,7 +132,7 @@ def run_on_card(cells: list[list[str]], folder: Path, fail_at: int | None = None
         fail_at: which epoch of all fits fails once; the cells run again.
 
     Returns:
-        `operations` and `waits` of the card, and `errors`: the tracebacks of what failed.
+        `operations`, `waits`, `uploads` of the card, and `errors`: the tracebacks of what failed.
     """
     process = SERVER.Process(target=_run, args=(cells, folder, fail_at))
     process.start()
@@ -153,7 +159,8 @@ def _run(cells: list[list[str]], folder: Path, fail_at: int | None) -> None:
             _fail_once(composed, place, fail_at)
         failed = run_cells(composed, place)
     errors = [(run / "error.txt").read_text() for run in failed]
-    told = {"operations": card.operations, "waits": card.waits, "errors": errors}
+    told = {"operations": card.operations, "waits": card.waits, "uploads": card.uploads}
+    told["errors"] = errors
     (folder / "card.json").write_text(json.dumps(told))
 
 

@@ -54,12 +54,14 @@ def test_work_of_a_linear_layer_is_counted_exactly():
     assert moved >= 2 * 4 * (10 + 4)  # reads the image, writes the scores, twice
 
 
-def test_textbook_loop_trains():
+def test_textbook_loop_trains(monkeypatch):
     # A ratio against a loop that does nothing flatters.
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     before = network[1].weight.clone()
     images = torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8)
     labels = torch.arange(12) % 3
-    rate = textbook_rate(network, images, labels, 4, True, torch.device("cpu"))
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    rate = textbook_rate(network, images, labels, 4, True, torch.device("cpu"), 2)
     assert rate > 0
     assert not torch.equal(network[1].weight, before)
+    assert not torch.backends.cudnn.allow_tf32

@@ -52,6 +52,27 @@ def test_campaign_fills_cells_and_a_later_call_goes_on(tiny_images, tmp_path, ca
     assert f"{made} cells, 0 missing" in capsys.readouterr().out
 
 
+def test_archive_is_written_after_each_job(tiny_images, tmp_path, monkeypatch):
+    # A machine that is taken away early would take all records with it.
+    monkeypatch.setattr("labeldp_bench.benchmarks.ceilings.SECONDS", 0.01)
+    monkeypatch.setattr("labeldp_bench.sweeper.LARGEST_PACK", 8)
+    names = CAMPAIGN["train"].__globals__
+    plain, calls = names["run_cells"], []
+
+    def killed(job, place):
+        calls.append(job)
+        if len(calls) == 3:
+            raise SystemExit
+        return plain(job, place)
+
+    monkeypatch.setitem(names, "run_cells", killed)
+    with pytest.raises(SystemExit):
+        call(tiny_images, tmp_path, "minutes=5", epochs=1)
+    with tarfile.open(tmp_path / "r.tar.gz") as tar:
+        records = [name for name in tar.getnames() if name.endswith("record.json")]
+    assert len(records) == len(calls[0]) + len(calls[1])
+
+
 def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkeypatch):
     # The machine would be taken away before the records are in the archive.
     monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)

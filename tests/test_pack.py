@@ -9,6 +9,7 @@ import torch
 from labeldp_bench import pack as module
 from labeldp_bench import sweeper
 from labeldp_bench.config import compose_cell
+from labeldp_bench.models.cnn import Dropout
 from labeldp_bench.pack import PackFit
 from labeldp_bench.place import Place
 from labeldp_bench.run import run_cells
@@ -95,6 +96,29 @@ def test_pack_of_one_equals_a_pack_of_sixteen(tiny_network, tiny_images, tmp_pat
         of_sixteen = weights[tmp_path / "sixteen" / cell.folder]
         for name, values in of_sixteen.items():
             assert torch.allclose(values, of_two[name], atol=1e-5), name
+
+
+@pytest.mark.parametrize("precision", ["bf16", "float32"])
+def test_pack_computes_in_the_precision_of_a_single_run(
+    precision, tiny_network, tiny_images, tmp_path, monkeypatch
+):
+    # Autocast leaves a bias under vmap in float32, and with it all that follows.
+    seen = {}
+    plain = Dropout.forward
+
+    def noted(dropout, units):
+        if dropout.training:
+            seen.setdefault("alone" if alone else "pack", set()).add(units.dtype)
+        return plain(dropout, units)
+
+    monkeypatch.setattr(Dropout, "forward", noted)
+    cells = [
+        compose_cell([*tiny_network, f"trainer.precision={precision}", *own]) for own in CELLS[:3]
+    ]
+    for alone, job in ((False, cells), (True, cells[:1])):
+        assert run_cells(job, Place(tmp_path / str(alone), tiny_images, CPU)) == []
+    dtype = {"bf16": torch.bfloat16, "float32": torch.float32}[precision]
+    assert seen == {"pack": {dtype}, "alone": {dtype}}
 
 
 def test_failure_is_of_one_member(tiny_network, tiny_images, tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Runs on a pretend GPU: they end as on a CPU, and read nothing back inside of an epoch."""
 
 import csv
+import itertools
 import json
 from pathlib import Path
 
@@ -89,12 +90,15 @@ def test_a_run_on_a_card_ends_as_on_a_cpu(name, overrides, tmp_path):
 
 
 def test_steps_wait_for_nothing(overrides, tmp_path):
-    # A value read back in each step would keep the card idle while Python goes on.
-    waits = []
-    for batch_size in (16, 64):
-        cell = [*overrides("crop, flip, cutout"), f"trainer.batch_size={batch_size}"]
-        waits.append(run_on_card([cell], tmp_path / str(batch_size))["waits"])
-    assert waits == [4, 4]
+    # A value read back in each step would keep the card idle while Python goes on, and a copy onto
+    # the card Python while the card goes on.
+    told = {}
+    for name, batch_size in itertools.product(("crop, flip, cutout", "mixup", "bits"), (16, 64)):
+        cell = [*overrides(name), f"trainer.batch_size={batch_size}"]
+        card = run_on_card([cell], tmp_path / f"{name} {batch_size}")
+        assert card["waits"] == 4
+        told.setdefault(name, set()).add(card["uploads"])
+    assert all(len(uploads) == 1 for uploads in told.values()), told
 
 
 @pytest.mark.parametrize(("model", "chosen"), [("probe", "penalty"), ("eigenmaps", "functions")])

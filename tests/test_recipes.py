@@ -22,6 +22,7 @@ from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 from tests.conftest import CHECKOUT
 
+CPU = torch.device("cpu")
 EXPERIMENTS = CHECKOUT / "configs" / "experiment"
 PAPERS = ("vector_approximation", "blockrr")
 TABLES = [path for paper in PAPERS for path in sorted((EXPERIMENTS / paper).glob("*.yaml"))]
@@ -147,7 +148,7 @@ def test_blockrr_recipe_is_that_of_the_authors_code():
     assert trainer.mixup == Mixup(8.0)
     assert not trainer.reshuffle
     images = torch.zeros(1, 2, 2, 3, dtype=torch.uint8)
-    mean, stddev = pixel_scale(trainer.pixels, images)
+    mean, stddev = pixel_scale(trainer.pixels, images, CPU)
     assert torch.allclose(mean / 255, torch.tensor([0.4914, 0.4822, 0.4465]))
     assert torch.allclose(stddev / 255, torch.tensor([0.2023, 0.1994, 0.2010]))
 
@@ -186,7 +187,7 @@ def test_wrong_pixels_are_refused_in_one_line(pixels, message):
 def test_pixels_of_another_number_of_channels_are_refused():
     grey = torch.zeros(1, 2, 2, 1, dtype=torch.uint8)
     with pytest.raises(InputError, match="each of 1 channels, got 3"):
-        pixel_scale([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]], grey)
+        pixel_scale([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]], grey, CPU)
 
 
 def test_mixup_of_each_stage():

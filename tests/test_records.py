@@ -16,7 +16,7 @@ from labeldp_bench.config import compose_cell, experiment_names
 from labeldp_bench.experiments import read_experiment
 from labeldp_bench.identity import PAPER, canonical
 from labeldp_bench.place import Place
-from labeldp_bench.records import KEYS, is_done, read_record, write_record
+from labeldp_bench.records import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.run import run_cells
 from tests.conftest import TINY_CIRCLE
 
@@ -235,3 +235,16 @@ def test_committed_records_are_still_found():
     assert len(rows) > 100
     for row in rows.itertuples():
         assert canonical(row.identity | {"seed": 0}) in wanted, row.config_hash
+
+
+def test_commit_of_a_copy_without_its_repository(tmp_path, monkeypatch):
+    # Records of a lent machine, where only files arrive, would not say which code made them.
+    monkeypatch.setattr("labeldp_bench.records.CHECKOUT", tmp_path)
+    monkeypatch.delenv("LABELDP_COMMIT", raising=False)
+    found = git_commit.__wrapped__
+    assert found() is None
+    monkeypatch.setenv("LABELDP_COMMIT", "0123abc")
+    assert found() == "0123abc"
+    monkeypatch.undo()
+    monkeypatch.setenv("LABELDP_COMMIT", "0123abc")
+    assert found() != "0123abc"  # a checkout knows better

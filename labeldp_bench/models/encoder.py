@@ -38,7 +38,7 @@ class Encoder:
         adopt(built, weights)
         built.set_submodule(classifier_of(built), nn.Identity())
         built = built.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scale = pixel_scale("standardised", features)
+        scale = pixel_scale("standardised", features, device)
         return cls.fitted_to(NetworkClassifier(built, *scale, "float32"), features)
 
     @classmethod

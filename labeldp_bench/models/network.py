@@ -82,7 +82,7 @@ class NetworkModel:
         network = network.to(session.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         if isinstance(start, NetworkClassifier):
             network.load_state_dict(start.network.state_dict())
-        scale = pixel_scale(self.trainer.pixels, features)
+        scale = pixel_scale(self.trainer.pixels, features, session.device)
         return NetworkClassifier(network, *scale, self.resolved_precision(session.device))
 
 
@@ -92,7 +92,7 @@ class NetworkClassifier:
 
     Attributes:
         network: float (B, C, H, W) to logits (B, K).
-        mean, stddev: float32 (C,), of pixels in [0, 255].
+        mean, stddev: float32 (C,), of pixels in [0, 255], where the network lives.
         precision: `bf16` or `float32`.
     """
 
@@ -116,10 +116,9 @@ class NetworkClassifier:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Returns uint8 (B, H, W, C) as float32 (B, C, H, W): (pixels - mean) / stddev."""
-        mean, stddev = self.mean.to(images.device), self.stddev.to(images.device)
+        """Returns (pixels - mean) / stddev, float32 (B, C, H, W), of uint8 (B, H, W, C)."""
         # NHWC in memory is channels_last already: the permutation copies nothing.
-        return ((images.to(torch.float32) - mean) / stddev).permute(0, 3, 1, 2)
+        return ((images.to(torch.float32) - self.mean) / self.stddev).permute(0, 3, 1, 2)
 
     @torch.inference_mode()
     def scores(self, features: Tensor) -> Tensor:

@@ -1,5 +1,18 @@
-"""`python -m labeldp_bench`."""
+"""`python -m labeldp_bench`, and the console script."""
 
-from labeldp_bench.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Runs the command line; Ctrl-C is one line from the first import on."""
+    try:
+        from labeldp_bench.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,9 @@ again, so that a resumed run never draws noise for a label twice, whatever it ra
 """
 
 import time
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +17,7 @@ import torch
 
 from labeldp_bench.files import replacing
 from labeldp_bench.progress import say
+from labeldp_bench.validate import InputError
 
 NAME = "checkpoint.pt"
 FORMAT = "1"
@@ -67,6 +70,9 @@ class Checkpoint:
         if not self.path.is_file():
             return
         try:
+            with zipfile.ZipFile(self.path) as archive:  # torch.load compares no checksums
+                if archive.testzip() is not None:
+                    raise ValueError("a checksum is wrong")
             state = torch.load(self.path, map_location="cpu", weights_only=True)
             for name, value in self.belongs_to.items():
                 if state["belongs_to"].get(name) != value:
@@ -76,11 +82,29 @@ class Checkpoint:
             say(f"{self.path} cannot be used: {reason}; training starts afresh")
             self.path.unlink()
             return
-        for name, part in self.parts.items():
-            part.load_state_dict(state["parts"][name])
-        self.seconds_before = state["seconds"]
-        self._saved_fits = state["fits"]
-        say(f"  goes on after epoch {self._saved_fits[-1]['epoch']} ({self.path.name})")
+        with self.taking():
+            for name, part in self.parts.items():
+                part.load_state_dict(state["parts"][name])
+            self.seconds_before = state["seconds"]
+            self._saved_fits = state["fits"]
+            say(f"  goes on after epoch {self._saved_fits[-1]['epoch']} ({self.path.name})")
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Holds while something takes up its state: says so in one line where it does not fit.
+
+        Raises:
+            InputError: the file is whole, but of code that kept other things.
+        """
+        try:
+            yield
+        except (torch.OutOfMemoryError, InputError):
+            raise
+        except (LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{self.path} does not fit, as if another version wrote it (delete it, and "
+                "training starts afresh)"
+            ) from error
 
     def next_fit(self) -> State | None:
         """Returns the state of the run's next fit, counted from the first; None: not begun."""
@@ -130,8 +154,10 @@ class Checkpoint:
         try:
             with replacing(self.path) as path:
                 torch.save(state, path)
-        except (OSError, RuntimeError) as error:  # a full disk; the run itself needs none of it
-            say(f"no checkpoint ({' '.join(str(error).split())[:100]}); training goes on")
+        except (OSError, RuntimeError) as error:  # the run itself needs none of it
+            # Torch answers a full disk with a page on its archive.
+            why = getattr(error, "strerror", None) or "is the disk full?"
+            say(f"no checkpoint: cannot write {self.path} ({why.lower()}); training goes on")
 
 
 def _copied(value: Any) -> Any:

@@ -87,7 +87,7 @@ def task(config: DictConfig) -> int:
 
 
 def main() -> None:
-    """Entry of `python -m labeldp_bench` and of the console script."""
+    """Runs what the command line asks for; Ctrl-C is left to the caller."""
     prepare_threads()
     logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
     sweeper.register()
@@ -102,9 +102,6 @@ def main() -> None:
         if comes_from_ctrl_c(error):  # or a worker's pipe
             sys.exit(130)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        print("interrupted; nothing was recorded", file=sys.stderr)
-        sys.exit(130)
     except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise

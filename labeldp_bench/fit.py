@@ -109,8 +109,12 @@ class NetworkFit:
         self.streams = (order, draws)
         checkpoint = self.session.checkpoint
         saved = checkpoint.next_fit() if checkpoint is not None else None
-        if saved is None:
+        if checkpoint is None or saved is None:
             return 0
+        with checkpoint.taking():
+            return self._take(saved)
+
+    def _take(self, saved: dict[str, Any]) -> int:
         self.classifier.network.load_state_dict(saved["network"])
         if saved.get("finished"):
             self.session.notes.update(saved["notes"])

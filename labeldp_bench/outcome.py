@@ -48,6 +48,7 @@ class Run:
     trained_examples: int = 0
     checkpoint: Checkpoint | None = None
     share: float = 1.0  # of the time that its job takes
+    packed: int = 1  # how many networks trained at once
 
     def add(self, later: "Run") -> None:
         """Takes in what the next trials of the same cell gave."""
@@ -108,7 +109,7 @@ def record_of(
         wall_seconds=round(seconds, 3),
         images_per_second=round(rate, 1) if rate else None,
         device=describe_device(device),
-        **({"packed": round(1 / run.share)} if run.share < 1 else {}),
+        **({"packed": run.packed} if run.packed > 1 else {}),
     )
 
 

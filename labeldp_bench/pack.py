@@ -33,6 +33,7 @@ class Member:
         session: its reports, and its checkpoint.
         saved: what its checkpoint had for this fit.
         error: why it failed, its neighbours go on.
+        together: how many trained at once.
     """
 
     classifier: "NetworkClassifier"
@@ -40,6 +41,7 @@ class Member:
     session: Session
     saved: dict[str, Any] | None = None
     error: Exception | None = None
+    together: int = 1
 
     @property
     def epoch(self) -> int:
@@ -82,17 +84,18 @@ class Pack:
         for member in self.members:
             checkpoint = member.session.checkpoint
             member.saved = checkpoint.next_fit() if checkpoint is not None else None
-            if member.saved is not None:
-                member.classifier.network.load_state_dict(member.saved["network"])
+            if checkpoint is not None and member.saved is not None:
+                with checkpoint.taking():
+                    member.classifier.network.load_state_dict(member.saved["network"])
             if member.saved is None or not member.saved.get("finished"):
                 # A kill may fall between the checkpoints of two members.
                 together.setdefault(member.epoch, []).append(member)
         for members in together.values():
             self._train(members)
 
-    def error_of(self, classifier: object) -> Exception | None:
-        """Returns why the member with this classifier failed; None: it did not."""
-        return next((m.error for m in self.members if m.classifier is classifier), None)
+    def member_of(self, classifier: object) -> Member:
+        """Returns the member with this classifier."""
+        return next(member for member in self.members if member.classifier is classifier)
 
     def _train(self, members: list[Member]) -> None:
         """Trains some, in halves where the device has no room for all at once."""
@@ -110,6 +113,8 @@ class Pack:
                     member.error = member.error or error
                 return
         else:
+            for member in members:
+                member.together = len(members)
             return
         del fit
         if session.device.type == "cuda":

@@ -149,9 +149,10 @@ def packed_trial(
     pack.train()
     for trial in begun:
         try:
-            error_alone = pack.error_of(trial.classifier)
-            if error_alone is not None:
-                raise error_alone
+            member = pack.member_of(trial.classifier)
+            if member.error is not None:
+                raise member.error
+            trial.run.packed = member.together
             end(trial)
         except Exception as error:
             failed.append((trial.run, error))

@@ -37,7 +37,6 @@ from labeldp_bench.prediction import predict  # noqa: E402
 from labeldp_bench.script import (  # noqa: E402
     command,
     integer,
-    listed,
     output_folder,
     read_arguments,
 )
@@ -168,7 +167,9 @@ def main(arguments: list[str]) -> int:
         arguments, {"budget": PAPER, "num_classes": "10,50,100", "out": str(BENCHMARKS)}
     )
     trials = TRIALS[check_choice("budget", own["budget"], TRIALS)]
-    classes = [integer("num_classes", text, low=2) for text in listed(own["num_classes"])]
+    classes = [
+        integer("num_classes", text, low=2, high=1000) for text in own["num_classes"].split(",")
+    ]
     out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     keep_memory()

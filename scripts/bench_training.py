@@ -34,7 +34,7 @@ from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.models.network import resolve_precision  # noqa: E402
 from labeldp_bench.pack import Pack  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.script import command, listed, output_folder, read_arguments  # noqa: E402
+from labeldp_bench.script import command, output_folder, read_arguments  # noqa: E402
 from labeldp_bench.train import PRECISIONS  # noqa: E402
 from labeldp_bench.validate import check_choice  # noqa: E402
 
@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
     own = read_arguments(arguments, OWN)
     steps = STEPS[check_choice("budget", own["budget"], STEPS)]
-    names = [check_choice("model", name, NETWORKS) for name in listed(own["model"])]
+    names = [check_choice("model", name, NETWORKS) for name in own["model"].split(",")]
     precision = check_choice("precision", own["precision"], PRECISIONS)
     device = resolve_device(own["device"])
     out = output_folder("out", own["out"])

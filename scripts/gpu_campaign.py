@@ -2,7 +2,7 @@
 
     python scripts/gpu_campaign.py minutes=9 experiment=vector_approximation/table2,blockrr/table3 \
         [trainer.epochs=2 ...] [merge=records.tar.gz] [records=records.tar.gz,checkpoints.tar.gz] \
-        [device=cuda] [data_dir=FOLDER] [out_dir=FOLDER]
+        [device=cuda] [data_dir=FOLDER] [out_dir=FOLDER] [checkpoint_epochs=1]
 
 Measures the device, then trains: of every cell one seed, eps 1 and 2 first, then the rest. Done are
 cells with a record in results/records.csv or under the folder of runs. When time is up it stops,
@@ -12,10 +12,12 @@ second one beside it. `records` unpacks those of an earlier call first. Override
 `trainer.epochs=2`, hold for every cell.
 """
 
+import math
 import signal
 import sys
 import tarfile
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -42,6 +44,7 @@ from labeldp_bench.run import run_cells  # noqa: E402
 from labeldp_bench.script import (  # noqa: E402
     command,
     default_data_dir,
+    integer,
     listed,
     output_file,
     split_arguments,
@@ -52,7 +55,7 @@ KEPT = ("record.json", "history.csv", "confusion.csv", "per_class.csv", "error.t
 CHECKPOINTS = "checkpoints.tar.gz"
 OWN = {
     "minutes": "", "experiment": "", "merge": "records.tar.gz", "records": "", "device": "auto",
-    "out_dir": "results/runs",
+    "out_dir": "results/runs", "checkpoint_epochs": "",
 }  # fmt: skip
 FIRST = (1.0, 2.0)
 SPARE_SECONDS = 20.0
@@ -111,8 +114,8 @@ def train(cells: Sequence[Cell], place: Place, until: float, merge: Path) -> int
             signal.setitimer(signal.ITIMER_REAL, 0)
             pack(place.out_dir, merge, KEPT)
     except TimeIsUp:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        say("time is up: the cell under way goes on from its checkpoint")
+        signal.setitimer(signal.ITIMER_REAL, 0)  # what has a checkpoint has said so
+        say("time is up")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return done
@@ -132,16 +135,23 @@ def unpack(archive: Path, folder: Path) -> None:
     if not archive.is_file():
         raise InputError(f"records must be archives of an earlier call, got '{archive}' (no file)")
     root = folder.resolve()
-    with tarfile.open(archive) as tar:
-        members = tar.getmembers()
-        for member in members:  # tarfile's own filter came with Python 3.11.4 only
-            if not member.isfile() or not (root / member.name).resolve().is_relative_to(root):
-                raise InputError(f"'{archive}' holds {member.name!r}, which is no file of a run")
-        for member in members:
-            path, content = root / member.name, tar.extractfile(member)
-            assert content is not None
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.read())
+    try:
+        with tarfile.open(archive) as tar:
+            members = tar.getmembers()
+            for member in members:  # tarfile's own filter came with Python 3.11.4 only
+                if not member.isfile() or not (root / member.name).resolve().is_relative_to(root):
+                    raise InputError(
+                        f"'{archive}' holds {member.name!r}, which is no file of a run"
+                    )
+            for member in members:
+                path, content = root / member.name, tar.extractfile(member)
+                assert content is not None
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+    except (tarfile.TarError, EOFError, zlib.error):
+        raise InputError(
+            f"records must be archives of an earlier call, got '{archive}' (no whole .tar.gz)"
+        ) from None
 
 
 def minutes(text: str) -> float:
@@ -151,11 +161,14 @@ def minutes(text: str) -> float:
         InputError: it is not given, or no number.
     """
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
         raise InputError(
             f"minutes must be a number >= 0, the time for the whole call, got {text!r}"
-        ) from None
+        )
+    return value
 
 
 @command(__doc__)
@@ -170,7 +183,12 @@ def main(arguments: list[str]) -> int:
         )
     blocks = [block for name in names for block in blocks_of(name)]
     cells = {cell.config_hash: cell for cell in cells_of(blocks, axes)}
-    place = place_of(own["out_dir"], own["data_dir"], own["device"])
+    sweeper.check_effect(axes, list(cells.values()))
+    every = own["checkpoint_epochs"]
+    place = place_of(
+        own["out_dir"], own["data_dir"], own["device"],
+        integer("checkpoint_epochs", every, low=1) if every else None,
+    )  # fmt: skip
     merge = output_file("merge", own["merge"])
     for archive in listed(own["records"]):
         unpack(Path(archive), place.out_dir)

@@ -70,6 +70,6 @@ def _main(arguments: list[str], folder: Path, files: list[Path], environment: di
         with path.open("w") as file:
             os.dup2(file.fileno(), stream.fileno())
     sys.argv = ["labeldp-bench", *arguments]
-    from labeldp_bench.cli import main
+    from labeldp_bench.__main__ import main
 
     main()

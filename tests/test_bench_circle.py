@@ -32,6 +32,7 @@ def test_every_path_is_timed_on_the_same_job(main, tmp_path, capsys):
     assert "| 10 | tree |" in capsys.readouterr().out
 
 
-def test_too_few_classes_are_refused(main, capsys):
-    assert main(["num_classes=10,1"]) == 2
-    assert "num_classes must be >= 2, got 1" in capsys.readouterr().err
+@pytest.mark.parametrize("classes", ["1", "99999999"])
+def test_what_makes_no_circle_is_refused(classes, main, capsys):
+    assert main([f"num_classes=10,{classes}"]) == 2
+    assert f"num_classes must be in [2, 1000], got {classes}" in capsys.readouterr().err

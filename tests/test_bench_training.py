@@ -43,6 +43,8 @@ def test_benchmark_prints_and_writes_one_row_per_network(main, tmp_path, capsys)
 def test_unknown_network_is_refused(main, capsys):
     assert main(["model=resnet19"]) == 2
     assert "got 'resnet19' (did you mean resnet18?)" in capsys.readouterr().err
+    assert main(["model="]) == 2
+    assert "model must be one of" in capsys.readouterr().err
 
 
 def test_work_of_a_linear_layer_is_counted_exactly():

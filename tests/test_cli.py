@@ -3,10 +3,12 @@
 import csv
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 
+from labeldp_bench.__main__ import main
 from labeldp_bench.cli import left_to_cells
 from labeldp_bench.interrupt import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
@@ -191,3 +193,19 @@ def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():
     except AttributeError as error:
         assert comes_from_ctrl_c(error)
     assert not comes_from_ctrl_c(ValueError("alone"))
+
+
+def test_ctrl_c_while_the_program_loads_is_one_line(monkeypatch, capsys):
+    # Torch takes seconds to load; whoever notices a typing error would get a page of traceback.
+    class Interrupted:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == "labeldp_bench.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "labeldp_bench.cli", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted, *sys.meta_path])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -102,6 +102,11 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
         (["experiment=quickstart", "records=none.tar.gz"], "got 'none.tar.gz' (no file)"),
         (["experiment=quickstart", "merge=/proc/x/r.tar.gz"], "merge must be a file in a folder"),
         (["experiment=quickstart", "minutes=soon"], "minutes must be a number >= 0"),
+        (["experiment=quickstart", "minutes=inf"], "minutes must be a number >= 0"),
+        (["experiment=quickstart", "minutes=-1"], "minutes must be a number >= 0"),
+        (["experiment=quickstart", f"records={__file__}"], "(no whole .tar.gz)"),
+        (["experiment=quickstart", "trainer.epochs=0"], "trainer.epochs has no effect"),
+        (["experiment=quickstart", "checkpoint_epochs=0"], "checkpoint_epochs must be >= 1"),
         (["--minutes", "9"], "cannot read '--minutes' (write key=value"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp_bench import pack as module
-from labeldp_bench import sweeper
+from labeldp_bench import sweeper, trial
 from labeldp_bench.config import compose_cell
 from labeldp_bench.models.cnn import Dropout
 from labeldp_bench.pack import PackFit
@@ -84,18 +84,35 @@ def test_pack_gives_the_records_of_single_runs(recipe, tiny_network, tiny_images
             assert loss == pytest.approx(other, rel=1e-4)
 
 
-def test_pack_of_one_equals_a_pack_of_sixteen(tiny_network, tiny_images, tmp_path, weights):
+def test_pack_of_one_equals_packs_of_two_and_sixteen(
+    tiny_network, tiny_images, tmp_path, weights, monkeypatch
+):
     # Neighbours would leak into a cell through order, masks or a shared optimizer.
     grid = [["mechanism=rr", f"eps={eps}"] for eps in (0.5, 1, 2, 3, 4, 5, 6, 7)]
     grid += [["mechanism=rappor", f"eps={eps}"] for eps in (0.5, 1, 2, 3, 4, 5, 6, 7)]
     cells = [compose_cell([*tiny_network, *FLOAT, *own]) for own in grid]
     assert run_cells(cells, Place(tmp_path / "sixteen", tiny_images, CPU)) == []
+    # A cell alone is no pack; here it is one.
+    monkeypatch.setattr(trial, "one_trial", lambda run, *given: packed_alone(run, *given))
     for cell in (cells[0], cells[-1]):
-        run_cells([cell, cells[5]], Place(tmp_path / cell.config_hash, tiny_images, CPU))
-        of_two = weights[tmp_path / cell.config_hash / cell.folder]
         of_sixteen = weights[tmp_path / "sixteen" / cell.folder]
-        for name, values in of_sixteen.items():
-            assert torch.allclose(values, of_two[name], atol=1e-5), name
+        for neighbours in ([], [cells[5]]):
+            place = Place(tmp_path / f"{cell.config_hash}{len(neighbours)}", tiny_images, CPU)
+            assert run_cells([cell, *neighbours], place) == []
+            for name, values in weights[place.out_dir / cell.folder].items():
+                assert torch.allclose(values, of_sixteen[name], atol=1e-5), name
+
+
+def packed_alone(run, *given):
+    assert trial.packed_trial([run], *given) == []
+
+
+def test_record_says_how_many_trained_together(tiny_network, tiny_images, tmp_path):
+    # One that failed before the training would count.
+    unfit = compose_cell([*tiny_network, *FLOAT, "mechanism=rappor", "learner.loss=plain"])
+    failed = run_cells([*cells_of(tiny_network, [], 3), unfit], Place(tmp_path, tiny_images, CPU))
+    assert len(failed) == 1
+    assert [record["packed"] for record in outcomes(tmp_path).values()] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("precision", ["bf16", "float32"])

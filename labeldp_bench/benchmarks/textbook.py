@@ -6,7 +6,7 @@ each paper's code spells in its own way: the comparison favours this loop.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,22 +19,27 @@ from labeldp_bench.progress import wait_for
 
 
 class Pictures(Dataset):
-    """Images and labels as a torchvision data set gives them."""
+    """Images and labels as a torchvision data set gives them.
 
-    def __init__(self, images: Tensor, labels: Tensor, augmented: bool) -> None:
+    Args:
+        images: uint8 (N, H, W, C).
+        labels: int64 (N,).
+        augmented: whether images are cropped and flipped.
+        scale: mean and standard deviation of each channel, of pixels in [0, 1].
+    """
+
+    def __init__(
+        self, images: Tensor, labels: Tensor, augmented: bool, scale: tuple[list, list]
+    ) -> None:
         from PIL import Image
 
         transforms = import_torchvision().transforms
         arrays = images.squeeze(-1).numpy()
         self.pictures = [Image.fromarray(array) for array in arrays]
         self.labels = labels.tolist()
-        channels = images.shape[-1]
         size = images.shape[1]
         random = [transforms.RandomCrop(size, padding=4), transforms.RandomHorizontalFlip()]
-        fixed: list[Any] = [
-            transforms.ToTensor(),
-            transforms.Normalize([0.5] * channels, [0.25] * channels),
-        ]
+        fixed: list[Any] = [transforms.ToTensor(), transforms.Normalize(*scale)]
         self.transform = transforms.Compose([*random, *fixed] if augmented else fixed)
 
     def __len__(self) -> int:
@@ -60,16 +65,93 @@ def textbook_rate(
         batches: how many are timed, >= 1.
     """
     cuda = device.type == "cuda"
-    workers = min(16, os.cpu_count() or 1) if cuda else 0  # a CPU's cores are at work
+    workers = _workers(device)
     ahead = 2 * workers  # each makes two batches before they are asked for
-    pictures = Pictures(images, labels, augmented)
+    channels = images.shape[-1]
+    pictures = Pictures(images, labels, augmented, ([0.5] * channels, [0.25] * channels))
     drawn = (1 + ahead + batches + ahead) * batch_size  # workers are not to fall idle at the end
     loader = DataLoader(
         pictures, batch_size, sampler=RandomSampler(pictures, replacement=True, num_samples=drawn),
         pin_memory=cuda, num_workers=workers,
     )  # fmt: skip
+    network = network.to(device).train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+    started, count = 0.0, 0
     with _as_torch_starts():
-        return _rate(network, loader, device, 1 + ahead, batches)
+        for step, size in enumerate(_steps(network, loader, optimizer, device)):
+            if step > ahead:
+                count += size
+            if step == ahead:
+                wait_for(device)
+                started = time.perf_counter()
+            if step == ahead + batches:
+                break
+        wait_for(device)
+    return count / (time.perf_counter() - started)
+
+
+def textbook_accuracy(
+    network: nn.Module,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor],
+    batch_size: int,
+    epochs: int,
+    optimizer: Callable[..., torch.optim.Optimizer],
+    device: torch.device,
+) -> float:
+    """Returns the test accuracy after some epochs of cross entropy with the given labels.
+
+    Args:
+        network: trained in place; first weights, order and dropout from the global stream.
+        train: uint8 (N, H, W, C), and int64 (N,), such as released labels.
+        test: likewise, with true labels.
+        batch_size: examples per step; the last, shorter batch is kept.
+        epochs: passes over the training images.
+        optimizer: called with the parameters.
+        device: where the network goes.
+    """
+    pixels = train[0].to(torch.float64) / 255
+    scale = pixels.mean((0, 1, 2)).tolist(), pixels.std((0, 1, 2)).tolist()
+    loaders = [
+        DataLoader(
+            Pictures(*part, augmented=False, scale=scale), batch_size, shuffle=shuffle,
+            num_workers=_workers(device),
+        )
+        for part, shuffle in ((train, True), (test, False))
+    ]  # fmt: skip
+    network = network.to(device)
+    made = optimizer(network.parameters())
+    with _as_torch_starts():
+        for _ in range(epochs):
+            network.train()
+            for _ in _steps(network, loaders[0], made, device):
+                pass
+        network.eval()
+        hits = 0
+        with torch.no_grad():
+            for batch, labels in loaders[1]:
+                hits += int((network(batch.to(device)).argmax(1).cpu() == labels).sum())
+    return hits / len(test[1])
+
+
+def _steps(
+    network: nn.Module, loader: DataLoader, optimizer: torch.optim.Optimizer, device: torch.device
+) -> Iterator[int]:
+    """Trains for one epoch; yields each batch's size after its step."""
+    criterion = nn.CrossEntropyLoss()
+    running = 0.0
+    for batch, targets in loader:
+        batch, targets = batch.to(device), targets.to(device)
+        optimizer.zero_grad()
+        loss = criterion(network(batch), targets)
+        loss.backward()
+        optimizer.step()
+        running += loss.item()
+        yield len(targets)
+
+
+def _workers(device: torch.device) -> int:
+    return min(16, os.cpu_count() or 1) if device.type == "cuda" else 0  # a CPU's are at work
 
 
 @contextmanager
@@ -82,28 +164,3 @@ def _as_torch_starts() -> Iterator[None]:
         yield
     finally:
         cudnn.benchmark, cudnn.allow_tf32 = ours
-
-
-def _rate(
-    network: nn.Module, loader: DataLoader, device: torch.device, untimed: int, timed: int
-) -> float:
-    network = network.to(device).train()
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
-    criterion = nn.CrossEntropyLoss()
-    started, count, running = 0.0, 0, 0.0
-    for step, (batch, targets) in enumerate(loader, start=1):
-        batch, targets = batch.to(device), targets.to(device)
-        optimizer.zero_grad()
-        loss = criterion(network(batch), targets)
-        loss.backward()
-        optimizer.step()
-        running += loss.item()
-        if step > untimed:
-            count += len(targets)
-        if step == untimed:
-            wait_for(device)
-            started = time.perf_counter()
-        if step == untimed + timed:
-            break
-    wait_for(device)
-    return count / (time.perf_counter() - started)

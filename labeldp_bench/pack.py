@@ -18,6 +18,7 @@ from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
 from labeldp_bench.fit import Mixing, dropout_state, finite, out_of_memory, set_dropout_state
 from labeldp_bench.losses import Loss
 from labeldp_bench.progress import say
+from labeldp_bench.validate import InputError
 
 if TYPE_CHECKING:
     from labeldp_bench.models.network import NetworkClassifier, NetworkModel
@@ -47,6 +48,14 @@ class Member:
     def epoch(self) -> int:
         """How many epochs it did before it was cut off."""
         return int(self.saved["epoch"]) if self.saved else 0
+
+    def take_up(self) -> None:
+        """Asks for its checkpoint's state of this fit, and takes the weights from there."""
+        checkpoint = self.session.checkpoint
+        self.saved = checkpoint.next_fit() if checkpoint is not None else None
+        if checkpoint is not None and self.saved is not None:
+            with checkpoint.taking():
+                self.classifier.network.load_state_dict(self.saved["network"])
 
 
 class Pack:
@@ -82,11 +91,11 @@ class Pack:
         """Trains every member."""
         together: dict[int, list[Member]] = {}
         for member in self.members:
-            checkpoint = member.session.checkpoint
-            member.saved = checkpoint.next_fit() if checkpoint is not None else None
-            if checkpoint is not None and member.saved is not None:
-                with checkpoint.taking():
-                    member.classifier.network.load_state_dict(member.saved["network"])
+            try:
+                member.take_up()
+            except InputError as error:
+                member.error = error
+                continue
             if member.saved is None or not member.saved.get("finished"):
                 # A kill may fall between the checkpoints of two members.
                 together.setdefault(member.epoch, []).append(member)

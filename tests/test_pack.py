@@ -211,6 +211,25 @@ def test_pack_goes_on_after_a_stop(tiny_network, tiny_images, tmp_path, monkeypa
         assert stopped == pytest.approx(untouched, rel=1e-5)
 
 
+def test_checkpoint_that_does_not_fit_fails_its_member_alone(
+    tiny_network, tiny_images, tmp_path, monkeypatch, capsys
+):
+    cells = cells_of(tiny_network, ["trainer.epochs=3"], 3)
+    place = Place(tmp_path, tiny_images, CPU, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(PackFit, "finish", lambda fit: 1 / 0)
+        patch.setattr("labeldp_bench.checkpoint.Checkpoint.remove", lambda checkpoint: None)
+        assert len(run_cells(cells, place)) == 3
+    file = tmp_path / cells[1].folder / "checkpoint.pt"
+    state = torch.load(file, weights_only=True)
+    state["fits"][0]["network"] = {}
+    torch.save(state, file)
+    capsys.readouterr()
+    assert run_cells(cells, place) == [tmp_path / cells[1].folder]
+    assert f"{file} does not fit" in capsys.readouterr().err
+    assert len(records_under(tmp_path)) == 2
+
+
 def test_sweeper_packs_what_differs_in_mechanism_and_loss(tiny_network, monkeypatch):
     # Cells of two recipes would train with one of them.
     def jobs(grid, device="cuda"):

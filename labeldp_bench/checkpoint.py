@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from labeldp_bench.files import replacing
+from labeldp_bench.fit import out_of_memory
 from labeldp_bench.progress import say
 from labeldp_bench.validate import InputError
 
@@ -24,6 +25,7 @@ FORMAT = "1"
 SECONDS = 60.0
 """Between checkpoints, at least, where no number of epochs is given."""
 
+OF_A_DEVICE: Any = getattr(torch, "AcceleratorError", ())
 State = dict[str, Any]
 """Tensors, numbers, texts, None, and lists and dicts of them: what is read without executing."""
 
@@ -98,9 +100,11 @@ class Checkpoint:
         """
         try:
             yield
-        except (torch.OutOfMemoryError, InputError):
+        except InputError:
             raise
-        except (LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
+            if out_of_memory(error) or isinstance(error, OF_A_DEVICE):
+                raise
             raise InputError(
                 f"{self.path} does not fit, as if another version wrote it (delete it, and "
                 "training starts afresh)"
@@ -130,7 +134,7 @@ class Checkpoint:
             return
         state_now = state()
         if finished:  # a later fit may start from its network, and asks for no more of it
-            kept = ("epoch", "network", "notes")
+            kept = state_now.keys() & {"epoch", "network", "notes", "together"}
             state_now = {key: _copied(state_now[key]) for key in kept} | {"finished": True}
         self._fits[-1] = state_now
         if due:
@@ -155,9 +159,10 @@ class Checkpoint:
             with replacing(self.path) as path:
                 torch.save(state, path)
         except (OSError, RuntimeError) as error:  # the run itself needs none of it
-            # Torch answers a full disk with a page on its archive.
-            why = getattr(error, "strerror", None) or "is the disk full?"
-            say(f"no checkpoint: cannot write {self.path} ({why.lower()}); training goes on")
+            why = " ".join(str(getattr(error, "strerror", None) or error).lower().split())[:100]
+            if "inline_container" in why:  # torch's words on its archive, a page of them
+                why = "is the disk full?"
+            say(f"no checkpoint: cannot write {self.path} ({why}); training goes on")
 
 
 def _copied(value: Any) -> Any:

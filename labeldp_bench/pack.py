@@ -56,6 +56,10 @@ class Member:
         if checkpoint is not None and self.saved is not None:
             with checkpoint.taking():
                 self.classifier.network.load_state_dict(self.saved["network"])
+                self.together = self.saved["together"]
+                if not self.saved.get("finished"):  # what the pack is going to ask for
+                    assert self.saved.keys() >= {"epoch", "streams", "dropout"}
+                    assert self.saved["optimizer"].keys() == {"state", "param_groups"}
 
 
 class Pack:
@@ -261,6 +265,7 @@ class PackFit:
             "optimizer": {"state": slots, "param_groups": whole["param_groups"]},
             "targets": None,
             "best": {},
+            "together": len(self.members),
             "streams": [stream.get_state() for stream in self.streams],
             "dropout": dropout_state(self.device),
         }

@@ -5,8 +5,9 @@
 
 The textbook loop is labeldp_bench/benchmarks/textbook.py: a DataLoader, one PIL image at a time,
 eager, float32, cross entropy. It shares epochs, batch size, optimizer and labels with the cell, not
-first weights, order and dropout. So mechanism=rr, and a recipe without augmentation, mixup and
-schedule. Prints a Markdown table and writes results/benchmarks/trainers_<device>.csv.
+first weights, order and dropout; on a GPU its convolutions are in TF32, torch's default. So
+mechanism=rr, and a recipe without augmentation, mixup and schedule. Prints a Markdown table
+and writes results/benchmarks/trainers_<device>.csv.
 """
 
 import sys
@@ -27,6 +28,7 @@ from labeldp_bench.cell import Cell  # noqa: E402
 from labeldp_bench.evaluate import accuracy_of, confusion_matrix  # noqa: E402
 from labeldp_bench.exchange import Session, Supervision  # noqa: E402
 from labeldp_bench.experiments import cells_of  # noqa: E402
+from labeldp_bench.learners import SingleStage  # noqa: E402
 from labeldp_bench.losses import loss_named  # noqa: E402
 from labeldp_bench.models import NetworkModel  # noqa: E402
 from labeldp_bench.place import describe_device, resolve_device  # noqa: E402
@@ -40,6 +42,10 @@ from labeldp_bench.script import (  # noqa: E402
 )
 from labeldp_bench.validate import InputError  # noqa: E402
 
+PLAIN = {
+    "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,
+    "selection": "last",
+}  # fmt: skip
 RECIPE = {"mechanism": ["rr"], "dataset": ["mnist"]}
 OWN = {"device": "auto", "out": str(BENCHMARKS)}
 
@@ -51,12 +57,19 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     if not isinstance(model, NetworkModel):
         raise InputError("only networks are trained in epochs (use model=cnn)")
     trainer = model.trainer
-    if cell.identity["mechanism"] != "rr" or cell.identity["learner.loss"] != "plain":
-        raise InputError("a textbook loop takes released labels (use mechanism=rr)")
-    if trainer.augment or trainer.mixup is not None or trainer.schedule is not None:
+    learner = parts["learner"]
+    if cell.identity["mechanism"] != "rr" or learner != SingleStage("plain"):
         raise InputError(
-            "a textbook loop has no augmentation, mixup and schedule "
-            "(use trainer=vector_approximation)"
+            "a textbook loop takes released labels as they are, once (use mechanism=rr and its own "
+            "learner)"
+        )
+    if "pretrain" in parts:
+        raise InputError("a textbook loop starts at random weights (use pretrain=none)")
+    differs = ["augment"] if trainer.augment else []
+    differs += [name for name, value in PLAIN.items() if getattr(trainer, name) != value]
+    if differs:
+        raise InputError(
+            f"a textbook loop has another trainer.{differs[0]} (use trainer=vector_approximation)"
         )
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
     bundle = parts["dataset"].draw(data_dir, seed)

@@ -12,6 +12,7 @@ second one beside it. `records` unpacks those of an earlier call first. Override
 `trainer.epochs=2`, hold for every cell.
 """
 
+import gzip
 import math
 import signal
 import sys
@@ -138,6 +139,8 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive) as tar:
             members = tar.getmembers()
+            while tar.fileobj.read(2**20):  # to the end, where the checksum is
+                pass
             for member in members:  # tarfile's own filter came with Python 3.11.4 only
                 if not member.isfile() or not (root / member.name).resolve().is_relative_to(root):
                     raise InputError(
@@ -148,7 +151,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 assert content is not None
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content.read())
-    except (tarfile.TarError, EOFError, zlib.error):
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(
             f"records must be archives of an earlier call, got '{archive}' (no whole .tar.gz)"
         ) from None

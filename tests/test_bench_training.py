@@ -2,13 +2,14 @@
 
 import contextlib
 import csv
+import functools
 import runpy
 import sys
 
 import pytest
 import torch
 
-from labeldp_bench.benchmarks.textbook import textbook_rate
+from labeldp_bench.benchmarks.textbook import textbook_accuracy, textbook_rate
 from labeldp_bench.benchmarks.work import per_image
 from tests.conftest import CHECKOUT
 
@@ -56,14 +57,43 @@ def test_work_of_a_linear_layer_is_counted_exactly():
     assert moved >= 2 * 4 * (10 + 4)  # reads the image, writes the scores, twice
 
 
-def test_textbook_loop_trains(monkeypatch):
+class Noted(torch.nn.Sequential):
+    """A linear classifier that notes in which mode each batch meets it."""
+
+    def __init__(self):
+        super().__init__(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+        self.calls = []
+
+    def forward(self, images):
+        self.calls.append((self.training, torch.backends.cudnn.allow_tf32, len(images)))
+        return super().forward(images)
+
+
+@pytest.fixture
+def pictures():
+    return torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8), torch.arange(12) % 3
+
+
+def test_textbook_loop_is_asked_in_evaluation_mode(pictures, monkeypatch):
+    # Dropout and batch statistics in the test would make the loop look worse than it is.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    network, adam = Noted(), functools.partial(torch.optim.Adam, lr=0.1)
+    found = textbook_accuracy(network, pictures, pictures, 5, 20, adam, torch.device("cpu"))
+    assert network.calls == [(True, True, 5), (True, True, 5), (True, True, 2)] * 20 + [
+        (False, True, 5), (False, True, 5), (False, True, 2)
+    ]  # fmt: skip
+    assert found == 1.0
+    assert not torch.backends.cudnn.allow_tf32
+
+
+def test_textbook_loop_trains(pictures, monkeypatch):
     # A ratio against a loop that does nothing flatters.
-    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    network = Noted()
     before = network[1].weight.clone()
-    images = torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8)
-    labels = torch.arange(12) % 3
+    images, labels = pictures
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     rate = textbook_rate(network, images, labels, 4, True, torch.device("cpu"), 2)
     assert rate > 0
+    assert network.calls == [(True, True, 4)] * 3
     assert not torch.equal(network[1].weight, before)
     assert not torch.backends.cudnn.allow_tf32

@@ -13,6 +13,7 @@ from labeldp_bench import checkpoint as module
 from labeldp_bench.checkpoint import Checkpoint
 from labeldp_bench.ledger import BudgetError
 from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.validate import InputError
 from labeldp_bench.vault import LabelVault
 from tests.shell import SERVER, quick, records_under
 
@@ -150,6 +151,21 @@ def test_checkpoint_of_another_version_is_said_in_one_line(part, tiny_network, t
     assert records_under(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (RuntimeError("can't allocate memory: 8 bytes"), RuntimeError),
+        (KeyError("streams"), InputError),
+        (InputError("its own words"), InputError),
+    ],
+)
+def test_a_device_that_fails_is_no_reason_to_delete_a_checkpoint(error, kind, tmp_path):
+    with pytest.raises(kind) as found, Checkpoint(tmp_path / "checkpoint.pt", {}).taking():
+        raise error
+    assert ("does not fit" in str(found.value)) == isinstance(error, KeyError)
+
+
 def test_checkpoint_executes_nothing(tmp_path):
     # Whoever can write into the folder would run code as the user.
     ran = tmp_path / "ran"
@@ -206,6 +222,7 @@ def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, c
     for error, why in (
         (OSError(28, "No space left on device"), "no space left on device"),
         (RuntimeError("[enforce fail at inline_container.cc:672]"), "is the disk full?"),
+        (RuntimeError("CUDA error: an\n illegal address"), "cuda error: an illegal address"),
     ):
 
         def full(*_, error=error, **__):

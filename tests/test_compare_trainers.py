@@ -46,10 +46,15 @@ def test_both_learn_and_ours_is_the_accuracy_of_the_run(main, tiny_images, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mechanism=rappor"], "a textbook loop takes released labels (use mechanism=rr)"),
-        (["learner.loss=marginal"], "a textbook loop takes released labels (use mechanism=rr)"),
+        (["mechanism=rappor"], "a textbook loop takes released labels as they are, once"),
+        (["learner.loss=marginal"], "a textbook loop takes released labels as they are, once"),
+        (["learner.retrain=consensus"], "a textbook loop takes released labels as they are, once"),
+        (["learner=multi_stage"], "a textbook loop takes released labels as they are, once"),
+        (["pretrain=simclr"], "a textbook loop starts at random weights (use pretrain=none)"),
         (["model=knn"], "only networks are trained in epochs (use model=cnn)"),
-        (["trainer=blockrr"], "no augmentation, mixup and schedule"),
+        (["trainer=blockrr"], "a textbook loop has another trainer.augment (use trainer="),
+        (["trainer.pixels=unit"], "a textbook loop has another trainer.pixels"),
+        (["trainer.selection=mean_last_10"], "a textbook loop has another trainer.selection"),
     ],
 )
 def test_what_has_no_textbook_form_is_refused(arguments, message, main, tmp_path, capsys):

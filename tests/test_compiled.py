@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 def fit(
-    seed: int, loss: str = "plain", count: int = 110
+    seed: int, loss: str = "plain", count: int = 110, views: int = 1
 ) -> tuple[dict[str, torch.Tensor], list[float]]:
     """Returns weights and losses after two epochs, the last step of each on a shorter batch."""
     generator = torch.Generator().manual_seed(seed)
@@ -31,7 +31,7 @@ def fit(
     supervision = Supervision(torch.arange(count), targets, one_hot.bool(), loss_named(loss))
     network = functools.partial(CNN, widths=[4, 4], hidden=8)
     adam = functools.partial(torch.optim.Adam, lr=0.001)
-    trainer = Trainer(2, 25, adam, selection="last", precision="float32")
+    trainer = Trainer(2, 25, adam, selection="last", precision="float32", views=views)
     losses: list[float] = []
     session = Session(seed, CPU, lambda epoch, _: losses.append(epoch.loss), lambda _: None)
     classifier = NetworkModel(network, trainer).fit(images, supervision, session)
@@ -71,6 +71,8 @@ def test_compiled_steps_equal_eager_ones_and_are_compiled_once(graphs, monkeypat
     assert len(graphs) == 1
     fit(2, "bce")
     assert len(graphs) == 2
+    fit(2, views=2)
+    assert len(graphs) == 3
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])

@@ -77,7 +77,8 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
     # The machine would be taken away before the records are in the archive.
     monkeypatch.setitem(CAMPAIGN["main"].__globals__, "SPARE_SECONDS", 0.0)
     monkeypatch.setattr("labeldp_bench.benchmarks.ceilings.SECONDS", 0.01)
-    monkeypatch.setattr("labeldp_bench.checkpoint.SECONDS", 0.0)
+    alarms = []
+    monkeypatch.setattr(signal, "setitimer", lambda _, *seconds: alarms.append(seconds))
 
     def begin(plain, fit):
         if fit.number == 2:  # as the timer does, wherever the cell is
@@ -86,12 +87,33 @@ def test_cell_under_way_is_stopped_in_time(tiny_images, tmp_path, capsys, monkey
 
     for kind in (NetworkFit, PackFit):
         monkeypatch.setattr(kind, "begin_epoch", lambda fit, p=kind.begin_epoch: begin(p, fit))
-    assert call(tiny_images, tmp_path, "minutes=5", epochs=1_000_000) == 0
+    assert call(tiny_images, tmp_path, "minutes=5", "checkpoint_epochs=1", epochs=1_000_000) == 0
     text = capsys.readouterr().out
     assert "time is up" in text
     assert "0 records made" in text
+    assert 0 < alarms[0][0] <= 300 and alarms[0][1] > 0, "again, where the first one was lost"
+    assert alarms[1:] == [(0,), (0,)]
     with tarfile.open(tmp_path / "checkpoints.tar.gz") as tar:
         assert any(name.endswith("checkpoint.pt") for name in tar.getnames())
+
+
+def test_damaged_archive_is_refused(tiny_images, tmp_path, capsys, monkeypatch):
+    # Records with other numbers would be taken for those of the earlier call.
+    monkeypatch.setattr("labeldp_bench.benchmarks.ceilings.SECONDS", 0.01)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "record.json").write_bytes(bytes(range(256)) * 40)
+    whole = tmp_path / "whole.tar.gz"
+    assert CAMPAIGN["pack"](tmp_path / "runs", whole, ["record.json"]) == 1
+    content, damaged = whole.read_bytes(), tmp_path / "damaged.tar.gz"
+    flipped = [content[:i] + bytes([content[i] ^ 4]) + content[i + 1 :] for i in (60, 150, 300)]
+    for number, text in enumerate([*flipped, content[:-200], content[:-4], b"", b"text"]):
+        damaged.write_bytes(text)
+        assert call(tiny_images, tmp_path / "new", "minutes=0", f"records={damaged}") == 2, number
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "records must be archives of an earlier call" in line
+        assert list((tmp_path / "new" / "runs").iterdir()) == []
+    CAMPAIGN["unpack"](whole, tmp_path / "again")
+    assert (tmp_path / "again" / "record.json").read_bytes() == bytes(range(256)) * 40
 
 
 @pytest.mark.parametrize(

@@ -132,13 +132,14 @@ def test_projection_is_a_strided_convolution(channels, stride):
 
 
 def test_few_channels_train_on_an_old_cpu():
-    """oneDNN without AVX-512 ends the process in a strided 1 x 1 convolution of 4 channels."""
+    """oneDNN without AVX-512 ends the process in a strided 1 x 1 convolution of 1 to 7 channels."""
     program = """
 import torch
 from labeldp_bench.models import ResNet
-network = ResNet(10, (32, 32, 3), width=4).to(memory_format=torch.channels_last)
 images = torch.randn(16, 3, 32, 32).to(memory_format=torch.channels_last)
-network(images).square().sum().backward()
+for width in (1, 4, 7):
+    network = ResNet(10, (32, 32, 3), width).to(memory_format=torch.channels_last)
+    network(images).square().sum().backward()
 """
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)

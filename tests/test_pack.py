@@ -211,23 +211,46 @@ def test_pack_goes_on_after_a_stop(tiny_network, tiny_images, tmp_path, monkeypa
         assert stopped == pytest.approx(untouched, rel=1e-5)
 
 
+@pytest.mark.parametrize("part", ["network", "optimizer"])
 def test_checkpoint_that_does_not_fit_fails_its_member_alone(
-    tiny_network, tiny_images, tmp_path, monkeypatch, capsys
+    part, tiny_network, tiny_images, tmp_path, monkeypatch, capsys
 ):
     cells = cells_of(tiny_network, ["trainer.epochs=3"], 3)
     place = Place(tmp_path, tiny_images, CPU, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(PackFit, "finish", lambda fit: 1 / 0)
-        patch.setattr("labeldp_bench.checkpoint.Checkpoint.remove", lambda checkpoint: None)
+        patch.setattr(PackFit, "step", stopped_in_epoch(2))
         assert len(run_cells(cells, place)) == 3
     file = tmp_path / cells[1].folder / "checkpoint.pt"
     state = torch.load(file, weights_only=True)
-    state["fits"][0]["network"] = {}
+    state["fits"][0][part] = {}
     torch.save(state, file)
     capsys.readouterr()
     assert run_cells(cells, place) == [tmp_path / cells[1].folder]
     assert f"{file} does not fit" in capsys.readouterr().err
     assert len(records_under(tmp_path)) == 2
+
+
+def stopped_in_epoch(number):
+    plain = PackFit.step
+
+    def step(fit, *given):
+        if fit.number + 1 == number:
+            raise RuntimeError("cut off")
+        plain(fit, *given)
+
+    return step
+
+
+def test_member_that_had_finished_keeps_how_many_trained_with_it(
+    tiny_network, tiny_images, tmp_path, monkeypatch
+):
+    cells = cells_of(tiny_network, [], 3)
+    place = Place(tmp_path, tiny_images, CPU, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "end", lambda trial: 1 / 0)
+        assert len(run_cells(cells, place)) == 3
+    assert run_cells(cells, place) == []
+    assert [record["packed"] for record in outcomes(tmp_path).values()] == [3, 3, 3]
 
 
 def test_sweeper_packs_what_differs_in_mechanism_and_loss(tiny_network, monkeypatch):

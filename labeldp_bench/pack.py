@@ -56,10 +56,12 @@ class Member:
         if checkpoint is not None and self.saved is not None:
             with checkpoint.taking():
                 self.classifier.network.load_state_dict(self.saved["network"])
-                self.together = self.saved["together"]
+                self.together = self.saved.get("together", 1)  # it may have begun alone
                 if not self.saved.get("finished"):  # what the pack is going to ask for
-                    assert self.saved.keys() >= {"epoch", "streams", "dropout"}
-                    assert self.saved["optimizer"].keys() == {"state", "param_groups"}
+                    missing = {"epoch", "streams", "dropout"} - self.saved.keys()
+                    missing |= {"state", "param_groups"} - self.saved["optimizer"].keys()
+                    if missing:
+                        raise KeyError(*missing)
 
 
 class Pack:

@@ -9,6 +9,7 @@ import torch
 from labeldp_bench import pack as module
 from labeldp_bench import sweeper, trial
 from labeldp_bench.config import compose_cell
+from labeldp_bench.fit import NetworkFit
 from labeldp_bench.models.cnn import Dropout
 from labeldp_bench.pack import PackFit
 from labeldp_bench.place import Place
@@ -230,8 +231,28 @@ def test_checkpoint_that_does_not_fit_fails_its_member_alone(
     assert len(records_under(tmp_path)) == 2
 
 
-def stopped_in_epoch(number):
-    plain = PackFit.step
+def test_cell_that_began_alone_goes_on_in_a_pack(tiny_network, tiny_images, tmp_path, monkeypatch):
+    # A sweep packs what an earlier command had begun by itself, and the other way round.
+    cells = cells_of(tiny_network, ["trainer.epochs=3"], 2)
+    for kind, first, then in (
+        (NetworkFit, cells[:1], cells), (PackFit, cells, cells[:1])
+    ):  # fmt: skip
+        place = Place(tmp_path / kind.__name__, tiny_images, CPU, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "step", stopped_in_epoch(2, kind))
+            assert len(run_cells(first, place)) == len(first)
+        assert run_cells(then, place) == []
+        history = (place.out_dir / cells[0].folder / "history.csv").read_text().splitlines()
+        assert len(history) == 4
+    accuracies = [
+        outcomes(tmp_path / kind)[cells[0].config_hash]["accuracy"]
+        for kind in ("NetworkFit", "PackFit")
+    ]
+    assert accuracies[0] == pytest.approx(accuracies[1], abs=1 / 60)
+
+
+def stopped_in_epoch(number, kind=PackFit):
+    plain = kind.step
 
     def step(fit, *given):
         if fit.number + 1 == number:

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Runs the command line; Ctrl-C is one line from the first import on."""
     try:
-        from labeldp_bench.cli import main as run
+        from labeldp_bench.cli.main import main as run
 
         run()
     except KeyboardInterrupt:

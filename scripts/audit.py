@@ -21,13 +21,23 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from labeldp_bench.audits.groups import group_epsilon
-from labeldp_bench.audits.mechanism import exact_epsilon, exact_real_epsilon, sampled_epsilon
-from labeldp_bench.config import compose_cell, mechanism_names
+from labeldp_bench.cli.script import command
+from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
 from labeldp_bench.mechanisms.base import check_global_prior
-from labeldp_bench.script import command
-from labeldp_bench.validate import InputError, check_choice, check_eps, check_integer, did_you_mean
+from labeldp_bench.privacy.audits.groups import group_epsilon
+from labeldp_bench.privacy.audits.mechanism import (
+    exact_epsilon,
+    exact_real_epsilon,
+    sampled_epsilon,
+)
+from labeldp_bench.support.validate import (
+    InputError,
+    check_choice,
+    check_eps,
+    check_integer,
+    did_you_mean,
+)
 
 DEFAULTS: dict[str, Any] = {
     "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 200_000, "seed": 0,

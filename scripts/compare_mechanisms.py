@@ -16,14 +16,14 @@ import torch
 from scipy.stats import binom
 
 from labeldp_bench import mechanisms
-from labeldp_bench.figures import plotting
-from labeldp_bench.files import write_text
+from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.mechanisms import AdditiveLaplace, Mechanism, SubsetSelection
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention, laplace_information
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
-from labeldp_bench.script import command, read_arguments
-from labeldp_bench.validate import InputError
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.validate import InputError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CLASSES = (2, 10, 100)

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.cell import NO_GUARANTEE
-from labeldp_bench.figures import plotting
-from labeldp_bench.records import is_done, is_heuristic, read_record
-from labeldp_bench.script import command
-from labeldp_bench.validate import InputError
+from labeldp_bench.cli.script import command
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.records.record import is_done, is_heuristic, read_record
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.support.validate import InputError
 
 
 @command(__doc__)

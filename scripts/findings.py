@@ -14,13 +14,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.audits.mechanism import exact_epsilon
-from labeldp_bench.cell import NO_GUARANTEE
-from labeldp_bench.collect import COMMITTED
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
-from labeldp_bench.published import read_published
-from labeldp_bench.script import command, read_arguments
+from labeldp_bench.privacy.audits.mechanism import exact_epsilon
+from labeldp_bench.records.collect import COMMITTED
+from labeldp_bench.records.published import read_published
+from labeldp_bench.support import seeding
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10

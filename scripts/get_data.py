@@ -9,10 +9,10 @@ is 0 if at least one data set is there.
 import sys
 from pathlib import Path
 
+from labeldp_bench.cli.script import command, default_data_dir, read_arguments
 from labeldp_bench.data.images import read_npz
 from labeldp_bench.data.official import OFFICIAL, NotAvailable, fetch
-from labeldp_bench.script import command, default_data_dir, read_arguments
-from labeldp_bench.validate import InputError
+from labeldp_bench.support.validate import InputError
 
 
 @command(__doc__)

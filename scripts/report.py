@@ -7,9 +7,9 @@ The page loads nothing from elsewhere.
 
 import sys
 
-from labeldp_bench.config import CHECKOUT
-from labeldp_bench.report import write_page
-from labeldp_bench.script import command, read_arguments
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.reports.page import write_page
+from labeldp_bench.support.checkout import CHECKOUT
 
 
 @command(__doc__)

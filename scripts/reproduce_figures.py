@@ -7,13 +7,13 @@ Into results/figures. Nothing is trained; the exit status is 0 where cells are m
 
 import sys
 
-from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT
-from labeldp_bench.figures.paper import FIGURES, write_figures
-from labeldp_bench.figures.text import counts
-from labeldp_bench.script import command, read_arguments
-from labeldp_bench.tables import load_table
-from labeldp_bench.theory.pictures import write_pictures
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.figures.paper import FIGURES, write_figures
+from labeldp_bench.reports.figures.text import counts
+from labeldp_bench.reports.tables import load_table
+from labeldp_bench.reports.theory.pictures import write_pictures
+from labeldp_bench.support.checkout import CHECKOUT
 
 EXPONENTS = "theoretical_limits/table1"
 

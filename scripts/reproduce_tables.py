@@ -7,10 +7,10 @@ Into results/tables. Nothing is trained; the exit status is 0 where cells are mi
 
 import sys
 
-from labeldp_bench.collect import read_committed
-from labeldp_bench.config import CHECKOUT
-from labeldp_bench.script import command, read_arguments
-from labeldp_bench.tables import TABLES, write_tables
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.tables import TABLES, write_tables
+from labeldp_bench.support.checkout import CHECKOUT
 
 
 @command(__doc__)

@@ -9,12 +9,12 @@ Hours are for the device at hand, one process, from what was measured on the sam
 import sys
 from pathlib import Path
 
-from labeldp_bench.config import experiment_names
-from labeldp_bench.identity import PAPER
-from labeldp_bench.place import describe_device, resolve_device
-from labeldp_bench.script import command, listed, read_arguments
-from labeldp_bench.status import every_status, hours, table
-from labeldp_bench.validate import InputError, check_choice
+from labeldp_bench.cli.script import command, listed, read_arguments
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.reports.status import every_status, hours, table
+from labeldp_bench.support.device import describe_device, resolve_device
+from labeldp_bench.support.validate import InputError, check_choice
 
 OWN = {"budget": PAPER, "experiment": "", "out_dir": "results/runs"}
 BUDGETS = (PAPER, "quick", "smoke")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp_bench.config import compose_cell
+from labeldp_bench.experiments.compose import compose_cell
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -15,9 +15,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from labeldp_bench.config import compose_cell
-from labeldp_bench.place import Place
-from labeldp_bench.run import run_cells
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.runs.environment import Place
+from labeldp_bench.runs.run import run_cells
 from tests.shell import HANGS, SERVER
 
 NAME = "card"
@@ -165,7 +165,7 @@ def _run(cells: list[list[str]], folder: Path, fail_at: int | None) -> None:
 
 
 def _fail_once(cells: list, place: Place, epoch: int) -> None:
-    from labeldp_bench.fit import NetworkFit
+    from labeldp_bench.training.network_fit import NetworkFit
 
     plain, calls = NetworkFit.begin_epoch, []
 

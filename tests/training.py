@@ -4,11 +4,12 @@ import functools
 
 import torch
 
-from labeldp_bench.exchange import Epoch, Session, Supervision
-from labeldp_bench.losses import loss_named
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.train import Trainer
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.supervision.interfaces import Epoch, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SEED = 5

@@ -1,10 +1,12 @@
-"""What a data set hands to a run."""
+"""What a data set is, and what it hands to a run."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from torch import Tensor
 
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class DataBundle:
         label_unit: size of one unit of real labels in the units that the data came in, for scores.
         truth: where the law of the labels is known: class probabilities, float64 (M, K), or the
             regression function, float64 (M,), at `test_features`, whose points weigh the same.
+        bayes_accuracy: of the best classifier, where the law of the points is known.
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
     """
 
@@ -42,9 +45,25 @@ class DataBundle:
     selection_sha256: str | None = None
     label_unit: float = 1.0
     truth: Tensor | None = None
+    bayes_accuracy: float | None = None
     extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
         """`classification`, or `regression` where labels are real numbers."""
         return "classification" if self.num_classes else "regression"
+
+
+class Dataset(Protocol):
+    """What configs/dataset builds."""
+
+    @property
+    def trials(self) -> int:
+        """Independent repetitions inside one run."""
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns the data of one trial; `seed` is the trial's own.
+
+        Raises:
+            InputError: a file in `data_dir` is missing, damaged or does not fit.
+        """

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -9,10 +10,10 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from torch import Generator, Tensor
 
-from labeldp_bench import seeding
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.validate import InputError, check_integer, check_number
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -69,31 +70,33 @@ class CircleGaussians:
             test_features=test_points,
             test_labels=test_labels,
             num_classes=self.num_classes,
+            bayes_accuracy=bayes_accuracy(self.num_classes, self.stddev),
         )
-
-    def bayes_accuracy(self) -> float:
-        """Returns the accuracy of the best classifier, by quadrature to 1e-10.
-
-        The best class is the nearest mean, so this is the mass of one Gaussian inside its sector
-        |angle| <= pi / K; the radial part of the integral has a closed form.
-        """
-        sigma = self.stddev
-
-        def angular_density(angle: float) -> float:
-            along = math.cos(angle) / sigma
-            across = math.sin(angle) ** 2 / (2 * sigma**2)
-            # sqrt(2 pi) a exp(-across) Phi(a), with Phi in logs: a is negative beyond 90 degrees.
-            radial = math.sqrt(2 * math.pi) * along * math.exp(float(log_ndtr(along)) - across)
-            return (math.exp(-1 / (2 * sigma**2)) + radial) / (2 * math.pi)
-
-        # The peak at 0 has width sigma, which quad would miss in a wide sector.
-        edge = math.pi / self.num_classes
-        near = [width for width in (sigma, 4 * sigma) if width < edge]
-        half, _ = quad(angular_density, 0, edge, points=near or None, epsabs=1e-12, limit=200)
-        return 2 * half
 
     def _sample(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
         labels = torch.randint(self.num_classes, (size,), generator=generator)
         angles = labels * (2 * math.pi / self.num_classes)
         means = torch.stack([angles.cos(), angles.sin()], dim=1)
         return means + self.stddev * torch.randn(size, 2, generator=generator), labels
+
+
+@cache
+def bayes_accuracy(num_classes: int, stddev: float) -> float:
+    """Returns the accuracy of the best classifier on the circle, by quadrature to 1e-10.
+
+    The best class is the nearest mean, so this is the mass of one Gaussian inside its sector
+    |angle| <= pi / K. The radial part of the integral has a closed form.
+    """
+
+    def angular_density(angle: float) -> float:
+        along = math.cos(angle) / stddev
+        across = math.sin(angle) ** 2 / (2 * stddev**2)
+        # sqrt(2 pi) a exp(-across) Phi(a), with Phi in logs: a is negative beyond 90 degrees.
+        radial = math.sqrt(2 * math.pi) * along * math.exp(float(log_ndtr(along)) - across)
+        return (math.exp(-1 / (2 * stddev**2)) + radial) / (2 * math.pi)
+
+    # The peak at 0 has width sigma, which quad would miss in a wide sector.
+    edge = math.pi / num_classes
+    near = [width for width in (stddev, 4 * stddev) if width < edge]
+    half, _ = quad(angular_density, 0, edge, points=near or None, epsabs=1e-12, limit=200)
+    return 2 * half

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeldp_bench import seeding
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.validate import InputError, check_integer
-from labeldp_bench.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_integer
 
 MAX_CHANNELS = 4
 

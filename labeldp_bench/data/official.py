@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeldp_bench.files import only_one, replacing
-from labeldp_bench.validate import InputError
+from labeldp_bench.support.files import only_one, replacing
+from labeldp_bench.support.validate import InputError
 
 OFFICIAL = {
     "mnist": "MNIST",

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.exchange import Classifier, Model, Session, Supervision
-from labeldp_bench.prediction import predict
-from labeldp_bench.validate import check_choice
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import check_choice
 
 RETRAIN = ("none", "consensus")
 

@@ -1,23 +1,23 @@
 """One global prior from a held-out part, then one release of every other label."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
-from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.block_rr import BlockRR
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_number
 
 
 @dataclass(frozen=True)
-class HeldOutPrior:
+class HeldOutPrior(Learner):
     """Spends a held-out part on a noisy label histogram, and trains on the rest.
 
     The parts are disjoint, so both may spend the full eps (parallel composition). The histogram
@@ -27,7 +27,7 @@ class HeldOutPrior:
     its RRWithPrior rows.
 
     Args:
-        loss: one of `labeldp_bench.losses.LOSSES`.
+        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
         fraction: share of the training set that is held out, in (0, 1).
         prior_eps: budget of the histogram; None for the mechanism's own eps.
         retrain: `none` or `consensus`.
@@ -37,8 +37,6 @@ class HeldOutPrior:
     fraction: float = 0.01
     prior_eps: float | None = None
     retrain: str = "none"
-
-    fits_once: ClassVar[bool] = True  # unless it retrains
 
     def __post_init__(self) -> None:
         loss_named(self.loss)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Session
+from labeldp_bench.learners.rates import TRUSTS, Problem, clip, side
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
-from labeldp_bench.theory.rates import TRUSTS, Problem, clip, side
-from labeldp_bench.validate import InputError, check_choice, check_eps, check_number
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Learner, Session
+from labeldp_bench.support.validate import InputError, check_choice, check_eps, check_number
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")
@@ -21,7 +21,7 @@ MOST_DIMENSIONS = 2
 
 
 @dataclass(frozen=True)
-class LocalAverages:
+class LocalAverages(Learner):
     """Releases every label once, as part of the group that its features put it in, and averages.
 
     The side h of a cube (or k = N h^d neighbours) and the clip T follow the theorems' rules, times

@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
-from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.release import Release
-from labeldp_bench.validate import InputError, check_made, check_number
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_made, check_number
 
 
 @dataclass(frozen=True)
-class MultiStage:
+class MultiStage(Learner):
     """Releases and trains stage by stage, over random disjoint parts of the training set.
 
     Each label is released once, at the full eps: parallel composition. A stage's prior comes from
@@ -26,7 +27,7 @@ class MultiStage:
     Source: Ghazi et al. (2021), arXiv:2102.06062, Algorithm 3 (LP-MST) and its released code.
 
     Args:
-        loss: one of `labeldp_bench.losses.LOSSES`.
+        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
         fractions: share of the examples in each stage; positive, sum 1.
         first: mechanism of the first stage, which has no prior.
         temperature: of the prior; below 1 sharpens.

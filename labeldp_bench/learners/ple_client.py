@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench import seeding
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Classifier, Epoch, Session, Supervision
-from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.release import Release
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.supervision.interfaces import Classifier, Epoch, Session
+from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
 
 if TYPE_CHECKING:  # they import learners themselves
     from labeldp_bench.models.network import NetworkModel
-    from labeldp_bench.train import Trainer
+    from labeldp_bench.training.trainer import Trainer
 
 
 class ClientLoss(Loss):

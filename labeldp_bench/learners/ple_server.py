@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench import seeding
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.ple_client import enhance
-from labeldp_bench.losses import Loss
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.release import Release
-from labeldp_bench.train import Trainer
-from labeldp_bench.validate import InputError, check_integer, check_made, check_number
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_integer, check_made, check_number
+from labeldp_bench.training.trainer import Trainer
 
 LOSSES = ("enhanced", "plain")
 SURE = 1 - 1e-6
@@ -23,7 +24,7 @@ SURE = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class EnhancedLabels:
+class EnhancedLabels(Learner):
     """Trains a client on true labels, then a server on what it published; no guarantee.
 
     Source: ple, section 3.3 and Algorithm 1. Where the trainer chooses by validation, a share of

@@ -1,31 +1,29 @@
 """Release every label once, train once."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
-from labeldp_bench.door import ReleaseDoor
-from labeldp_bench.exchange import Classifier, Model, Session, Supervision
 from labeldp_bench.learners.consensus import check_retrain, retrained
-from labeldp_bench.losses import loss_named
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.validate import InputError
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)
-class SingleStage:
+class SingleStage(Learner):
     """The learner of RR, RAPPOR and all mechanisms that need no prior.
 
     Args:
-        loss: one of `labeldp_bench.losses.LOSSES`.
+        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
         retrain: `none` or `consensus`.
     """
 
     loss: str
     retrain: str = "none"
-
-    fits_once: ClassVar[bool] = True  # unless it retrains
 
     def __post_init__(self) -> None:
         loss_named(self.loss)

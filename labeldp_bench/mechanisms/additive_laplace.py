@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, two_levels
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
-from labeldp_bench.validate import InputError, check_integer, check_labels, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
 ENTRIES = 100_000  # drawn at once: their float64 stay in the cache while operations pass over them
 

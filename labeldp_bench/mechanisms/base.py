@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.sum_laws import group_counts
-from labeldp_bench.validate import (
+from labeldp_bench.support.validate import (
     InputError,
     check_eps,
     check_integer,

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from labeldp_bench.mechanisms.base import Mechanism, count_true, debias_bits
 from labeldp_bench.mechanisms.draws import coins, numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
-from labeldp_bench.validate import InputError, check_integer, check_labels
+from labeldp_bench.support.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_CLASSES = 16
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior, two_levels
-from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.support.validate import InputError, check_number
 
 
 def check_clip(clip: float | None) -> None:

@@ -11,7 +11,7 @@ from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
-from labeldp_bench.validate import InputError, check_number
+from labeldp_bench.support.validate import InputError, check_number
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts
-from labeldp_bench.validate import check_choice, check_labels
+from labeldp_bench.support.validate import check_choice, check_labels
 
 
 @dataclass(frozen=True)

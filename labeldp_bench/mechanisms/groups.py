@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Generator, Tensor
 
-from labeldp_bench.validate import check_eps
+from labeldp_bench.support.validate import check_eps
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits
-from labeldp_bench.validate import check_integer, check_labels
+from labeldp_bench.support.validate import check_integer, check_labels
 
 
 @dataclass(frozen=True)

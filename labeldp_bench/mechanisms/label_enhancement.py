@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, most_likely
-from labeldp_bench.validate import InputError, check_integer, check_labels, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
-from labeldp_bench.validate import InputError
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

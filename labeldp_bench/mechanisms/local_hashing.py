@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from labeldp_bench.mechanisms.bit_flips import BitFlips
-from labeldp_bench.validate import check_integer
+from labeldp_bench.support.validate import check_integer
 
 MOST_BUCKETS = 2**32
 

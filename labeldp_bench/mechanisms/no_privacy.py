@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sums
-from labeldp_bench.validate import InputError, check_integer, check_labels
+from labeldp_bench.support.validate import InputError, check_integer, check_labels
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, draw_columns
 from labeldp_bench.mechanisms.bit_flips import check_bits
-from labeldp_bench.validate import InputError, check_labels
+from labeldp_bench.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10
 SMALLEST_EPS = 1e-6

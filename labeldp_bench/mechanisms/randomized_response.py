@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from labeldp_bench.mechanisms.base import LabelMechanism, two_levels
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
-from labeldp_bench.validate import check_integer, check_labels
+from labeldp_bench.support.validate import check_integer, check_labels
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.sum_laws import group_sums
-from labeldp_bench.validate import InputError, check_eps, check_prior
+from labeldp_bench.support.validate import InputError, check_eps, check_prior
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import two_levels
 from labeldp_bench.mechanisms.real import RealMechanism, label_grid, prior_on_grid
-from labeldp_bench.validate import check_integer, check_number
+from labeldp_bench.support.validate import check_integer, check_number
 
 
 @dataclass(frozen=True)

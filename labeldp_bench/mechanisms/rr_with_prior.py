@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
 from labeldp_bench.mechanisms.ranking import by_falling_prior, places, remembers_last_prior
-from labeldp_bench.validate import check_choice, check_labels, check_prior
+from labeldp_bench.support.validate import check_choice, check_labels, check_prior
 
 K_RULES = ("paper", "released_code")
 

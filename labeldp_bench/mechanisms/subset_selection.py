@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
 from labeldp_bench.mechanisms.bit_flips import check_bits, refuse_non_bits, truth_values
 from labeldp_bench.mechanisms.draws import coins, numpy_stream, sets_around
-from labeldp_bench.validate import InputError, check_choice, check_integer, check_labels
+from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
 

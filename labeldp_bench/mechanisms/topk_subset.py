@@ -10,7 +10,7 @@ from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, two_lev
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.mechanisms.ranking import ranking, remembers_last_prior
 from labeldp_bench.mechanisms.subset_selection import subsets
-from labeldp_bench.validate import check_integer, check_labels, check_prior
+from labeldp_bench.support.validate import check_integer, check_labels, check_prior
 
 
 @dataclass(frozen=True)

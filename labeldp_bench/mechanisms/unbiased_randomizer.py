@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import draw_columns
 from labeldp_bench.mechanisms.real import RealMechanism, label_grid, prior_on_grid
-from labeldp_bench.validate import InputError, check_integer
+from labeldp_bench.support.validate import InputError, check_integer
 
 LOWEST = 1e-5  # far enough above the slack
 SLACK = 1e-6

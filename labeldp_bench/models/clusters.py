@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +10,13 @@ import torch
 from scipy.cluster.vq import kmeans2
 from torch import Tensor, nn
 
-from labeldp_bench import seeding
-from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.embedding import Embedding, Embeddings
 from labeldp_bench.models.group_estimator import GroupEstimator
-from labeldp_bench.validate import InputError, check_integer, check_made
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_integer, check_made
+from labeldp_bench.training.classifier import NetworkFactory
 
 ITERATIONS = 30
 
@@ -39,7 +41,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Clusters(Model):
     """Cuts the examples into clusters by k-means on the smoothest functions (spectral clustering).
 
     A cluster adds up what its examples released, or is a group that a central mechanism answers
@@ -58,7 +60,7 @@ class Clusters:
         initial: weights below the classifier, from `pretrain`.
     """
 
-    network: Callable[..., nn.Module]
+    network: NetworkFactory
     neighbours: int = 10
     functions: int = 20
     clusters: int = 30
@@ -84,7 +86,13 @@ class Clusters:
         """Returns the model itself: clusters have no side that a rule could set."""
         return self
 
-    def resolved_precision(self, device: torch.device) -> str:
+    def pretrained(
+        self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]
+    ) -> "Clusters":
+        """Returns the model on features of the network with the weights returned for it."""
+        return replace(self, initial=weights_for(self.network))
+
+    def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features; functions, clusters and sums have float64."""
         return "float32"
 

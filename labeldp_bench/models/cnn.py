@@ -1,13 +1,11 @@
 """The small convolutional network of the digit-sized data sets."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from labeldp_bench.models.linear import check_image_shape
-from labeldp_bench.validate import InputError, check_integer, check_list, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 
 class CNN(nn.Module):
@@ -31,9 +29,6 @@ class CNN(nn.Module):
     >>> sum(p.numel() for p in CNN(10, (28, 28, 1)).parameters())
     421642
     """
-
-    # On a CPU grouped convolutions took three times as long as single runs (docs/speed.md).
-    packs_on: ClassVar[tuple[str, ...]] = ("cuda",)
 
     def __init__(
         self,
@@ -66,25 +61,10 @@ class CNN(nn.Module):
         self.head = nn.Sequential(
             nn.Linear(second * (height // 4) * (width // 4), hidden),
             nn.ReLU(),
-            Dropout(dropout),
+            nn.Dropout(dropout),
             nn.Linear(hidden, num_classes),
         )
 
     def forward(self, images: Tensor) -> Tensor:
         """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
         return self.head(self.features(images).flatten(1))
-
-
-class Dropout(nn.Dropout):
-    """Drops units as nn.Dropout does, by one operation alone, in a pack and compiled.
-
-    nn.Dropout is one fused kernel on a GPU, and two operations under vmap: other masks from the
-    same stream. On a CPU the masks are those of nn.Dropout.
-    """
-
-    def forward(self, units: Tensor) -> Tensor:
-        """Returns the units, in training some of them 0 and the rest scaled up."""
-        if not self.training or self.p == 0:
-            return units
-        kept = 1 - self.p
-        return units * torch.empty_like(units).bernoulli_(kept).div_(kept)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.group_estimator import GroupEstimator
-from labeldp_bench.validate import InputError, check_integer, check_list, check_number
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 MOST_CUBES = 2**22
 
@@ -32,7 +33,7 @@ class LastPoints:
 
 
 @dataclass(frozen=True)
-class Cubes:
+class Cubes(Model):
     """Cuts a box into `cells`^d cubes; points outside belong to the nearest cube.
 
     Source: Zhao et al. (2025), theoretical_limits, equations 14 and 15.
@@ -90,7 +91,7 @@ class Cubes:
         """Returns the estimator that has one output per cube."""
         return GroupEstimator(partial(self.last[1].cubes, model=self), outputs)
 
-    def resolved_precision(self, device: torch.device) -> str:
+    def precision_on(self, device: torch.device) -> str:
         """Returns the precision of sums in a cube."""
         return "float64"
 

@@ -1,30 +1,32 @@
 """Least squares on the smoothest functions over the public features."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.embedding import Embedding, Embeddings
-from labeldp_bench.prediction import vote_shares
-from labeldp_bench.validate import (
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import (
     InputError,
     check_integer,
     check_list,
     check_made,
     check_number,
 )
+from labeldp_bench.training.classifier import NetworkFactory
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""
 
 
 @dataclass(frozen=True)
-class Eigenmaps:
+class Eigenmaps(Model):
     """Fits what was released by functions that hardly change between neighbours.
 
     Classes are groups of similar images, which features show without a label: some ten smooth
@@ -47,7 +49,7 @@ class Eigenmaps:
         initial: weights below the classifier, from `pretrain`.
     """
 
-    network: Callable[..., nn.Module]
+    network: NetworkFactory
     neighbours: int = 10
     functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)
     folds: int = 5
@@ -67,7 +69,13 @@ class Eigenmaps:
         for multiple in self.functions:
             check_number("model.functions", multiple, low=1)
 
-    def resolved_precision(self, device: torch.device) -> str:
+    def pretrained(
+        self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]
+    ) -> "Eigenmaps":
+        """Returns the model on features of the network with the weights returned for it."""
+        return replace(self, initial=weights_for(self.network))
+
+    def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features; functions and fit have float64."""
         return "float32"
 

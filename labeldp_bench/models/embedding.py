@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.exchange import Session
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import SmoothFunctions
-from labeldp_bench.validate import InputError
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.support.validate import InputError
 
 LONG = 500_000
 """Values of all functions together that take longer than a person waits without a word."""

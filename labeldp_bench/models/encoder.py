@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.models.network import NetworkClassifier, adopt, classifier_of
-from labeldp_bench.pixels import pixel_scale
+from labeldp_bench.training.classifier import NetworkClassifier, adopt, classifier_of
+from labeldp_bench.training.pixels import pixel_scale
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from labeldp_bench.prediction import vote_shares
+from labeldp_bench.supervision.prediction import vote_shares
 
 
 @dataclass(frozen=True)

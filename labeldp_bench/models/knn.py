@@ -13,11 +13,12 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.neighbour_means import NeighbourMeans
-from labeldp_bench.prediction import vote_shares
-from labeldp_bench.progress import progress_bar
-from labeldp_bench.validate import InputError, check_integer
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.progress import progress_bar
+from labeldp_bench.support.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
@@ -107,7 +108,7 @@ class NeighbourSearch:
 
 
 @dataclass(frozen=True)
-class NearestNeighbours:
+class NearestNeighbours(Model):
     """Scores a class by the votes of the k nearest training examples.
 
     Source: Zhao et al. (2025), section 5.1 and appendix C.
@@ -133,7 +134,7 @@ class NearestNeighbours:
         k = round(num_examples * side**dimension)
         return NeighbourMeans(min(max(1, k), num_examples), self.search)
 
-    def resolved_precision(self, device: torch.device) -> str:
+    def precision_on(self, device: torch.device) -> str:
         """Returns the precision of the features; the search itself runs in float64 in a tree."""
         return "float32"
 

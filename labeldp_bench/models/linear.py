@@ -1,11 +1,10 @@
 """Softmax regression on pixels: the smallest network, and the check of an image's shape."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
-from labeldp_bench.validate import InputError, check_integer
+from labeldp_bench.support.validate import InputError, check_integer
 
 
 class LinearClassifier(nn.Module):
@@ -20,8 +19,6 @@ class LinearClassifier(nn.Module):
     >>> sum(p.numel() for p in LinearClassifier(10, (28, 28, 1)).parameters())
     7850
     """
-
-    packs_on: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
 
     def __init__(self, num_classes: int, image_shape: Sequence[int]) -> None:
         super().__init__()

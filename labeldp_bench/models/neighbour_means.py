@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.exchange import Session
-from labeldp_bench.validate import InputError
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass

@@ -1,44 +1,59 @@
 """A network as a model: initialised, fitted by a trainer, asked for scores."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.exchange import Classifier, Session, Supervision
-from labeldp_bench.pixels import pixel_scale
-from labeldp_bench.train import INFERENCE_BATCH, Trainer
-from labeldp_bench.validate import InputError, check_made
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import check_made
+from labeldp_bench.training.classifier import (
+    NetworkClassifier,
+    NetworkFactory,
+    adopt,
+    check_images,
+    resolve_precision,
+)
+from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class NetworkModel:
+class NetworkModel(Model):
     """A network and the recipe that trains it.
 
     Args:
         network: called with `num_classes` and `image_shape` (H, W, C).
         trainer: the recipe.
-        initial: weights and statistics that a fresh network starts from, by name; what is not
+        initial: weights and statistics that a fresh network starts from, by name. What is not
             named, such as the classifier, starts at random. None: everything does.
     """
 
-    network: Callable[..., nn.Module]
+    network: NetworkFactory
     trainer: Trainer
     initial: Mapping[str, Tensor] | None = None
-
-    shares_work: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_made("model.network", self.network, see="model")
         check_made("model.trainer", self.trainer, Trainer)
 
-    def resolved_precision(self, device: torch.device) -> str:
+    @property
+    def recipe(self) -> Trainer:
+        """The trainer."""
+        return self.trainer
+
+    def precision_on(self, device: torch.device) -> str:
         """Returns `bf16` or `float32`: what a fit on `device` computes in."""
         return resolve_precision(self.trainer.precision, device)
+
+    def pretrained(
+        self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]
+    ) -> "NetworkModel":
+        """Returns the model with a network that starts from the weights returned for it."""
+        return replace(self, initial=weights_for(self.network))
 
     def fit(
         self,
@@ -46,34 +61,22 @@ class NetworkModel:
         supervision: Supervision,
         session: Session,
         start: Classifier | None = None,
-    ) -> "NetworkClassifier":
+    ) -> NetworkClassifier:
         """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
-        with self.seeded(session):
-            classifier = self.begin(features, supervision, session, start)
+        check_images(features)
+        with seeding.global_stream(session.seed, session.device):
+            classifier = self._begin(features, supervision, session, start)
             self.trainer.fit(classifier, features, supervision, session)
         return classifier
 
-    @contextmanager
-    def seeded(self, session: Session) -> Iterator[None]:
-        """Seeds the global stream, of initial weights and dropout, and leaves it as it was."""
-        devices = [session.device] if session.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seeding.derive(session.seed, "train"))
-            yield
-
-    def begin(
+    def _begin(
         self,
         features: Tensor,
         supervision: Supervision,
         session: Session,
-        start: Classifier | None = None,
-    ) -> "NetworkClassifier":
+        start: Classifier | None,
+    ) -> NetworkClassifier:
         """Returns the network before training; first weights come from the global stream."""
-        if features.dim() != 4:
-            raise InputError(
-                f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
-                "(use model=knn for points)"
-            )
         network = self.network(
             num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
         )
@@ -83,105 +86,4 @@ class NetworkModel:
         if isinstance(start, NetworkClassifier):
             network.load_state_dict(start.network.state_dict())
         scale = pixel_scale(self.trainer.pixels, features, session.device)
-        return NetworkClassifier(network, *scale, self.resolved_precision(session.device))
-
-
-@dataclass(frozen=True)
-class NetworkClassifier:
-    """A network with the statistics that standardise its input.
-
-    Attributes:
-        network: float (B, C, H, W) to logits (B, K).
-        mean, stddev: float32 (C,), of pixels in [0, 255], where the network lives.
-        precision: `bf16` or `float32`.
-    """
-
-    network: nn.Module
-    mean: Tensor
-    stddev: Tensor
-    precision: str
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network lives."""
-        return next(self.network.parameters()).device
-
-    def describe(self) -> str:
-        """Returns where and how it computes: 'cpu, bf16'."""
-        return f"{self.device}, {self.precision}"
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Returns the context of a forward pass in the chosen precision."""
-        enabled = self.precision == "bf16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
-
-    def normalise(self, images: Tensor) -> Tensor:
-        """Returns (pixels - mean) / stddev, float32 (B, C, H, W), of uint8 (B, H, W, C)."""
-        # NHWC in memory is channels_last already: the permutation copies nothing.
-        return ((images.to(torch.float32) - self.mean) / self.stddev).permute(0, 3, 1, 2)
-
-    @torch.inference_mode()
-    def scores(self, features: Tensor) -> Tensor:
-        """Returns logits, float32 (m, K), CPU; evaluation mode, no augmentation."""
-        self.network.eval()
-        with self.autocast():
-            logits = [
-                self.network(self.normalise(batch.to(self.device))).float().cpu()
-                for batch in features.split(INFERENCE_BATCH)
-            ]
-        return torch.cat(logits)
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
-        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
-
-
-def adopt(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copies `weights` into the parameters and buffers of `network` that have their names.
-
-    Raises:
-        InputError: a name or a shape that the network does not have.
-    """
-    own = network.state_dict()
-    for name, values in weights.items():
-        if name not in own or own[name].shape != values.shape:
-            there = f"the network has {tuple(own[name].shape)}" if name in own else "it has none"
-            raise InputError(
-                f"pre-trained weights do not fit the network: {name} has shape "
-                f"{tuple(values.shape)}, {there} (use pretrain=none, or images of the same shape)"
-            )
-        own[name].copy_(values)  # shares memory with the network
-
-
-def below_classifier(network: nn.Module) -> dict[str, Tensor]:
-    """Returns parameters and buffers without those of the last linear layer, CPU.
-
-    Raises:
-        InputError: nothing is left.
-    """
-    last = classifier_of(network)
-    tensors = {
-        name: values.detach().cpu().contiguous()
-        for name, values in network.state_dict().items()
-        if name.rpartition(".")[0] != last
-    }
-    if not tensors:
-        raise InputError("pre-training needs a network with more than one layer (pretrain=none)")
-    return tensors
-
-
-def classifier_of(network: nn.Module) -> str:
-    """Returns the name of the last linear layer."""
-    return [name for name, each in network.named_modules() if isinstance(each, nn.Linear)][-1]
-
-
-def resolve_precision(precision: str, device: torch.device) -> str:
-    """Returns `bf16` or `float32`; `auto` takes bf16 only where the hardware computes in it."""
-    if precision != "auto":
-        return precision
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    # Emulated bf16 is several times slower than float32; torch has no public test for a CPU.
-    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    native = any(getattr(torch.cpu, test, lambda: False)() for test in tests)
-    return "bf16" if native else "float32"
+        return NetworkClassifier(network, *scale, self.precision_on(session.device))

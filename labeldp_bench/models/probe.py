@@ -1,24 +1,26 @@
 """A linear classifier on a frozen, pre-trained network."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from labeldp_bench import seeding
-from labeldp_bench.exchange import Classifier, Session, Supervision
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.progress import progress_bar
-from labeldp_bench.validate import Diverged, InputError, check_made, check_number
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.progress import progress_bar
+from labeldp_bench.support.validate import Diverged, InputError, check_made, check_number
+from labeldp_bench.training.classifier import NetworkFactory
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probe(Model):
     """Fits K (d + 1) numbers to what was released, on top of d features learnt without it.
 
     At small eps a release tells so little that a whole network learns its noise. The features come
@@ -35,7 +37,7 @@ class Probe:
         initial: weights below the classifier, from `pretrain`.
     """
 
-    network: Callable[..., nn.Module]
+    network: NetworkFactory
     penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
     held_out: float = 0.2
     initial: Mapping[str, Tensor] | None = None
@@ -55,7 +57,11 @@ class Probe:
         if check_number("model.held_out", self.held_out, above=0) >= 1:
             raise InputError(f"model.held_out must be a number > 0 and < 1, got {self.held_out}")
 
-    def resolved_precision(self, device: torch.device) -> str:
+    def pretrained(self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]) -> "Probe":
+        """Returns the model on features of the network with the weights returned for it."""
+        return replace(self, initial=weights_for(self.network))
+
+    def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features and classifier."""
         return "float32"
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labeldp_bench.models.linear import check_image_shape
-from labeldp_bench.validate import InputError, check_integer, check_list
+from labeldp_bench.support.validate import InputError, check_integer, check_list
 
 
 class ResNet(nn.Module):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from labeldp_bench.models.linear import check_image_shape
 from labeldp_bench.models.resnet import PreactivationBlock, start_weights
-from labeldp_bench.validate import InputError, check_integer, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 class WideResNet(nn.Module):

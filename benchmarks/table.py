@@ -1,0 +1,49 @@
+"""What every benchmark writes: one CSV per device, with hardware and versions in each row."""
+
+import csv
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labeldp_bench.records.record import git_commit
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.device import describe_device
+from labeldp_bench.support.files import replacing
+
+BENCHMARKS = CHECKOUT / "results" / "benchmarks"
+
+
+def write_benchmark(
+    name: str, rows: Sequence[Mapping[str, Any]], device: torch.device, folder: Path = BENCHMARKS
+) -> Path:
+    """Writes what was measured to `<name>_<device>.csv` in `folder`, in one step.
+
+    Args:
+        name: what was measured, such as `training`.
+        rows: at least one; all have the columns of the first. Threads, device, versions and the
+            commit are added to each.
+        device: where it was measured.
+        folder: made if need be.
+
+    Returns:
+        The path of the file.
+    """
+    provenance = {
+        "threads": torch.get_num_threads(),
+        "device": describe_device(device),
+        "torch_version": torch.__version__,
+        "python_version": ".".join(map(str, sys.version_info[:3])),
+        "git_commit": git_commit(),
+    }
+    slug = re.sub(r"\W+", "_", str(provenance["device"]).split(" (")[0]).strip("_").lower()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}_{slug}.csv"
+    with replacing(path) as partial, partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], *provenance], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({**row, **provenance} for row in rows)
+    return path

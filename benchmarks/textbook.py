@@ -1,0 +1,168 @@
+"""What most training code looks like, to compare with: a DataLoader, one image at a time, float32.
+
+The transforms are those of torchvision, on PIL images, as its data sets give them. No mixup, which
+each paper's code spells in its own way, and on a GPU TF32 in convolutions, torch's default: the
+comparison favours this loop.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, RandomSampler
+
+from labeldp_bench.data.official import import_torchvision
+from labeldp_bench.support.progress import wait_for
+
+
+class Pictures(Dataset):
+    """Images and labels as a torchvision data set gives them.
+
+    Args:
+        images: uint8 (N, H, W, C).
+        labels: int64 (N,).
+        augmented: whether images are cropped and flipped.
+        scale: mean and standard deviation of each channel, of pixels in [0, 1].
+    """
+
+    def __init__(
+        self, images: Tensor, labels: Tensor, augmented: bool, scale: tuple[list, list]
+    ) -> None:
+        from PIL import Image
+
+        transforms = import_torchvision().transforms
+        arrays = images.squeeze(-1).numpy()
+        self.pictures = [Image.fromarray(array) for array in arrays]
+        self.labels = labels.tolist()
+        size = images.shape[1]
+        random = [transforms.RandomCrop(size, padding=4), transforms.RandomHorizontalFlip()]
+        fixed: list[Any] = [transforms.ToTensor(), transforms.Normalize(*scale)]
+        self.transform = transforms.Compose([*random, *fixed] if augmented else fixed)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.transform(self.pictures[index]), self.labels[index]
+
+
+def textbook_rate(
+    network: nn.Module, images: Tensor, labels: Tensor, batch_size: int, augmented: bool,
+    device: torch.device, batches: int,
+) -> float:  # fmt: skip
+    """Returns images per second of `batches` batches, after one, or those made ahead, untimed.
+
+    Args:
+        network: trained in place, by SGD with momentum.
+        images: uint8 (N, H, W, C), drawn from with replacement.
+        labels: int64 (N,).
+        batch_size: examples per step.
+        augmented: whether images are cropped and flipped.
+        device: where the network goes.
+        batches: how many are timed, >= 1.
+    """
+    cuda = device.type == "cuda"
+    workers = _workers(device)
+    ahead = 2 * workers  # each makes two batches before they are asked for
+    channels = images.shape[-1]
+    pictures = Pictures(images, labels, augmented, ([0.5] * channels, [0.25] * channels))
+    drawn = (1 + ahead + batches + ahead) * batch_size  # workers are not to fall idle at the end
+    loader = DataLoader(
+        pictures, batch_size, sampler=RandomSampler(pictures, replacement=True, num_samples=drawn),
+        pin_memory=cuda, num_workers=workers,
+    )  # fmt: skip
+    network = network.to(device).train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+    started, ended, count = 0.0, 0.0, 0
+    with _as_torch_starts():
+        for step, size in enumerate(_steps(network, loader, optimizer, device)):
+            if step > ahead:
+                count += size
+            if step == ahead:
+                wait_for(device)
+                started = time.perf_counter()
+            if step == ahead + batches:
+                wait_for(device)
+                ended = time.perf_counter()  # before the workers are sent home
+                break
+    return count / (ended - started)
+
+
+def textbook_accuracy(
+    network: nn.Module,
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor],
+    batch_size: int,
+    epochs: int,
+    optimizer: Callable[..., torch.optim.Optimizer],
+    device: torch.device,
+) -> float:
+    """Returns the test accuracy after some epochs of cross entropy with the given labels.
+
+    Args:
+        network: trained in place; first weights, order and dropout from the global stream.
+        train: uint8 (N, H, W, C), and int64 (N,), such as released labels.
+        test: likewise, with true labels.
+        batch_size: examples per step; the last, shorter batch is kept.
+        epochs: passes over the training images.
+        optimizer: called with the parameters.
+        device: where the network goes.
+    """
+    pixels = train[0].to(torch.float64) / 255
+    scale = pixels.mean((0, 1, 2)).tolist(), pixels.std((0, 1, 2)).tolist()
+    loaders = [
+        DataLoader(
+            Pictures(*part, augmented=False, scale=scale), batch_size, shuffle=shuffle,
+            num_workers=_workers(device),
+        )
+        for part, shuffle in ((train, True), (test, False))
+    ]  # fmt: skip
+    network = network.to(device)
+    made = optimizer(network.parameters())
+    with _as_torch_starts():
+        for _ in range(epochs):
+            network.train()
+            for _ in _steps(network, loaders[0], made, device):
+                pass
+        network.eval()
+        hits = 0
+        with torch.no_grad():
+            for batch, labels in loaders[1]:
+                hits += int((network(batch.to(device)).argmax(1).cpu() == labels).sum())
+    return hits / len(test[1])
+
+
+def _steps(
+    network: nn.Module, loader: DataLoader, optimizer: torch.optim.Optimizer, device: torch.device
+) -> Iterator[int]:
+    """Trains for one epoch; yields each batch's size after its step."""
+    criterion = nn.CrossEntropyLoss()
+    running = 0.0
+    for batch, targets in loader:
+        batch, targets = batch.to(device), targets.to(device)
+        optimizer.zero_grad()
+        loss = criterion(network(batch), targets)
+        loss.backward()
+        optimizer.step()
+        running += loss.item()
+        yield len(targets)
+
+
+def _workers(device: torch.device) -> int:
+    return min(16, os.cpu_count() or 1) if device.type == "cuda" else 0  # a CPU's are at work
+
+
+@contextmanager
+def _as_torch_starts() -> Iterator[None]:
+    """Undoes what `prepare_training` set for convolutions."""
+    cudnn = torch.backends.cudnn
+    ours = cudnn.benchmark, cudnn.allow_tf32
+    cudnn.benchmark, cudnn.allow_tf32 = False, True
+    try:
+        yield
+    finally:
+        cudnn.benchmark, cudnn.allow_tf32 = ours

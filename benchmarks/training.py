@@ -1,0 +1,181 @@
+"""Images per second of each network in our trainer's own step, on synthetic images.
+
+    python -m benchmarks.training [budget=quick] [model=cnn,linear] [device=cpu]
+        [precision=float32] [out=FOLDER]
+
+A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
+step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
+one; a textbook loop (benchmarks/textbook.py) in the same process; and which share
+the step has of what the device reached a moment before in one large matrix product and one large
+copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each
+network, 3 with budget=quick; ten times as many on a GPU.
+"""
+
+import resource
+import sys
+from typing import Any
+
+from labeldp_bench.support.process import prepare_threads, prepare_training
+
+prepare_threads()  # before torch, which reads the setting
+
+import torch  # noqa: E402
+from labeldp_bench.training.pack import Pack  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
+from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
+from benchmarks.textbook import textbook_rate  # noqa: E402
+from benchmarks.work import per_image  # noqa: E402
+from labeldp_bench.cli.script import command, output_folder, read_arguments  # noqa: E402
+from labeldp_bench.experiments.compose import compose_cell  # noqa: E402
+from labeldp_bench.experiments.identity import PAPER  # noqa: E402
+from labeldp_bench.models import NetworkModel  # noqa: E402
+from labeldp_bench.supervision.interfaces import Epoch, Session  # noqa: E402
+from labeldp_bench.supervision.losses import loss_named  # noqa: E402
+from labeldp_bench.supervision.targets import Supervision  # noqa: E402
+from labeldp_bench.support.device import describe_device, resolve_device  # noqa: E402
+from labeldp_bench.support.validate import check_choice  # noqa: E402
+from labeldp_bench.training.classifier import resolve_precision  # noqa: E402
+from labeldp_bench.training.trainer import PRECISIONS  # noqa: E402
+
+CLASSES = 10
+DIGITS = ["dataset=mnist", "trainer=vector_approximation"]  # Adam, batch 400, nothing augmented
+# SGD, crop, flip, cutout, mixup; batch 128 as in the notes on this machine that we compare with.
+COLOUR = ["dataset=cifar10", "trainer=ghazi_cifar10", "trainer.batch_size=128"]
+NETWORKS = {
+    "linear": (DIGITS, (28, 28, 1)),
+    "cnn": (DIGITS, (28, 28, 1)),
+    "resnet18_w16": (COLOUR, (32, 32, 3)),
+    "wrn28_2": (COLOUR, (32, 32, 3)),
+    "wrn28_4": (COLOUR, (32, 32, 3)),
+    "resnet18": (COLOUR, (32, 32, 3)),
+}
+IMAGES = {"mnist": 60_000, "cifar10": 50_000}
+PACKED = 16
+STEPS = {PAPER: 20, "quick": 3}
+OWN = {
+    "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
+    "out": str(BENCHMARKS),
+}  # fmt: skip
+SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
+         "packed_images_per_second", "textbook_images_per_second", "over_textbook",
+         "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
+
+
+def measure(
+    name: str, device: torch.device, precision: str, steps: int, limits: Ceilings
+) -> dict[str, Any]:
+    """Returns one row of the table: the network `name` over `steps` steps."""
+    recipe, shape = NETWORKS[name]
+    cell = compose_cell(
+        [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
+         f"trainer.precision={precision}"]
+    )  # fmt: skip
+    model: NetworkModel = cell.build()["model"]
+    size = model.trainer.batch_size
+    epochs: list[Epoch] = []
+    parameters = 0
+    for count in (size, steps * size):  # the first is warm-up
+        if device.type == "cuda":  # the search for fast kernels takes more than training does
+            torch.cuda.reset_peak_memory_stats(device)
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=generator)
+        labels = torch.randint(CLASSES, (count,), generator=generator)
+        supervision = Supervision(
+            torch.arange(count),
+            labels,
+            torch.nn.functional.one_hot(labels, CLASSES).bool(),
+            loss_named("plain"),
+        )
+        session = Session(0, device, lambda epoch, _: epochs.append(epoch), lambda _: None)
+        classifier = model.fit(images, supervision, session)
+        network = classifier.network
+        parameters = sum(each.numel() for each in network.parameters())
+    peak = peak_mib(device)
+    rate = epochs[-1].num_examples / epochs[-1].seconds
+    batch = classifier.normalise(images[:size].to(device))
+    flops, moved = per_image(network, batch, classifier.autocast())
+    few = max(1, steps // 4)  # the slow ones
+    fresh = model.network(num_classes=CLASSES, image_shape=shape)
+    augmented = bool(model.trainer.augment)
+    textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
+    packed = None
+    if cell.packs_on:
+        for batches in (1, few):  # the first is warm-up
+            used = torch.arange(count) < batches * size
+            packed = round(_packed_rate(model, images[used], supervision.take(used), device), 1)
+    return {
+        "model": name,
+        "image": "x".join(map(str, shape)),
+        "recipe": recipe[1].partition("=")[2],
+        "batch_size": size,
+        "parameters": parameters,
+        "precision": model.precision_on(device),
+        "steps": steps,
+        "images_per_second": round(rate, 1),
+        "packed_images_per_second": packed,
+        "textbook_images_per_second": round(textbook, 1),
+        "over_textbook": round(rate / textbook, 2),
+        "matmul_share": round(rate * flops / limits.flops, 4),
+        "copy_share": round(rate * moved / limits.copied_bytes, 4),
+        "seconds_per_epoch": round(IMAGES[recipe[0].partition("=")[2]] / rate, 2),
+        "peak_mib": round(peak),
+        "matmul_tflops": round(limits.flops / 1e12, 4),
+        "copy_gb": round(limits.copied_bytes / 1e9, 2),
+    }
+
+
+def _packed_rate(
+    model: NetworkModel, images: Tensor, supervision: Supervision, device: torch.device
+) -> float:
+    """Returns images per second of all networks of one pack together, over one epoch."""
+    pack, seconds = Pack(model), []
+    session = Session(0, device, lambda epoch, _: seconds.append(epoch.seconds), lambda _: None)
+    for _ in range(PACKED):
+        pack.fit(images, supervision, session)
+    pack.train()
+    return PACKED * len(images) / sum(seconds)
+
+
+def peak_mib(device: torch.device) -> float:
+    """Returns the most memory that was in use: of the card, or of this process so far."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _spelled(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Measures, prints and writes; returns the exit status."""
+    own = read_arguments(arguments, OWN)
+    steps = STEPS[check_choice("budget", own["budget"], STEPS)]
+    names = [check_choice("model", name, NETWORKS) for name in own["model"].split(",")]
+    precision = check_choice("precision", own["precision"], PRECISIONS)
+    device = resolve_device(own["device"])
+    out = output_folder("out", own["out"])
+    if device.type == "cuda":
+        steps *= 10  # a tenth of a second would measure the start of an epoch
+    prepare_training()
+    limits = ceilings(device, resolve_precision(precision, device))
+    print(f"{describe_device(device)}: {limits}\n")
+    print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
+    rows = []
+    for name in names:
+        rows.append(measure(name, device, precision, steps, limits))
+        shown = [_spelled(rows[-1][key]) for key in SHOWN]
+        print("| " + " | ".join(shown) + " |", flush=True)
+    path = write_benchmark("training", rows, device, out)
+    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

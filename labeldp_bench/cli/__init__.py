@@ -1,0 +1,1 @@
+"""Command lines: composes, hands over, and turns errors into one line."""

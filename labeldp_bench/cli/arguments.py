@@ -1,0 +1,68 @@
+"""The command line before Hydra reads it."""
+
+import contextlib
+import re
+from collections.abc import Sequence
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from labeldp_bench.experiments.compose import CHOICES
+from labeldp_bench.support.validate import InputError
+
+SAID_BY_EXPERIMENTS = ("table", "figure")
+NO_NAMES = ("null", "true", "false", "nan", "inf")
+
+
+def check_arguments(arguments: list[str]) -> None:
+    """Refuses what Hydra answers with a page of usage or a traceback."""
+    options, unknown = get_args_parser().parse_known_args(arguments)
+    for key in ("config_name", "config_path"):
+        if (value := getattr(options, key)) is not None:
+            raise InputError(
+                f"--{key.replace('_', '-')} {value} cannot be given: there is one config (write "
+                "key=value, or experiment=<name>)"
+            )
+    for text in unknown:
+        if text.startswith("-"):
+            raise InputError(f"unknown option {text!r} (overrides are key=value; see --help)")
+        raise InputError(f"options such as -m come before all overrides, got {text!r} after one")
+    for text in arguments:
+        key, equals, values = text.lstrip("+").partition("=")
+        if not equals:
+            continue
+        if not key:
+            raise InputError(f"cannot read {text!r} (write key=value)")
+        if key.endswith("._target_"):
+            raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
+        if key == "job":
+            raise InputError("job is filled by the sweep, it cannot be given")
+        if key.startswith("budget."):
+            raise InputError(f"{key} cannot be given: a budget is chosen by its name")
+        if key.partition(".")[0] in SAID_BY_EXPERIMENTS:
+            raise InputError(f"{key} is what an experiment says of itself, it cannot be given")
+        if key.partition("@")[0] in CHOICES and values:
+            for value in values.split(","):
+                if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
+                    raise InputError(f"{key} must be the name of a choice, got {value}")
+
+
+def left_to_cells(arguments: Sequence[str]) -> list[str]:
+    """Returns a command line whose values are tried on the cells of a sweep alone.
+
+    Hydra tries `dataset.limit_train=100` on the base config, whose data set need not be a cell's;
+    of a choice, even among one value, it leaves that to the sweep.
+    """
+    if not any(re.match(r"-m$|--multirun$|(experiment|sweep)=", text) for text in arguments):
+        return list(arguments)
+    parser = OverridesParser.create()
+    spelled = []
+    for text in arguments:
+        key, _, value = text.partition("=")
+        if re.fullmatch(r"(?!hydra\.)\w+(\.\w+)+", key) and value:
+            with contextlib.suppress(HydraException):  # Hydra says what it cannot read
+                if not parser.parse_override(text).is_sweep_override():
+                    text = f"{key}=choice({value})"
+        spelled.append(text)
+    return spelled

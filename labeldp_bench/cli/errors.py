@@ -1,0 +1,82 @@
+"""What is wrong, in one line."""
+
+import re
+import sys
+
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import MissingMandatoryValue
+
+from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
+from labeldp_bench.experiments.compose import CHOICES, experiment_names
+from labeldp_bench.experiments.grid import how_to_quote
+from labeldp_bench.support.validate import InputError, did_you_mean
+
+
+def refuse(error: Exception) -> int:
+    """Prints what is wrong in one line; returns the exit code for bad input."""
+    print(f"error: {one_line(error)}", file=sys.stderr)
+    return 2
+
+
+def one_line(error: Exception) -> str:
+    """Returns what is wrong, which value, what is allowed: one line.
+
+    Hydra wraps the cause in several exceptions; the innermost says what a user can mend.
+    """
+    causes: list[BaseException] = [error]
+    while (inner := causes[-1].__cause__) is not None:
+        causes.append(inner)
+    for cause in causes:
+        if isinstance(cause, InputError):
+            return str(cause)
+        if isinstance(cause, MissingConfigException) and cause.missing_cfg_file:
+            return _unknown_choice(cause)
+        if isinstance(cause, MissingMandatoryValue):
+            return f"{cause.full_key or cause.msg} must be given (it has no default)"
+    innermost = causes[-1]
+    text = " ".join(str(innermost).split())
+    if isinstance(error, OverrideParseException):
+        how = how_to_quote(error.override) if "=" in error.override else "write key=value"
+        return f"cannot read {error.override!r} ({how})"
+    several = re.search(r"Ambiguous value for argument '([^']+)'", text)
+    if several:
+        is_folder = several[1].partition("=")[0].endswith("_dir")
+        how = how_to_quote(several[1]) if is_folder else "add -m"
+        return f"{several[1]} has several values, which is a sweep ({how})"
+    unknown = re.search(r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)", text)
+    if unknown:
+        return _unknown_key(unknown[1], innermost)
+    wrong_type = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", text)
+    if wrong_type:
+        key = getattr(innermost, "full_key", "") or "a value"
+        kind = {"Float": "a number", "Integer": "an integer"}.get(wrong_type[2], wrong_type[2])
+        return f"{key} must be {kind}, got {wrong_type[1]!r}"
+    empty = re.search(r"field '(\w+)' is not Optional", text)
+    if empty:
+        return f"{empty[1]} must have a value, got null"
+    text, _, where = text.partition(" full_key: ")
+    return f"{where.split()[0]}: {text}" if where else text
+
+
+def _unknown_choice(error: MissingConfigException) -> str:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    if group == "experiment" or group.startswith("experiment/"):
+        name = (error.missing_cfg_file or "").removeprefix("experiment/")
+        group, options = "experiment", experiment_names()
+    else:
+        options = list(error.options or ())
+    return f"{group} must be one of {', '.join(options)}; got {name!r}{did_you_mean(name, options)}"
+
+
+def _unknown_key(key: str, error: BaseException) -> str:
+    parent = getattr(error, "parent_node", None)
+    known = {str(k) for k in parent} if isinstance(parent, DictConfig) else set()
+    prefix, _, last = key.rpartition(".")
+    if not prefix:
+        known |= {*CHOICES}
+    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
+    where = f" of {prefix}" if prefix else ""
+    return (
+        f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{did_you_mean(last, shown)}"
+    )

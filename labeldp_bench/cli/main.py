@@ -1,0 +1,123 @@
+"""The command line: Hydra composes, this file hands over and shows errors as one line."""
+
+import logging
+import os
+import sys
+import time
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from labeldp_bench.cli import sweeper
+from labeldp_bench.cli.arguments import check_arguments, left_to_cells
+from labeldp_bench.cli.errors import refuse
+from labeldp_bench.experiments.compose import cell_of, compose_cell
+from labeldp_bench.experiments.grid import LOCAL
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.scale import key_of, scaled
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
+
+FULL_ERROR = "HYDRA_FULL_ERROR"
+"""The environment variable that asks for a traceback in place of one line."""
+FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
+
+if (CHECKOUT / "configs" / "config.yaml").is_file():
+    CONFIG_PATH = str(CHECKOUT / "configs")
+else:
+    CONFIG_PATH = "pkg://labeldp_bench.configs"
+
+
+def task(config: DictConfig) -> int:
+    """Runs the cells of one job; returns how many failed."""
+    try:
+        return _run_job(config) if config.job is not None else _run_one(config)
+    except (InputError, OmegaConfBaseException, OSError) as error:
+        if FULL_ERROR_WANTED:
+            raise
+        if comes_from_ctrl_c(error):
+            raise KeyboardInterrupt from None
+        # Hydra would print a line of its own about an exception; it lets an exit pass.
+        raise SystemExit(refuse(error)) from None
+
+
+def _run_job(config: DictConfig) -> int:
+    """Runs the cells of one job of a sweep; returns how many failed."""
+    from labeldp_bench.reports.estimates import finished_in_time
+    from labeldp_bench.runs.environment import environment_of
+    from labeldp_bench.runs.job import run_cells
+
+    prepare_training()
+    environment = environment_of(*(config[key] for key in LOCAL))
+    cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
+    if config.job.deadline is not None:
+        cells = finished_in_time(cells, environment, config.job.deadline - time.time())
+        if not cells:
+            return 0
+    say(f"[{config.job.number}/{config.job.of}] {sweeper.title(cells)}")
+    return run_cells(cells, environment)
+
+
+def _run_one(config: DictConfig) -> int:
+    """Runs the one cell of a command line and shows its record."""
+    if config.cells is not None:
+        raise InputError("cells are a sweep (add -m)")
+    if config.minutes is not None:
+        raise InputError("minutes is for a sweep (add -m)")
+    given = HydraConfig.get().overrides.task
+    keys = [key_of(text) for text in given]
+    cell = cell_of(config, HydraConfig.get().runtime.choices)
+    if cell.budget != PAPER:
+        cell = compose_cell(scaled(given, asked=keys))
+    say(cell.title)
+    # Torch takes a second to import: the line above need not wait for it.
+    from labeldp_bench.cli.closing import show_run
+    from labeldp_bench.records.record import is_done, read_record
+    from labeldp_bench.runs.changed_data import refuse_changed_data
+    from labeldp_bench.runs.environment import environment_of
+    from labeldp_bench.runs.failures import raise_or_write_failure
+    from labeldp_bench.runs.job import run_cells
+
+    prepare_training()
+    cell.build()  # a wrong value is refused before anything is written
+    sweeper.check_effect(keys, [cell])
+    if "eps" in keys and not cell.has("mechanism.eps"):
+        say(f"eps has no effect: mechanism={cell.identity['mechanism']} takes no budget")
+    environment = environment_of(*(config[key] for key in LOCAL))
+    folder = environment.out_dir / cell.folder
+    if is_done(folder):
+        done = {cell.config_hash: read_record(folder)}
+        refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
+        say("done before (delete its folder to run it again)")
+    failed = run_cells([cell], environment, raise_or_write_failure)
+    if failed or not is_done(folder):
+        raise SystemExit(1)
+    show_run(folder)
+    return 0
+
+
+def main() -> None:
+    """Runs what the command line asks for; Ctrl-C is left to the caller."""
+    prepare_threads()
+    logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
+    sweeper.register()
+    # With this set Hydra lets exceptions pass, so that one border prints them all.
+    os.environ[FULL_ERROR] = "1"
+    run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
+    try:
+        check_arguments(sys.argv[1:])
+        sys.argv[1:] = left_to_cells(sys.argv[1:])
+        run()
+    except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
+        if comes_from_ctrl_c(error):  # or a worker's pipe
+            sys.exit(130)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
+        if FULL_ERROR_WANTED:
+            raise
+        sys.exit(130 if comes_from_ctrl_c(error) else refuse(error))

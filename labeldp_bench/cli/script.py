@@ -1,0 +1,136 @@
+"""What the files in scripts/ share: arguments spelled as for a run, `--help`, errors in one line.
+
+Imports no torch.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from labeldp_bench.cli.errors import refuse
+from labeldp_bench.experiments.compose import CHOICES
+from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
+from labeldp_bench.support.files import writable_folder
+from labeldp_bench.support.validate import InputError, check_integer, did_you_mean
+
+Main = Callable[[list[str]], int]
+OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
+"""The keys without a dot that a cell has."""
+
+
+def command(doc: str | None) -> Callable[[Main], Main]:
+    """Returns a decorator for a script's `main(arguments)`, which returns the exit status.
+
+    `--help` prints `doc`, the script's docstring. What a user can mend is one line on stderr, and
+    exit status 2.
+    """
+
+    def decorate(main: Main) -> Main:
+        @wraps(main)
+        def guarded(arguments: list[str]) -> int:
+            if {"-h", "--help"} & {*arguments}:
+                print((doc or "").strip())
+                return 0
+            try:
+                return main(arguments)
+            except BrokenPipeError:  # the reader, such as `head`, has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return 0
+            except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
+                return refuse(error)
+            except KeyboardInterrupt:
+                print("interrupted", file=sys.stderr)
+                return 130
+
+        return guarded
+
+    return decorate
+
+
+def split_arguments(
+    arguments: Sequence[str], own: Mapping[str, str]
+) -> tuple[dict[str, str], Axes]:
+    """Returns the values of a script's own keys, and the axes that all other arguments spell.
+
+    Args:
+        arguments: key=value each; for other keys also key=value,value.
+        own: {key: default} of the script.
+
+    >>> split_arguments(["out=a.csv", "eps=1,2"], {"out": "b.csv", "seed": "0"})
+    ({'out': 'a.csv', 'seed': '0'}, {'eps': ['1', '2']})
+    """
+    values, others = dict(own), []
+    for text in arguments:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"cannot read {text!r} (write key=value; --help shows which)")
+        if key in own:
+            values[key] = value
+        elif key in (*LOCAL, *OF_THE_SWEEP):
+            raise InputError(f"{text} has no effect here; keys: {', '.join(own)}, those of a cell")
+        elif key.isidentifier() and key not in OF_A_CELL:
+            raise _unknown(key, (*own, *OF_A_CELL))
+        else:
+            others.append(text)
+    return values, parse_axes(others)
+
+
+def read_arguments(arguments: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
+    """Returns the values of a script's own keys; there are no others.
+
+    >>> read_arguments(["budget=quick"], {"budget": "paper", "experiment": ""})
+    {'budget': 'quick', 'experiment': ''}
+    """
+    if arguments and not own:
+        raise InputError(f"this script takes no arguments, got {arguments[0]!r}")
+    for text in arguments:
+        key, equals, _ = text.partition("=")
+        if key and equals and key not in own:
+            raise _unknown(key, own)
+    return split_arguments(arguments, own)[0]
+
+
+def _unknown(key: str, known: Collection[str]) -> InputError:
+    return InputError(f"unknown key {key}; keys: {', '.join(known)}{did_you_mean(key, known)}")
+
+
+def default_data_dir() -> str:
+    """Returns where data sets lie unless `data_dir=` says so, as for a run."""
+    return os.environ.get("LABELDP_DATA") or "data"
+
+
+def output_file(key: str, text: str) -> Path:
+    """Returns the file that `key=text` names; asked first, as the work may take hours.
+
+    Raises:
+        InputError: its folder cannot be made or written to, or something else has the name.
+    """
+    path = Path(text).expanduser()
+    complaint = f"{key} must be a file in a folder one can write to, got {text!r}"
+    if path.exists() and not path.is_file():
+        raise InputError(f"{complaint} (it is no file)")
+    return writable_folder(str(path.parent), complaint) / path.name
+
+
+def output_folder(key: str, text: str) -> Path:
+    """Returns the folder that `key=text` names, made if need be; asked first, as `output_file`."""
+    return writable_folder(text, f"{key} must be a folder one can write to, got {text!r}")
+
+
+def integer(key: str, text: str, *, low: int, high: int | None = None) -> int:
+    """Returns the integer in [low, high] that `key=text` spells."""
+    try:
+        value: object = int(text)
+    except ValueError:
+        value = text
+    return check_integer(key, value, low=low, high=high)
+
+
+def listed(text: str) -> list[str]:
+    """Returns the parts of 'a,b', none of an empty text."""
+    return [part for part in text.split(",") if part]

@@ -1,0 +1,202 @@
+"""One Sweeper for `-m`, `sweep=` and `experiment=`: expands cells, skips done ones, groups them.
+
+Hydra's own sweeper knows one Cartesian product; a paper's table is a list of blocks, each fixed
+overrides plus a grid.
+"""
+
+import hashlib
+import sys
+import time
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hydra.core.plugins import Plugins
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.scale import scaled
+from labeldp_bench.support.process import comes_from_ctrl_c
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError, check_number
+
+CELLS_LEFT = 75
+"""Exit code for "try again later" (EX_TEMPFAIL)."""
+
+
+class CellSweeper(Sweeper):
+    """Runs the cells that a command line and an experiment spell, and reports on them."""
+
+    hydra_context: HydraContext
+    config: DictConfig
+    launcher: Launcher
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """Takes what Hydra gives to every sweeper."""
+        self.hydra_context = hydra_context
+        self.config = config
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Runs every cell that has no record yet, then writes the closing table and picture.
+
+        Raises:
+            SystemExit: after everything else, with code 1 if a cell failed, or 75 if `minutes=`
+                left cells for another time.
+        """
+        choices = self.config.hydra.runtime.choices
+        experiment = choices.get("experiment")
+        if self.config.cells is None and self.config.table is not None:
+            return show_arithmetic(str(experiment), arguments)
+        if experiment and choices.get("sweep"):
+            raise InputError("an experiment names its cells itself: give experiment= or sweep=")
+        axes = parse_axes(arguments, self.hydra_context.config_loader)
+        cells = self._cells(axes, experiment or choices.get("sweep"))
+        every = [cell for cell, _ in cells.values()]
+        check_effect(axes, every)
+        # They pull in pandas and torch, which a mere `--help` must not wait for.
+        from labeldp_bench.cli.closing import close_sweep
+        from labeldp_bench.records.collect import find_done
+        from labeldp_bench.runs.changed_data import refuse_changed_data
+        from labeldp_bench.runs.environment import environment_of
+
+        environment = environment_of(*(self.config[key] for key in LOCAL))
+        out_dir = environment.out_dir
+        with open_dict(self.config):
+            self.config.out_dir = str(out_dir)  # `~` is a name to Hydra
+
+        def find() -> dict[str, Any]:
+            return find_done(every, out_dir, committed=experiment is not None)
+
+        done = find()
+        refuse_changed_data(every, done, out_dir, environment.data_dir)
+        jobs = group([pair for key, pair in cells.items() if key not in done])
+        todo = len(cells) - len(done)
+        say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
+        try:
+            failed = self._launch(jobs)
+        except (KeyboardInterrupt, Exception) as error:
+            if not comes_from_ctrl_c(error):
+                raise
+            left = len(every) - len(find())
+            say(f"interrupted: {left} of {len(every)} cells left; the same command goes on")
+            raise SystemExit(130) from None
+        name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
+        name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
+        # The plain name is for the whole: a part of it, or another version, is no such table.
+        name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
+        close_sweep(every, out_dir, name, committed=experiment is not None)
+        if failed:
+            say(f"{failed} of {len(cells)} cells failed; each has an error.txt")
+        done = find()
+        missing = [cell.title for cell in every if cell.config_hash not in done]
+        if self.config.minutes is not None and len(missing) > failed:
+            titles = "; ".join(missing)
+            say(f"{len(missing)} of {len(cells)} cells left (the same command goes on): {titles}")
+            raise SystemExit(CELLS_LEFT)
+        if failed:
+            raise SystemExit(1)
+
+    def _cells(self, axes: Axes, name: str | None) -> dict[str, tuple[Cell, list[str]]]:
+        """Returns {config_hash: cell, its overrides}; says first how many there are."""
+        blocks = self.config.cells if self.config.cells is not None else [{}]
+        blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
+        spelled = expand(blocks, axes)
+        if not spelled:
+            raise InputError("the sweep has no cell (cells: is an empty list)")
+        asked = (f"{key}={','.join(values)}" for key, values in axes.items())
+        say(f"{' '.join([name or 'sweep', *asked])}: {len(spelled)} cells")
+        cells: dict[str, tuple[Cell, list[str]]] = {}
+        for overrides in spelled:
+            overrides = scaled(overrides, asked=axes)
+            cell = compose_cell(overrides)
+            cells.setdefault(cell.config_hash, (cell, overrides))
+        return cells
+
+    def _launch(self, jobs: list[list[tuple[Cell, list[str]]]]) -> int:
+        """Runs all jobs in one call, so that a launcher may run several at a time.
+
+        Returns how many cells failed.
+        """
+        minutes, deadline = self.config.minutes, "null"
+        if minutes is not None:
+            deadline = repr(time.time() + 60 * check_number("minutes", minutes, above=0))
+        local = [f"{key}={spell(self.config[key])}" for key in LOCAL]
+        spelled = []
+        for number, job in enumerate(jobs, 1):
+            cells = ",".join(f"[{','.join(quote(text) for text in pair[1])}]" for pair in job)
+            about = f"number:{number},of:{len(jobs)},deadline:{deadline}"
+            spelled.append([*local, f"job={{{about},cells:[{cells}]}}"])
+        if not spelled:
+            return 0
+        results = self.launcher.launch(spelled, initial_job_idx=0)
+        return sum(result.return_value for result in results)
+
+
+def register() -> None:
+    """Makes the Sweeper known to Hydra under the name in configs/hydra/sweeper/cells.yaml.
+
+    Hydra takes plugins only from the namespace `hydra_plugins`. An alias there, made at start-up,
+    saves a second top-level package and works from a bare checkout too; the class itself stays
+    here, so that launchers with worker processes can pickle it.
+    """
+    plugins = Plugins.instance()  # scans the real namespace first, where there is one
+    alias = "hydra_plugins.labeldp_bench"
+    module = types.ModuleType(alias)
+    vars(module)[CellSweeper.__name__] = CellSweeper
+    sys.modules.setdefault("hydra_plugins", types.ModuleType("hydra_plugins"))
+    sys.modules[alias] = module
+    plugins.register(CellSweeper)
+    plugins.class_name_to_class[f"{alias}.{CellSweeper.__name__}"] = CellSweeper
+
+
+def show_arithmetic(experiment: str, arguments: list[str]) -> None:
+    """Prints the table of an experiment without runs."""
+    from labeldp_bench.reports.tables import show_table
+
+    for key in (text.partition("=")[0] for text in arguments):
+        if key not in ("experiment", *LOCAL):
+            raise InputError(f"{experiment} is arithmetic, no runs: {key} has no effect")
+    say(f"{experiment} is arithmetic, no runs\n")
+    show_table(experiment)
+
+
+def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
+    """Refuses what a user asks of a trainer that none of the cells has."""
+    for key in keys:
+        if key.partition(".")[0] == "trainer" and not any(cell.has("trainer") for cell in cells):
+            raise InputError(f"{key} has no effect: this model is not trained (name a network)")
+
+
+def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str]]]]:
+    """Returns jobs, in the order of their first cells; cells that can share work are one job.
+
+    Args:
+        cells: with their overrides.
+    """
+    jobs: dict[str, list[tuple[Cell, list[str]]]] = {}
+    for cell, overrides in cells:
+        key = cell.shared_work or cell.config_hash
+        jobs.setdefault(key, []).append((cell, overrides))
+    return list(jobs.values())
+
+
+def hash_of(cells: Iterable[str]) -> str:
+    """Returns eight digits that name a set of cells: no sweep overwrites another's table."""
+    return hashlib.sha256(" ".join(sorted(cells)).encode()).hexdigest()[:8]
+
+
+def title(cells: Sequence[Cell]) -> str:
+    """Returns what a person calls the cells of one job."""
+    more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
+    return cells[0].title + more

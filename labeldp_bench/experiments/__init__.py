@@ -1,0 +1,1 @@
+"""From a config to cells: compose, identity, grids, budgets."""

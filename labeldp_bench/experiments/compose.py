@@ -1,0 +1,149 @@
+"""From Hydra's config to one cell."""
+
+import copy
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.grid import LOCAL
+from labeldp_bench.experiments.identity import GROUPS, PAPER
+from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from labeldp_bench.support.validate import InputError, check_eps, check_integer, did_you_mean
+
+CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
+CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
+"""Overrides that choose a file under configs/; all others set a value."""
+
+LARGEST_SEED = 2**63 - 1
+
+
+@dataclass
+class RunConfig:
+    """Types of the top-level keys; a group's schema is its class signature."""
+
+    dataset: Any = MISSING
+    mechanism: Any = MISSING
+    learner: Any = MISSING
+    model: Any = MISSING
+    trainer: Any = MISSING
+    pretrain: Any = None
+    eps: float = 1.0
+    seed: int = 0
+    device: str = "auto"
+    data_dir: str = "${oc.env:LABELDP_DATA,data}"
+    out_dir: str = "results/runs"
+    checkpoint_epochs: int | None = None
+    minutes: float | None = None
+    budget: Any = None  # the rules of configs/budget; its name is what counts
+    # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
+    cells: Any = None
+    # How a paper's table or figure shows them; no part of a cell.
+    table: Any = None
+    figure: Any = None
+    # What the Sweeper fills: the override lists of the cells that one job runs.
+    job: Any = None
+
+
+ConfigStore.instance().store(name="run_config", node=RunConfig)
+
+
+def use_configs() -> None:
+    """Lets Hydra find configs/: the checkout's, else those inside the wheel."""
+    if GlobalHydra.instance().is_initialized():
+        return
+    if (CHECKOUT / "configs" / "config.yaml").is_file():
+        hydra.initialize_config_dir(str(CHECKOUT / "configs"), version_base="1.3")
+    else:
+        hydra.initialize_config_module("labeldp_bench.configs", version_base="1.3")
+
+
+def experiment_names() -> list[str]:
+    """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
+    return _options("experiment")
+
+
+def mechanism_names() -> list[str]:
+    """Returns what `mechanism=` takes."""
+    return _options("mechanism")
+
+
+def _options(group: str) -> list[str]:
+    folder = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
+    root = Path(str(folder)) / group
+    return sorted(
+        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
+    )
+
+
+def compose_cell(overrides: list[str]) -> Cell:
+    """Returns the cell that a list of Hydra overrides spells."""
+    # Hydra takes a tenth of a second, and a table has many cells that differ in the seed alone.
+    seeds = [text for text in overrides if re.fullmatch(r"seed=\d+", text)]
+    cell = _compose(tuple(text for text in overrides if text not in seeds))
+    if not seeds:
+        return cell
+    seed = check_integer("seed", int(seeds[-1].partition("=")[2]), low=0, high=LARGEST_SEED)
+    return Cell(cell.config | {"seed": seed}, cell.choices)
+
+
+@cache
+def _compose(overrides: tuple[str, ...]) -> Cell:
+    # Most cells of a table make the same choices, and only values tell them apart: a tenth of the
+    # time goes into those.
+    chosen = tuple(text for text in overrides if CHOICE.match(text))
+    config, choices = _compose_choices(chosen)
+    values = [_parsed(text) for text in overrides if text not in chosen]
+    config = copy.deepcopy(config)
+    ConfigLoaderImpl._apply_overrides_to_config(values, config)  # as on the command line
+    return cell_of(config, choices)
+
+
+@cache
+def _parsed(override: str) -> Override:
+    return OverridesParser.create().parse_override(override)
+
+
+@cache
+def _compose_choices(chosen: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
+    use_configs()
+    config = hydra.compose("config", overrides=list(chosen), return_hydra_config=True)
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]  # most of the config, and no part of a cell
+    return config, choices
+
+
+def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
+    """Returns the cell of a composed config.
+
+    Args:
+        config: with or without Hydra's own node.
+        choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+    """
+    shown = ("cells", "table", "figure", "job")
+    local = ("hydra", *shown, *LOCAL, "minutes", "trainer", "eps")
+    if "hydra" in config:
+        config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(resolved, dict)
+    plain = {str(key): value for key, value in resolved.items() if key not in local}
+    check_eps(resolved.get("eps", 1.0))
+    known = RunConfig.__dataclass_fields__
+    for key in plain:  # `+key=value` gets past Hydra, and would be ignored
+        if key not in known:
+            raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
+    check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
+    plain["budget"] = choices.get("budget") or PAPER
+    return Cell(plain, choices)

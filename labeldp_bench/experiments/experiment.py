@@ -1,0 +1,74 @@
+"""What an experiment's YAML says: its cells, and how they are shown. Imports no torch."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import hydra
+from omegaconf import OmegaConf
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import compose_cell, experiment_names, use_configs
+from labeldp_bench.experiments.grid import Axes, expand
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.scale import scaled
+from labeldp_bench.support.validate import check_choice
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One file of configs/experiment, with the files that it builds on.
+
+    Attributes:
+        name: what `experiment=` takes, e.g. `blockrr/table4`.
+        blocks: its cells as `expand` takes them; None for arithmetic, which has no runs.
+        table: the node that makes its table; None for the usual kind.
+        figure: how its cells are drawn, as `figures.spec.read_spec` takes it; None for tables.
+    """
+
+    name: str
+    blocks: list[dict[str, Any]] | None
+    table: dict[str, Any] | None
+    figure: dict[str, Any] | None = None
+    _cells: dict[str, list[Cell]] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def command(self) -> str:
+        """What fills missing cells."""
+        return f"python -m labeldp_bench experiment={self.name}"
+
+    def cells(self, budget: str = PAPER) -> list[Cell]:
+        """Returns its cells in the version of a budget, each once."""
+        if self.blocks is None:
+            return []
+        if budget not in self._cells:
+            self._cells[budget] = cells_of(self.blocks, {"budget": [budget]})
+        return self._cells[budget]
+
+
+def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
+    """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
+    cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
+    return list({cell.config_hash: cell for cell in cells}.values())
+
+
+def blocks_of(name: str) -> list[dict[str, Any]]:
+    """Returns the cells of the experiment called `name`, as `expand` takes them.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    check_choice("experiment", name, experiment_names())
+    return read_experiment(name).blocks or []
+
+
+@cache
+def read_experiment(name: str) -> Experiment:
+    """Returns the experiment called `name`, as Hydra composes it."""
+    use_configs()
+    config = hydra.compose("config", overrides=[f"experiment={name}"])
+    shown = (
+        OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
+        for node in (config.cells, config.table, config.figure)
+    )
+    return Experiment(name, *shown)  # type: ignore[arg-type]

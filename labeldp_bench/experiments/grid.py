@@ -1,0 +1,124 @@
+"""From the blocks of an experiment and the command line to the overrides of each cell."""
+
+import itertools
+import re
+import shlex
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+
+from labeldp_bench.support.validate import InputError
+
+OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
+"""Keys that say which cells there are, and take one value."""
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs")
+"""Where cells run: one value for a whole sweep, and no part of a cell."""
+Axes = dict[str, list[str]]
+"""The values that each key of a command line takes."""
+# Text that means itself in an override; `null` and numbers in quotes stay text.
+PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
+
+
+def expand(blocks: Any, axes: Axes) -> list[list[str]]:
+    """Returns the overrides of every cell.
+
+    Args:
+        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
+        axes: what the command line says. Values that the blocks have pick the cells with them, so
+            that `eps=2` takes the cells of a table whose other keys go with that eps; any other
+            value replaces theirs, or adds a key.
+
+    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
+    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
+    """
+    cells: list[list[str]] = []
+    if not isinstance(blocks, list):
+        raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
+    spelled: list[Axes] = []
+    for block in blocks:
+        if not isinstance(block, dict) or set(block) - {"set", "grid"}:
+            raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
+        own = {key: [spell(value)] for key, value in (block.get("set") or {}).items()}
+        for key, values in (block.get("grid") or {}).items():
+            if not isinstance(values, list):
+                raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
+            own[key] = [spell(value) for value in values]
+        spelled.append(own)
+    for key, values in axes.items():
+        wanted = {_comparable(value) for value in values}
+        has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own in spelled]
+        if {_comparable(value) for found in has for value in found} == wanted:
+            pairs = zip(spelled, has, strict=True)
+            spelled = [own | {key: kept or values} for own, kept in pairs if kept or key not in own]
+        else:
+            spelled = [own | {key: values} for own in spelled]
+    for own in spelled:
+        for combination in itertools.product(*own.values()):
+            cells.append([f"{key}={value}" for key, value in zip(own, combination, strict=True)])
+    return cells
+
+
+def _comparable(value: str) -> float | str:
+    """Returns a number for what spells one, so that 1 and 1.0 are the same value."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def spell(value: Any) -> str:
+    """Returns a value of a YAML as an override has it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(spell(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{spell(key)}:{spell(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else quote(value)
+    return str(value)
+
+
+def quote(text: str) -> str:
+    """Returns `text` as Hydra reads text."""
+    return str(QuotedString(text, Quote.single).with_quotes())
+
+
+def how_to_quote(override: str | None) -> str:
+    """Returns what to type in a shell where Hydra took a value for more than text.
+
+    >>> print(how_to_quote("out_dir=a=b"))
+    special characters want quotes: 'out_dir="a=b"'
+    """
+    key, _, value = str(override).partition("=")
+    quoted = QuotedString(value, Quote.double).with_quotes()
+    return f"special characters want quotes: {shlex.quote(f'{key}={quoted}')}"
+
+
+def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) -> Axes:
+    """Returns the values of each key on the command line; `a=1,2` has two."""
+    axes: Axes = {}
+    parser = OverridesParser.create(config_loader=config_loader)
+    for override in parser.parse_overrides(arguments):
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            values = [override.get_value_element_as_str()]
+        elif override.is_discrete_sweep():
+            values = list(override.sweep_string_iterator())
+        else:
+            raise InputError(f"{key} needs values to sweep over, got {override.input_line}")
+        if key in (*LOCAL, "minutes", *OF_THE_SWEEP):
+            if override.is_sweep_override():
+                how = f" ({how_to_quote(override.input_line)})" if key.endswith("_dir") else ""
+                raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}{how}")
+        elif not values:
+            raise InputError(f"{key}: nothing matches {override.input_line}")
+        elif override.is_delete():
+            raise InputError(f"{override.input_line}: a sweep cannot take a key away")
+        else:
+            axes[key] = values
+    return axes

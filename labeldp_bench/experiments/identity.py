@@ -1,0 +1,126 @@
+"""What decides a run's result and so names it: flat, alike on every machine.
+
+An identity holds every value that a run's objects are built with, from a YAML or from a default in
+code, except those that equal their *reference value* in `reference_values.json`. Reference values
+are frozen: a default that changes in code, or in torch, stands in the identity from then on, so
+that no older record passes for the new recipe. A new parameter comes with a reference value that
+means what the code did before, so that older records keep their cells.
+"""
+
+import inspect
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import hydra
+
+from labeldp_bench.support.validate import InputError
+
+GROUPS = ("dataset", "mechanism", "learner", "model")
+PAPER = "paper"
+"""The budget that changes nothing, and is no part of an identity."""
+
+REFERENCE = Path(__file__).with_name("reference_values.json")
+OURS = "labeldp_bench."
+
+
+def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the identity of a resolved config, its keys sorted (contract: config_hash).
+
+    Args:
+        config: plain containers, without what is bound to a machine.
+        choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+    """
+    identity: dict[str, Any] = {"seed": config["seed"]}
+    if config["budget"] != PAPER:
+        identity["budget"] = config["budget"]
+    for group in GROUPS:
+        identity[group] = choices[group]
+        identity |= _flat(group, _beside_reference(config[group]))
+    if config["pretrain"]:  # left out otherwise, as in runs from before there was any
+        identity["pretrain"] = choices["pretrain"]
+        identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
+    return dict(sorted(identity.items()))
+
+
+def canonical(identity: dict[str, Any]) -> str:
+    """Returns the one JSON text of an identity: sorted keys, no spaces, "inf" for infinity."""
+    return json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@cache
+def reference_values() -> dict[str, dict[str, Any]]:
+    """Returns {class: {parameter: reference value}}."""
+    values: dict[str, dict[str, Any]] = json.loads(REFERENCE.read_text())
+    return values
+
+
+@cache
+def defaults_of(target: Any) -> dict[str, Any]:
+    """Returns {parameter: default in code} of what a `_target_` names, as YAML would hold them.
+
+    Raises:
+        InputError: it names nothing that can be called.
+    """
+    try:
+        signature = inspect.signature(hydra.utils.get_object(target))
+    except Exception as error:  # whatever an import may raise
+        raise InputError(f"_target_ must name something to call, got {target!r}") from error
+    return {
+        name: _plain(parameter.default)
+        for name, parameter in signature.parameters.items()
+        if parameter.default is not parameter.empty
+    }
+
+
+def _beside_reference(node: Any) -> Any:
+    """Returns a config node with the defaults of its classes, without what is the reference."""
+    if isinstance(node, list):
+        return [_beside_reference(item) for item in node]
+    if isinstance(node, float):
+        if not math.isfinite(node):
+            return str(node)  # "inf"; JSON has no such number
+        return int(node) if node.is_integer() and abs(node) < 2**53 else node
+    if not isinstance(node, dict):
+        return node
+    target = node.get("_target_")
+    given = {key: value for key, value in node.items() if not key.startswith("_")}
+    if target is None:
+        return {key: _beside_reference(value) for key, value in given.items()}
+    name = str(target).rpartition(".")[2]
+    reference = reference_values().get(name, {})
+    # Of other packages' classes only the registered parameters: a newer version has more.
+    known = defaults_of(target).items()
+    ours = str(target).startswith(OURS)
+    given = {key: value for key, value in known if ours or key in reference} | given
+    kept = {
+        key: _beside_reference(value)
+        for key, value in given.items()
+        if not (key in reference and reference[key] == value)
+    }
+    return kept | {"_target_": name}
+
+
+def _plain(default: Any) -> Any:
+    """Returns a constructor's default as YAML would hold it: tuples are lists there."""
+    return [_plain(item) for item in default] if isinstance(default, tuple) else default
+
+
+def _flat(prefix: str, node: dict[str, Any]) -> dict[str, Any]:
+    """Returns {"model.k": 200, ...}; classes of nested nodes stand under the node's own key."""
+    # The trainer is a group of its own on the command line; in the objects it is the model's.
+    prefix = "trainer" if prefix == "model.trainer" else prefix
+    flat: dict[str, Any] = {}
+    for key, value in node.items():
+        name = f"{prefix}.{key}"
+        if key == "_target_":
+            if "." in prefix:
+                flat[prefix] = value
+        elif isinstance(value, dict):
+            flat |= _flat(name, value)
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,71 @@
+"""Budgets: smaller versions of cells, as configs/budget says. Imports no torch."""
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any
+
+import hydra
+from omegaconf import OmegaConf
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import compose_cell, use_configs
+from labeldp_bench.experiments.grid import spell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.support.validate import InputError
+
+
+def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
+    """Returns the overrides of a cell with what its budget changes.
+
+    A budget wins over the cell's own settings and gives way to the user's.
+
+    Args:
+        overrides: of one cell; `budget=` among them names the budget.
+        asked: the keys that the user gave on the command line.
+
+    >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"])[1:]
+    ['seed=0', 'trainer.selection=last', 'trainer.epochs=2', 'budget=quick']
+    >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"], asked=["trainer.epochs"])[1]
+    'trainer.epochs=5'
+    """
+    own = {key_of(text): text for text in overrides}
+    name = own.pop("budget", f"budget={PAPER}").partition("=")[2]
+    if name in (PAPER, "null"):
+        return list(own.values())
+    cell = compose_cell(list(own.values()))
+    changes: dict[str, Any] = {}
+    for rule in _rules(name):
+        if any(cell.identity.get(key) not in names for key, names in rule["when"].items()):
+            continue
+        known = {key: value for key, value in rule["set"].items() if cell.has(key)}
+        lower = {key: most for key, most in rule["at_most"].items() if _is_above(cell, key, most)}
+        changes |= known | lower
+    changes = {key: value for key, value in changes.items() if key not in asked}
+    kept = [text for key, text in own.items() if key not in changes]
+    return [*kept, *(f"{key}={spell(value)}" for key, value in changes.items()), f"budget={name}"]
+
+
+def _is_above(cell: Cell, key: str, most: float) -> bool:
+    """Returns whether a cell has more of something than `most`; null is no limit."""
+    if not cell.has(key):
+        return False
+    value = cell.setting(key)
+    return value is None or value > most
+
+
+@cache
+def _rules(name: str) -> list[dict[str, Any]]:
+    """Returns the rules of a budget, each with `when`, `set` and `at_most`."""
+    use_configs()
+    node = hydra.compose("config", overrides=[f"budget={name}"]).budget
+    rules = OmegaConf.to_container(node.rules)
+    assert isinstance(rules, list)
+    for rule in rules:
+        if not isinstance(rule, dict) or set(rule) - {"when", "set", "at_most"}:
+            raise InputError(f"a rule of a budget has the keys when, set, at_most; got {rule!r}")
+    return [{"when": {}, "set": {}, "at_most": {}} | dict(rule) for rule in rules]
+
+
+def key_of(override: str) -> str:
+    """Returns the key of an override, also of `++key=value`."""
+    return override.partition("=")[0].lstrip("+~")

@@ -1,0 +1,1 @@
+"""What a network knows before any label of the run is released."""

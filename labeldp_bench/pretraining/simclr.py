@@ -1,0 +1,152 @@
+"""Contrastive pre-training: a network learns from public features alone, without a label."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.support import seeding
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import (
+    Diverged,
+    InputError,
+    check_integer,
+    check_made,
+    check_number,
+)
+from labeldp_bench.training.classifier import (
+    NetworkClassifier,
+    NetworkFactory,
+    below_classifier,
+    check_images,
+    classifier_of,
+    resolve_precision,
+)
+from labeldp_bench.training.fit import Fit, Mixing, finite
+from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class SimCLR:
+    """Trains a network to find, among all views in a batch, the other view of the same image.
+
+    Costs no privacy: it sees the training features of the run, which are public, and no label.
+
+    Source: Chen et al. (2020), "A simple framework for contrastive learning of visual
+    representations" (SimCLR), arXiv:2002.05709: NT-Xent loss, projection of two layers.
+
+    Args:
+        trainer: the recipe; two views of each image in a step, no mixup.
+        temperature: > 0; of the similarities.
+        width: of the projection, which is left behind.
+        seed: of initial weights, order and augmentation; the same for every run.
+    """
+
+    trainer: Trainer
+    temperature: float = 0.2
+    width: int = 128
+    seed: int = 0
+
+    public_data: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        check_made("pretrain.trainer", self.trainer, Trainer)
+        check_number("pretrain.temperature", self.temperature, above=0)
+        check_integer("pretrain.width", self.width, low=2)
+        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
+        if self.trainer.views != 2 or self.trainer.mixup is not None:
+            raise InputError(
+                "pretrain=simclr compares two views of each image: pretrain.trainer.views "
+                "must be 2 and pretrain.trainer.mixup null"
+            )
+
+    def train(
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Returns the weights below the classifier, and the last mean loss."""
+        check_images(features)
+        say("pre-training on the run's features, without labels, once; later runs read the weights")
+        with seeding.global_stream(self.seed, device):
+            encoder = network(num_classes=2, image_shape=tuple(features.shape[1:]))
+            below = below_classifier(encoder)
+            name = classifier_of(encoder)
+            last = encoder.get_submodule(name)
+            assert isinstance(last, nn.Linear)
+            encoder.set_submodule(name, _projection(last.in_features, self.width))
+            encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            precision = resolve_precision(self.trainer.precision, device)
+            scale = pixel_scale(self.trainer.pixels, features, device)
+            classifier = NetworkClassifier(encoder, *scale, precision)
+            fit = SimCLRFit(self, classifier, len(features))
+            self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
+        trained = encoder.state_dict()
+        tensors = {key: trained[key].detach().cpu().contiguous() for key in below}
+        about = {"contrastive_loss": f"{fit.mean_loss:.6f}", "precision": precision}
+        return tensors, about
+
+
+def _projection(wide: int, width: int) -> nn.Sequential:
+    hidden = 2 * width
+    return nn.Sequential(
+        nn.Linear(wide, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, width)
+    )
+
+
+class SimCLRFit(Fit):
+    """The fit of an encoder and its projection.
+
+    Args:
+        recipe: loss and trainer.
+        classifier: the network, trained in place.
+        count: how many images.
+    """
+
+    def __init__(self, recipe: SimCLR, classifier: NetworkClassifier, count: int) -> None:
+        super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count))
+        self.recipe = recipe
+        self.mean_loss = float("nan")
+
+    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+        """Learns from one batch: a view of each image, then another of each."""
+        with self.classifier.autocast():
+            projected = self.classifier.network(batch)
+        losses = nt_xent(projected.float(), self.recipe.temperature)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.mean().backward()
+        self.optimizer.step()
+        self.loss_sum += losses.detach().sum() / 2
+
+    def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
+        """Reports the epoch."""
+        try:
+            self.mean_loss = finite(float(self.loss_sum) / len(self.indices), number)
+        except Diverged as error:  # it says trainer., and here that is the pre-training's
+            raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
+        seconds, total = time.perf_counter() - started, self.recipe.trainer.epochs
+        say(f"  epoch {number:>3}/{total}  contrastive loss {self.mean_loss:.4f}  {seconds:.1f} s")
+        return False
+
+
+def nt_xent(projected: Tensor, temperature: float) -> Tensor:
+    """Returns the loss of each view, (2 B,): cross entropy of its partner among all other views.
+
+    Args:
+        projected: float (2 B, d); rows i and B + i are views of one image.
+        temperature: > 0.
+    """
+    directions = F.normalize(projected, dim=1)
+    similar = directions @ directions.T / temperature
+    itself = torch.eye(len(similar), dtype=torch.bool, device=similar.device)
+    partner = torch.arange(len(similar), device=similar.device).roll(len(similar) // 2)
+    return F.cross_entropy(similar.masked_fill(itself, -torch.inf), partner, reduction="none")

@@ -1,0 +1,129 @@
+"""Pre-trained weights: trained once per recipe, kept under its hash, read back without pickle."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from labeldp_bench.support.files import only_one, replacing
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
+from labeldp_bench.training.classifier import NetworkFactory
+
+FOLDER = "pretrained"
+"""Where the weights lie, under data_dir."""
+
+
+class Weights(NamedTuple):
+    """A network without its classifier, and what its file says.
+
+    Attributes:
+        tensors: the weights.
+        notes: for the record, as text: the file's SHA-256, the torch version that trained it, the
+            precision that `auto` came to, and the recipe's loss or test accuracy.
+    """
+
+    tensors: dict[str, Tensor]
+    notes: dict[str, str]
+
+
+class Pretraining(Protocol):
+    """What configs/pretrain builds."""
+
+    @property
+    def public_data(self) -> str | None:
+        """Whose labels count as public; None where it learns from the run's own features."""
+
+    def train(
+        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Returns the weights below the classifier, CPU, and notes about them.
+
+        Args:
+            network: as NetworkModel's.
+            features: the run's training images, uint8 (N, H, W, C); public.
+            data_dir: holds the data sets.
+            device: where to train.
+
+        Raises:
+            InputError: no such data set, or a network or images that do not fit.
+        """
+
+
+def pretrained(
+    pretraining: Pretraining,
+    network: NetworkFactory,
+    features: Tensor,
+    recipe: Mapping[str, Any],
+    data_dir: Path,
+    device: torch.device,
+) -> Weights:
+    """Returns the weights of `recipe`; trains them unless `data_dir` has them already.
+
+    Args:
+        pretraining: trains them.
+        network: as NetworkModel's.
+        features: the run's training images.
+        recipe: all that decides the weights; its hash names the file.
+        data_dir: holds the data sets and the folder `pretrained`.
+        device: where to train.
+
+    Raises:
+        InputError: as `train`; or nothing can be written there; or a damaged file.
+    """
+    path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(
+            path, lambda: say("waiting for the process that pre-trains the same network")
+        ):
+            if not path.exists():
+                tensors, about = pretraining.train(network, features, data_dir, device)
+                _write(path, tensors, recipe, about)
+            return read(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
+
+
+def recipe_hash(recipe: Mapping[str, Any]) -> str:
+    """Returns 16 hex digits of the SHA-256 of a recipe.
+
+    >>> recipe_hash({"b": 1, "a": 2}) == recipe_hash({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(recipe, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read(path: Path) -> Weights:
+    """Returns the weights of a file; nothing in it is executed.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = dict(file.metadata() or {})
+    except SafetensorError as error:
+        raise InputError(
+            f"{path} is damaged: {error} (delete it, and the next run trains it again)"
+        ) from error
+    about.pop("recipe", None)  # the record's own config has it
+    about["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Weights(tensors, {f"pretrained_{key}": value for key, value in about.items()})
+
+
+def _write(
+    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], about: Mapping[str, str]
+) -> None:
+    recipe_text = json.dumps(recipe, sort_keys=True)
+    metadata = {"recipe": recipe_text, "torch_version": torch.__version__, **about}
+    with replacing(path) as partial:
+        partial.write_bytes(save(tensors, metadata))

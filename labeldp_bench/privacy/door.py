@@ -1,0 +1,65 @@
+"""The learner's side of the wall."""
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.privacy.release import Release
+
+if TYPE_CHECKING:
+    from labeldp_bench.privacy.vault import LabelVault
+
+
+class ReleaseDoor:
+    """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
+
+    True labels themselves only on behalf of a mechanism without a guarantee. No other budget, no
+    ledger to edit, no evaluation. It guards against mistakes; Python cannot stop code that sets out
+    to read private names (docs/privacy.md).
+    """
+
+    __slots__ = ("__vault",)
+
+    def __init__(self, vault: "LabelVault") -> None:
+        self.__vault = vault
+
+    def __len__(self) -> int:
+        return len(self.__vault)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.__vault.num_classes
+
+    @property
+    def bound(self) -> float | None:
+        """Real labels lie in [-bound, bound]; None for classes."""
+        return self.__vault.bound
+
+    @property
+    def budget(self) -> float:
+        """What may be spent on each label in all."""
+        return self.__vault.budget
+
+    def release(
+        self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
+    ) -> Release:
+        """Returns one release for each of `indices`; see `LabelVault.release`."""
+        return self.__vault.release(mechanism, indices, prior)
+
+    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+        """Returns what is released about groups of labels; see `LabelVault.release_groups`."""
+        return self.__vault.release_groups(mechanism, groups, num_groups)
+
+    def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
+        """Returns noisy label counts; see `LabelVault.release_histogram`."""
+        return self.__vault.release_histogram(indices, eps)
+
+    def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
+        """Returns true labels, at eps = inf each; see `LabelVault.trusted_labels`."""
+        return self.__vault.trusted_labels(mechanism, reason, indices)
+
+    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
+        """Returns what was computed from trusted labels as a release; see `LabelVault.publish`."""
+        return self.__vault.publish(mechanism, outputs, indices)

@@ -1,0 +1,329 @@
+"""The wall: the one place that holds true training labels."""
+
+import math
+import traceback
+from typing import Any, NoReturn, SupportsIndex
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism, count_true
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
+from labeldp_bench.privacy.noise import DrawnReleases, NoiseStreams, spelled
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
+
+
+class ReleaseError(RuntimeError):
+    """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
+
+
+class LabelVault:
+    """The only holder of true training labels.
+
+    A vault is made closed (budget 0, nothing leaves it) by the data layer; `open` gives a vault
+    over the same labels with a budget per label, its own ledger and its own noise. Releases of
+    one label add up; releases of different labels do not (parallel composition). Learners get its
+    `door`. It cannot be copied, pickled or opened again: a second ledger would hide a second draw.
+
+    Args:
+        true_labels: int64 (N,), values in [0, K), or real labels, float64 (N,); CPU; copied.
+        num_classes: K >= 2; 0 for real labels.
+        bound: real labels lie in [-bound, bound], which is public; infinity is allowed.
+    """
+
+    def __init__(self, true_labels: Tensor, num_classes: int, bound: float | None = None) -> None:
+        if bound is None:
+            self.__labels = check_labels(true_labels, num_classes).clone()
+        else:
+            self.__labels = check_values(true_labels, bound).clone()
+        self.num_classes = num_classes
+        self.bound = bound
+        self._ledger = Ledger(len(true_labels), budget=0.0)
+        self._releases: list[Release] = []
+        self._noise = NoiseStreams(0, "")  # a closed vault draws none
+        self._drawn = DrawnReleases()
+
+    def open(self, budget: float, seed: int | None, data: str = "") -> "LabelVault":
+        """Returns a vault over the same labels that may spend `budget` on each of them.
+
+        Args:
+            budget: eps per label, > 0; `inf` allowed.
+            seed: seed of the run; the noise comes from its stream "privacy", so that who knows
+                the seed can undo it. None takes 256 secret bits from the operating system.
+            data: names the data set among those that are released under one seed.
+        """
+        if self.budget > 0:
+            raise BudgetError("the vault is open; only a closed one can be opened")
+        vault = LabelVault(self.__labels, self.num_classes, self.bound)
+        vault._ledger.budget = check_eps(budget)
+        vault._noise = NoiseStreams(seed, data)
+        return vault
+
+    @property
+    def budget(self) -> float:
+        """What may be spent on each label; 0 while the vault is closed."""
+        return self._ledger.budget
+
+    @property
+    def door(self) -> "ReleaseDoor":
+        """What a learner gets of this vault."""
+        return ReleaseDoor(self)
+
+    def __len__(self) -> int:
+        return len(self.__labels)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
+
+    def release(
+        self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
+    ) -> Release:
+        """Returns one release for each of `indices` (default: all labels) and books its cost.
+
+        Args:
+            mechanism: draws the noise, once.
+            indices: int64 (n,), distinct positions in [0, N).
+            prior: what the mechanism may assume; it must come from other labels than these.
+
+        Raises:
+            BudgetError: a label would be spent beyond the budget; raised before anything leaves.
+            InputError: indices out of range or repeated, or the mechanism refuses the prior.
+            ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
+        """
+        part = indices
+        indices = torch.arange(len(self)) if part is None else self._check_indices(part)
+        spending = slice(None) if part is None else indices
+        self._check_kind(mechanism, "release")
+        self._ledger.check(spending, check_eps(mechanism.eps))
+        number, name = len(self.ledger), spelled(mechanism)
+        before = self._drawn.recall(number, name, indices)
+        if before is None:
+            noise = self._noise.stream(number, name, part, prior)
+            outputs = self._draw(mechanism, indices, noise, prior)
+        else:
+            outputs, prior = before["outputs"], before["prior"]
+        self._drawn.keep(number, name, indices, outputs, prior)
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
+        release = Release(indices, outputs, mechanism, self.num_classes, prior)
+        if self.bound is None:  # real labels have no classes to agree with
+            self._releases.append(release)
+        return release
+
+    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+        """Returns what `mechanism` releases about each group of labels, and books all labels.
+
+        A local mechanism releases every label once, and the outputs are added up in each group;
+        it may draw the sum from its exact law. A central one has a curator see the labels. Groups
+        are disjoint and come from features, so that a label is in one of them.
+
+        Args:
+            mechanism: local or central, with a method `release_groups`.
+            groups: int64 (N,), the group of each label, in [0, G).
+            num_groups: G, fixed in advance.
+
+        Returns:
+            Float64 sums (G, K), int64 classes (G,) or float64 means or sums (G,).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self._check_kind(mechanism, "release_groups")
+        if groups.dtype != torch.int64 or groups.shape != (len(self),):
+            raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
+        self._ledger.check(slice(None), check_eps(mechanism.eps))
+        name = f"{spelled(mechanism)}/groups={num_groups}"
+        noise = self._noise.stream(len(self.ledger), name, groups)
+        outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        return outputs
+
+    def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
+        """Returns the label counts of `indices` with Laplace noise, float64 (K,); central.
+
+        eps-label-DP under label replacement: one label moves two counts by 1, so the scale is
+        2 / eps. A curator sees the labels that are counted.
+
+        Args:
+            indices: int64 (n,), distinct positions in [0, N).
+            eps: > 0, charged to each of them; `inf` gives exact counts.
+
+        Raises:
+            BudgetError, InputError: as `release`.
+        """
+        if self.bound is not None:
+            raise InputError(
+                "a histogram counts classes, and this data set has real labels (use "
+                "mechanism=laplace)"
+            )
+        indices = self._check_indices(indices)
+        self._ledger.check(indices, check_eps(eps))
+        counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
+        number, name = len(self.ledger), f"LaplaceHistogram(eps={eps!r})"
+        before = self._drawn.recall(number, name, indices)
+        if before is None:
+            noise = self._noise.stream(number, name, indices)
+            uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
+            # A difference of two exponentials is Laplace, and never infinite.
+            exponentials = -torch.log1p(-uniform)
+            noisy = counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+        else:
+            noisy = before["outputs"]
+        self._drawn.keep(number, name, indices, noisy, None)
+        self._ledger.book("LaplaceHistogram", "central", eps, indices)
+        return noisy
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what left the vault, for a checkpoint; it holds no true label."""
+        return self._drawn.left
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Makes releases that were made before a run was cut off give again what they gave.
+
+        They are booked as they come; noise is drawn for new ones only.
+        """
+        self._drawn.earlier = dict(state)
+
+    def trusted_labels(self, mechanism: Mechanism, reason: str, indices: Tensor) -> Tensor:
+        """Returns true labels themselves, int64 (n,), to a scheme without a guarantee.
+
+        Each costs eps = inf, and the ledger says trust `none` and the reason.
+
+        Args:
+            mechanism: on whose behalf; one that says `private = False`.
+            reason: what the labels are for, in a few words.
+            indices: int64 (n,), distinct positions in [0, N).
+
+        Raises:
+            BudgetError: the mechanism claims privacy, or the run has a finite budget.
+            InputError: as `release`.
+        """
+        name = type(mechanism).__name__
+        if mechanism.private:
+            raise BudgetError(
+                f"{name} claims privacy, so nobody gets true labels on its behalf "
+                "(use release; true labels are for mechanisms with private = False)"
+            )
+        indices = self._check_indices(indices)
+        self._ledger.check(indices, math.inf)
+        self._ledger.book(name, "none", math.inf, indices, reason)
+        return self.__labels[indices].clone()
+
+    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
+        """Returns `outputs` as the release of `indices`: computed by who was trusted with them.
+
+        Costs nothing beyond `trusted_labels`, which must have come first.
+
+        Raises:
+            BudgetError: a label was not trusted to anybody, or has its release already.
+        """
+        indices = self._check_indices(indices)
+        before = [release.indices for release in self._releases]
+        if (
+            not self._ledger.spent[indices].isinf().all()
+            or torch.isin(indices, torch.cat([*before, indices[:0]])).any()
+        ):
+            raise BudgetError("a label can be published once, after trusted_labels has paid for it")
+        self._releases.append(Release(indices, outputs, mechanism, self.num_classes))
+        return self._releases[-1]
+
+    @property
+    def ledger(self) -> list[LedgerEntry]:
+        """A line for each time that something left."""
+        return self._ledger.entries
+
+    @property
+    def trust(self) -> str:
+        """Who saw true labels: the weakest of all ledger lines."""
+        return self._ledger.trust
+
+    @property
+    def eps_spent(self) -> float:
+        """What the worst-off label has spent."""
+        return self._ledger.worst
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What has left the vault so far: all that an attacker gets to see."""
+        return tuple(self._releases)
+
+    @property
+    def released_agreement(self) -> float | None:
+        """Share of true labels in the argmax set of their release, divided by that set's size.
+
+        The evaluation side: a diagnostic for the record, not covered by eps. A learner's door does
+        not lead here: asked after each single release it would tell every label. None before the
+        first release.
+        """
+        if not self._releases:
+            return None
+        agreement = torch.cat([self._agreement(release) for release in self._releases])
+        return float(agreement.mean())
+
+    def _agreement(self, release: Release) -> Tensor:
+        true_labels = self.__labels[release.indices]
+        plausible, wanted = release.plausible, (len(true_labels), self.num_classes)
+        if plausible.shape != wanted:  # gather would name a label
+            name = type(release.mechanism).__name__
+            raise ReleaseError(
+                f"{name}.plausible must have shape {wanted}, got {tuple(plausible.shape)}"
+            )
+        hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
+        return hit.to(torch.float64) / count_true(plausible)
+
+    def _draw(
+        self,
+        mechanism: Any,
+        indices: Tensor | slice,
+        noise: Generator,
+        prior: Tensor | None,
+        groups: Tensor | None = None,
+        num_groups: int = 0,
+    ) -> Tensor:
+        """Returns the mechanism's outputs; an exception takes no true label along."""
+        limit = self.num_classes if self.bound is None else self.bound
+        try:
+            if groups is None:
+                return mechanism.release(self.__labels[indices], limit, noise, prior)
+            return mechanism.release_groups(self.__labels.clone(), limit, groups, num_groups, noise)
+        except InputError as error:  # says what is wrong with arguments other than the labels
+            traceback.clear_frames(error.__traceback__)
+            failure: Exception = InputError(str(error))
+        except Exception as error:
+            traceback.clear_frames(error.__traceback__)
+            failure = ReleaseError(
+                f"{type(mechanism).__name__}.release failed with {type(error).__name__}; its "
+                "message is withheld, as it may hold true labels (call it on made-up labels to "
+                "see it)"
+            )
+        raise failure  # with no cause and no frame of the one that was caught
+
+    def check_task(self, mechanism: Any) -> None:
+        """Refuses a mechanism for another kind of label."""
+        name, real = type(mechanism).__name__, self.bound is not None
+        tasks = getattr(mechanism, "tasks", ("classification",))
+        if ("regression" if real else "classification") not in tasks:
+            has = "real labels (use mechanism=laplace" if real else "classes (use mechanism=rappor"
+            raise InputError(f"{name} is made for {tasks[0]}, and this data set has {has})")
+
+    def _check_kind(self, mechanism: Any, method: str) -> None:
+        """Refuses a mechanism for another kind of label, or one without the method asked for."""
+        self.check_task(mechanism)
+        if not hasattr(mechanism, method):
+            raise InputError(
+                f"{type(mechanism).__name__} releases nothing about single labels, only about "
+                "groups of them (use learner=local_averages)"
+            )
+
+    def _check_indices(self, indices: Tensor) -> Tensor:
+        if indices.dtype != torch.int64 or indices.dim() != 1:
+            raise InputError(
+                "indices must be an int64 tensor of shape (n,), got "
+                f"{indices.dtype} of shape {tuple(indices.shape)}"
+            )
+        if indices.numel() and (indices.min() < 0 or indices.max() >= len(self)):
+            raise InputError(f"indices must be in [0, {len(self) - 1}], got one outside")
+        if len(indices.unique()) != len(indices):
+            raise InputError("indices must be distinct: a label is released once")
+        return indices

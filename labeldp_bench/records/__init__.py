@@ -1,0 +1,1 @@
+"""What runs found, and what papers print: read, written and merged; draws nothing."""

@@ -1,0 +1,130 @@
+"""Records as tables that can be committed: sorted, fixed columns, readable in a diff."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
+from labeldp_bench.records.record import guarantee, is_done, read_record
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.files import write_text
+
+COMMITTED = CHECKOUT / "results" / "records.csv"
+PER_CLASS = CHECKOUT / "results" / "per_class.csv"
+
+COLUMNS = (
+    "dataset", "mechanism", "model", "learner", "loss", "eps", "seed", "budget", "accuracy",
+    "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
+    "trust", "private", "released_agreement", "selection", "pretrain", "precision", "epochs",
+    "trials", "n_train", "n_test", "wall_seconds", "images_per_second", "device", "torch_version",
+    "git_commit", "schema_version", "task", "excess_risk", "excess_risk_sem", "bias", "variance",
+    "test_mse", "test_mse_sem", "config_hash", "identity",
+)  # fmt: skip
+DIAGNOSES = "enhancement.csv"
+ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
+CLASS_COLUMNS = (
+    "config_hash", "dataset", "model", "mechanism", "loss", "eps", "guarantee", "seed", "class",
+    "accuracy",
+)  # fmt: skip
+
+
+def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} of a records table; empty if there is none."""
+    if not path.is_file():
+        return {}
+    rows = pd.read_csv(path, dtype={"config_hash": str}).to_dict("records")
+    records = {}
+    for row in rows:
+        record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        record["identity"] = json.loads(str(record["identity"]))
+        records[str(record["config_hash"])] = record
+    for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
+        if name in records:
+            records[name]["enhancement"] = diagnosis
+    return records
+
+
+def read_with_classes(
+    path: Path = COMMITTED, per_class_csv: Path = PER_CLASS
+) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
+    records = read_committed(path)
+    if per_class_csv.is_file():
+        rows = pd.read_csv(per_class_csv, dtype={"config_hash": str}).sort_values("class")
+        for name, group in rows.groupby("config_hash"):
+            if name in records:
+                records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()
+    return records
+
+
+def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: record} of the cells that are done.
+
+    Args:
+        cells: what is asked for.
+        out_dir: where runs keep their records.
+        committed: whether `results/records.csv` counts too (it does for experiments).
+    """
+    table = read_committed() if committed else {}
+    done = {}
+    for cell in cells:
+        folder = out_dir / cell.folder
+        if is_done(folder):
+            done[cell.config_hash] = read_record(folder)
+        elif cell.config_hash in table:
+            done[cell.config_hash] = table[cell.config_hash]
+    return done
+
+
+def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> int:
+    """Merges every record under `out_dir` into the tables; returns how many there were.
+
+    A record replaces the row of the same identity. Circle runs have no per-class rows.
+    """
+    found = [read_record(path.parent) for path in sorted(out_dir.rglob("record.json"))]
+    kept = read_committed(records_csv) | {record["config_hash"]: record for record in found}
+    table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
+    _write(table.sort_values(ORDER, key=_sort_key), records_csv)
+    classes = [
+        (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
+         record["loss"], _text(record["eps"]), guarantee(record), record["seed"], number, accuracy)
+        for record in found
+        if record.get("bayes_accuracy") is None and record["per_class_accuracy"]
+        for number, accuracy in enumerate(record["per_class_accuracy"])
+    ]  # fmt: skip
+    new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})
+    if per_class_csv.is_file():
+        old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
+        old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
+        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows have none
+        new = pd.concat([new, old.assign(guarantee=said)])
+    merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
+    order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
+    _write(new.sort_values(order, key=_sort_key), per_class_csv)
+    return len(found)
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    row = {column: record.get(column) for column in COLUMNS}
+    for key in ("eps", "eps_spent"):
+        row[key] = _text(row[key])
+    row["budget"] = row["budget"] or PAPER  # older records have none
+    row["identity"] = canonical(record["identity"])
+    return row
+
+
+def _sort_key(column: pd.Series) -> pd.Series:
+    return column.astype(float) if column.name == "eps" else column
+
+
+def _text(number: Any) -> str:
+    return f"{float(number):.15g}"
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

@@ -1,0 +1,96 @@
+"""How much a published vector of ple says: degrees of its theory, and the file that keeps them.
+
+Imports no torch.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.support.files import write_text
+
+Diagnosis = dict[str, Any]
+"""As `learners.ple_client.diagnosis` returns it."""
+COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
+
+
+def is_consistent(unreliability: float, ambiguity: float) -> bool:
+    """Returns whether Theorem 1 of ple applies: gamma < 1 - Delta / (1 - Delta).
+
+    >>> is_consistent(0.2, 0.3), is_consistent(0.2, 0.8)
+    (True, False)
+    """
+    return unreliability < 1 and ambiguity < 1 - unreliability / (1 - unreliability)
+
+
+def decay(unreliability: float, ambiguity: float, error: float, *, corrected: bool) -> float:
+    """Returns the denominator of n_0 in Theorem 2 of ple; where it is not positive, n_0 is void.
+
+    The printed proof sums over 2^n swaps and forgets to divide by their number, which its own
+    Lemma 2 does: (2 - 2 Delta)^n stands for (1 - Delta)^n.
+
+    >>> [round(decay(0.2, 0.3, 1.0, corrected=corrected), 2) for corrected in (False, True)]
+    [-0.28, 0.41]
+    """
+    theta = math.log(2 * (1 - unreliability) / (1 - unreliability + ambiguity))
+    swaps = 1.0 if corrected else 2.0
+    return theta * error / 2 - math.log(swaps * (1 - unreliability))
+
+
+def sample_size(
+    unreliability: float, ambiguity: float, error: float, confidence: float, dimension: float,
+    num_classes: int, *, corrected: bool,
+) -> float:  # fmt: skip
+    """Returns n_0 of Theorem 2 of ple; infinity where the theorem does not apply.
+
+    Args:
+        unreliability: Delta > 0.
+        ambiguity: gamma > 0, below 1 - Delta.
+        error: epsilon, the error that is allowed.
+        confidence: delta, the probability of failure.
+        dimension: Natarajan dimension of the hypotheses.
+        num_classes: L.
+        corrected: divide by the number of swaps.
+    """
+    if min(unreliability, ambiguity) <= 0 or unreliability + ambiguity >= 1:
+        return math.inf
+    rate = decay(unreliability, ambiguity, error, corrected=corrected)
+    if rate <= 0:
+        return math.inf
+    size = math.log(2 * dimension) - math.log(rate) + 2 * math.log(num_classes)
+    return 2 / rate * (dimension * size - math.log(confidence) + 1)
+
+
+def merge_diagnoses(records: list[dict[str, Any]], path: Path) -> None:
+    """Writes the diagnoses among `records` to a CSV, each in place of an older one of its cell."""
+    rows = [
+        (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
+         measure, json.dumps(values, separators=(",", ":")))
+        for record in records
+        for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
+    ]  # fmt: skip
+    if not rows:
+        return
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    if path.is_file():
+        old = pd.read_csv(path, dtype={"config_hash": str}).assign(guarantee=NO_GUARANTEE)
+        table = pd.concat([table, old])
+    table = table.drop_duplicates(["config_hash", "measure"], keep="first")
+    table = table.sort_values(["dataset", "loss", "seed", "config_hash", "measure"])
+    write_text(path, table.to_csv(index=False, lineterminator="\n"))
+
+
+def read_diagnoses(path: Path) -> dict[str, Diagnosis]:
+    """Returns {config_hash: diagnosis}; empty without a file."""
+    if not path.is_file():
+        return {}
+    found: dict[str, Diagnosis] = {}
+    for row in pd.read_csv(path, dtype={"config_hash": str}).to_dict("records"):
+        found.setdefault(str(row["config_hash"]), {})[str(row["measure"])] = json.loads(
+            str(row["values"])
+        )
+    return found

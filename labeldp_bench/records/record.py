@@ -1,0 +1,144 @@
+"""Records: one JSON file per run, written last and atomically; its presence means done."""
+
+import json
+import math
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.validate import InputError
+
+SCHEMA_VERSION = 1
+KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
+"""Without these a file is no record."""
+
+
+def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
+    """Returns a record: what the cell is, what was measured, and what it ran on."""
+    identity = cell.identity
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task": measured.pop("task", "classification"),
+        "dataset": measured.pop("dataset"),
+        "mechanism": identity["mechanism"],
+        "model": identity["model"],
+        "learner": identity["learner"],
+        "loss": identity.get("learner.loss"),
+        "eps": measured.pop("eps"),
+        "seed": cell.seed,
+        "budget": cell.budget,
+        **measured,
+        "pretrain": identity.get("pretrain", "none"),
+        "torch_version": torch.__version__,
+        "git_commit": git_commit(),
+        "config": cell.config,
+        "identity": identity,
+        "config_hash": cell.config_hash,
+    }
+
+
+def is_heuristic(record: dict[str, Any]) -> bool:
+    """Returns whether a record's scheme claims to protect labels, and guarantees nothing.
+
+    Neither the baseline without privacy is one, nor a private mechanism at eps=inf.
+    """
+    if record["private"] or record["mechanism"] == "none":
+        return False
+    return record["trust"] == "none" or math.isfinite(float(record["eps"]))
+
+
+def guarantee(record: dict[str, Any]) -> str:
+    """Returns what a record's scheme guarantees, in words for a table: `eps=1`, `none`, ..."""
+    if is_heuristic(record):
+        return NO_GUARANTEE
+    return f"eps={float(record['eps']):g}" if record["private"] else "none"
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
+    text = json.dumps(json_safe(record), indent=1, allow_nan=False)
+    write_text(folder / "record.json", text + "\n")  # the folder's lock keeps other writers away
+    (folder / "error.txt").unlink(missing_ok=True)
+
+
+def write_confusion(folder: Path, confusion: Tensor) -> None:
+    """Writes `confusion.csv` (counts, row = true class) and `per_class.csv` of a run.
+
+    The interval of a class is Clopper and Pearson's at 95 %: it covers the sampling of the test
+    set only, not the spread over seeds.
+
+    Args:
+        folder: of the run.
+        confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
+    """
+    # They load for a second, and most commands write no matrix.
+    from pandas import DataFrame
+    from scipy.stats import binomtest
+
+    counted = DataFrame(confusion.numpy()).to_csv(index_label="true_class")
+    write_text(folder / "confusion.csv", counted)
+    rows = []
+    for number, counts in enumerate(confusion):
+        correct, total = float(counts[number]), float(counts.sum())
+        if not total:
+            continue
+        interval = binomtest(round(correct), round(total)).proportion_ci(0.95, method="exact")
+        rows.append((number, correct, total, correct / total, interval.low, interval.high))
+    columns = ["class", "correct", "total", "accuracy", "low", "high"]
+    write_text(folder / "per_class.csv", DataFrame(rows, columns=columns).to_csv(index=False))
+
+
+def is_done(folder: Path) -> bool:
+    """Returns whether the run in `folder` has its record."""
+    return (folder / "record.json").is_file()
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Returns the record of a finished run; infinities are floats again."""
+    path = folder / "record.json"
+    try:
+        record = json.loads(path.read_text())
+        if not isinstance(record, dict) or not record.keys() >= KEYS:
+            raise ValueError(f"it has not the keys {', '.join(sorted(KEYS))}")
+        for key in ("eps", "eps_spent"):
+            record[key] = float(record[key])
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is damaged: {error} (delete it and run again)") from None
+    return record
+
+
+def json_safe(value: Any) -> Any:
+    """Returns `value` with infinities as the text "inf"; NaN is refused by the writer."""
+    if isinstance(value, dict):
+        return {key: json_safe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_safe(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+@cache
+def git_commit() -> str | None:
+    """Returns the checkout's commit, with "-dirty" if tracked files differ.
+
+    Outside of a checkout: what the environment variable LABELDP_COMMIT says, or None.
+    """
+    if not (CHECKOUT / ".git").exists():
+        return os.environ.get("LABELDP_COMMIT") or None
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--abbrev=40"],
+            capture_output=True, text=True, check=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip() or None

@@ -1,0 +1,170 @@
+"""Upper bounds of vector_approximation over what is measured; where they say nothing is hatched."""
+
+import math
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
+
+OPTIONS = ("delta",)
+LEAST_RISK = 2e-4
+"""Below, a logarithmic axis shows the noise of the trials alone."""
+CAPTION = (
+    "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 without "
+    "its bias term, no bound any more; in the second the smallest bound there is, which RR "
+    "reaches; in the third (30) as it should be, with the true class counted. Open triangles at "
+    f"the lower edge: an excess risk below {LEAST_RISK:g}. Hatched: above 1, where a bound says "
+    "nothing. Bars: two standard errors to each side."
+)
+CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
+ROWS = ("excess risk", "share of labels kept", "share of the true class")
+Curve = list[float]
+
+
+def draw(points: pd.DataFrame, spec: Spec) -> Figure:
+    """Returns a column per value of `panels` and a row per bound.
+
+    Rows: Theorem 2 with (36) over RAPPOR's excess risk; appendix B.1 over the labels that RR and
+    LP-2ST keep; (30) over what ALIBI's soft label gives to the true class, and over the accuracy
+    that is reached with it.
+    """
+    panels = list(_as_shares(points, spec).groupby("panel", sort=False))
+    figure, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
+    for column, (panel, rows) in zip(axes.T, panels, strict=True):
+        column[0].set_title(spec.panel_title(str(panel)))
+        problem = _problem(rows, spec)
+        for part, place, name in zip((_theorem, _scalar, _soft), column, ROWS, strict=True):
+            place.set_yscale("log")
+            plotting.style_axes(place, spec.x, spec.y, sorted(rows.x.unique()))
+            place.set_ylabel(name)
+            part(place, problem, rows)
+            top = max(3.0, 1.3 * place.get_ylim()[1])
+            place.axhspan(1, top, facecolor="#F2F2F2", edgecolor="#BFBFBF", hatch="///", lw=0)
+            place.set_ylim(top=top)
+    for line in axes[:, -1]:
+        line.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    return figure
+
+
+def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
+    """Returns Markdown: every bound at every K beside what is measured."""
+    parts = [
+        "Bounds beside what is measured, as shares; *in italics*: a bound of at least 1, which "
+        "says nothing. Without its bias term Theorem 2 is no bound any more."
+    ]
+    for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
+        problem = _problem(rows, spec)
+        table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
+        text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
+        parts += [f"{spec.panel_title(str(panel))}:", str(text)]
+    return parts
+
+
+def _as_shares(points: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """Returns the points as bounds are, shares; the page's first table has percent."""
+    return points.assign(**{key: points[key] / spec.y.scale for key in ("y", "error", "bayes")})
+
+
+def _problem(rows: pd.DataFrame, spec: Spec) -> Any:
+    """Returns what makes a panel's problem of K."""
+    cell = rows.cell.iloc[0]
+    settings = {
+        "eps": float(cell.setting("mechanism.eps")),
+        "sigma": float(cell.setting("dataset.sigma")),
+        "num_examples": cell.setting("dataset.n_train"),
+        "k": cell.setting("model.k"),
+        "delta": float(spec.options["delta"]),
+    }
+    return lambda num_classes: RingProblem(num_classes=num_classes, **settings)
+
+
+def _theorem(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
+    problems = [problem(k) for k in CLASSES]
+    whole = [each.excess_risk(with_bias=True) for each in problems]
+    part = [each.excess_risk(with_bias=False) for each in problems]
+    _bounds(axes, ("Theorem 2 with (36)", whole), ("without its bias term: no bound", part))
+    line = _line(rows, "rappor")
+    excess = line.bayes - line.y
+    shown = excess > LEAST_RISK
+    axes.set_ylim(bottom=LEAST_RISK)
+    _measured(axes, line[shown], excess[shown], "rappor", "RAPPOR, measured", 2 * line.error[shown])
+    colour, hidden = plotting.colour_of("rappor"), line.x[~shown]
+    if len(hidden):
+        axes.plot(
+            hidden, [LEAST_RISK] * len(hidden), "v", color=colour, markerfacecolor="white",
+            clip_on=False, label=f"RAPPOR, below {LEAST_RISK:g}",
+        )  # fmt: skip
+
+
+def _scalar(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
+    printed, tight = zip(*(retention_bound(problem(k).eps, k) for k in CLASSES), strict=True)
+    _bounds(axes, ("B.1: e^eps/K", list(printed)), ("tight: e^eps/(e^eps+K-1)", list(tight)))
+    for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, measured")):
+        line = _line(rows, mechanism)
+        kept = line.records.map(lambda records: records[0]["released_agreement"])
+        _measured(axes, line, kept, mechanism, name)
+
+
+def _soft(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
+    labels = [soft_label(problem(k).eps, k) for k in CLASSES]
+    printed, corrected = [each.printed for each in labels], [each.corrected for each in labels]
+    _bounds(axes, ("(30)", printed), ("(30), true class counted", corrected))
+    colour = plotting.colour_of("alibi")
+    axes.plot(CLASSES, [each.mass for each in labels], color=colour, label="ALIBI's soft label")
+    line = _line(rows, "alibi")
+    _measured(axes, line, line.y, "alibi", "its accuracy, measured", 2 * line.error)
+
+
+def _bounds(axes: Axes, printed: tuple[str, Curve], other: tuple[str, Curve]) -> None:
+    for (name, curve), style in ((printed, "-"), (other, "--")):
+        axes.plot(CLASSES, curve, style, color=plotting.BLACK, lw=1.4, label=name)
+
+
+def _measured(
+    axes: Axes, line: pd.DataFrame, y: Any, mechanism: str, name: str, error: Any = None
+) -> None:
+    axes.errorbar(
+        line.x, y, error, fmt="o", color=plotting.colour_of(mechanism), label=name, lw=1.4
+    )  # fmt: skip
+
+
+def _line(rows: pd.DataFrame, mechanism: str) -> pd.DataFrame:
+    return rows[(rows.mechanism == mechanism) & (rows.n > 0)].sort_values("x")
+
+
+def _numbers(problem: RingProblem, rows: pd.DataFrame) -> dict[str, str]:
+    """Returns the row of one K."""
+    at = {point["mechanism"]: point for point in rows.to_dict("records") if point["n"]}
+    kept = {name: point["records"][0]["released_agreement"] for name, point in at.items()}
+    printed, tight = retention_bound(problem.eps, problem.num_classes)
+    soft = soft_label(problem.eps, problem.num_classes)
+    risk = at["rappor"]["bayes"] - at["rappor"]["y"] if "rappor" in at else math.nan
+    return {
+        "K": str(problem.num_classes),
+        "RAPPOR's excess risk": _share(risk),
+        "Theorem 2, (36)": _bound(problem.excess_risk(with_bias=True)),
+        "without bias term, no bound": _bound(problem.excess_risk(with_bias=False)),
+        "RR keeps": _share(kept.get("rr", math.nan)),
+        "LP-2ST keeps": _share(kept.get("lp_2st", math.nan)),
+        "e^eps/K": _bound(printed),
+        "tight": _bound(tight),
+        "ALIBI's mass": _share(soft.mass),
+        "(30)": _bound(soft.printed),
+        "(30) divides by 0": f"{100 * soft.empty:.1f} %",
+        "corrected": _bound(soft.corrected),
+        "ALIBI's accuracy": _share(at["alibi"]["y"] if "alibi" in at else math.nan),
+    }
+
+
+def _share(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _bound(value: float) -> str:
+    """Returns a bound, in italics where it says nothing."""
+    return f"*{value:.2f}*" if value >= 1 else _share(value)

@@ -1,0 +1,131 @@
+"""Accuracy of the model against that of the response: each point a budget or a setting."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.spec import Spec
+
+OPTIONS = ("marks",)
+CAPTION = "Bars: two standard errors to each side, where there are several seeds."
+MATCHED = """\
+At the same response accuracy, {panel}: what a private method's model reaches there, and at which
+eps; interpolated between the two nearest budgets (`-`: outside of what was run). PLE has no
+guarantee at any response accuracy."""
+
+
+def draw(points: pd.DataFrame, spec: Spec) -> Figure:
+    """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
+
+    The key `marks` of the YAML, {setting: symbol}, says what stands beside a point without eps: the
+    first of them, and each other that is not at its usual value.
+    """
+    panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
+    figure, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
+    shown: dict[str, Any] = {}
+    for axes, (panel, rows) in zip(all_axes, panels, strict=True):
+        axes.set_title(spec.panel_title(str(panel)))
+        axes.set_xlabel(spec.x.label)
+        axes.set_ylabel(spec.y.label)
+        shown |= _draw_panel(axes, rows, spec)
+    figure.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
+    return figure
+
+
+def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
+    """Returns Markdown: private methods at the response accuracies of those without a guarantee."""
+    parts = []
+    for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
+        bare = rows["name"].str.contains(NO_GUARANTEE)
+        lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]
+        table = [
+            {NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, spec)}",
+             spec.x.symbol: f"{point['x']:.2f}", "its accuracy": f"{point['y']:.2f}"}
+            | {key: text for line in lines for key, text in _at(line, point["x"]).items()}
+            for point in rows[bare].sort_values("x").to_dict("records")
+        ]  # fmt: skip
+        if table and lines:
+            text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
+            parts += [MATCHED.format(panel=spec.panel_title(str(panel))), text]
+    return parts
+
+
+def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
+    """Returns accuracy and eps of a line, sorted by x, where it crosses x."""
+    name = line["name"].iloc[0]
+    inside = line.x.min() <= x <= line.x.max()
+    eps = [float(records[0]["eps"]) for records in line.records]
+    accuracy = f"{np.interp(x, line.x, line.y):.2f}" if inside else "-"
+    return {name: accuracy, f"{name}, eps": f"{np.interp(x, line.x, eps):.2g}" if inside else "-"}
+
+
+def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
+    """Draws the lines of one panel; returns {name: handle}."""
+    shown = {}
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
+    for line, colour in zip(lines, colours, strict=True):
+        name = line["name"].iloc[0]
+        bare = NO_GUARANTEE in name
+        shown[name] = axes.errorbar(
+            line.x, line.y, 2 * line.error.fillna(0), color=colour, marker="s" if bare else "o",
+            linestyle="--" if bare else "-",
+            markerfacecolor="white" if "plain" in name else colour,
+        )  # fmt: skip
+    axes.margins(0.08)
+    axes.autoscale_view()  # else the transforms below are those of empty axes
+    taken = [box for line in lines for box in _on_line(axes, line)]
+    for line, colour in zip(lines, colours, strict=True):
+        for point in line.to_dict("records"):
+            _write_mark(axes, point, _mark(point, spec), colour, taken)
+    return shown
+
+
+def _write_mark(
+    axes: Axes, point: dict[str, Any], text: str, colour: str, taken: list[Bbox]
+) -> None:
+    """Writes a point's mark where it covers least of what is there; its box joins `taken`."""
+    written = axes.annotate(
+        text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
+        fontsize=7.5, color=colour,
+    )  # fmt: skip
+    tried = []
+    for up, right in itertools.product((-9, 4, -18, 13, -27, 22), (5, -5)):
+        written.set(position=(right, up), ha="left" if right > 0 else "right")
+        box = written.get_window_extent()
+        outside = box.x1 > axes.bbox.x1 or box.x0 < axes.bbox.x0
+        covered = sum(bool(box.overlaps(other)) for other in taken) + 2 * outside
+        tried.append((covered, abs(up), right, up, box))
+    _, _, right, up, box = min(tried, key=lambda each: each[:2])
+    written.set(position=(right, up), ha="left" if right > 0 else "right")
+    taken.append(box)
+
+
+def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
+    """Returns boxes along a line, in pixels: a larger one at each marker."""
+    corners = axes.transData.transform(line[["x", "y"]].to_numpy())
+    boxes = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in corners]
+    for start, end in itertools.pairwise(corners):
+        for share in np.linspace(0, 1, 12)[1:-1]:
+            x, y = start + share * (end - start)
+            boxes.append(Bbox.from_bounds(x - 1, y - 1, 2, 2))
+    return boxes
+
+
+def _mark(point: dict[str, Any], spec: Spec) -> str:
+    """Returns what sets a point apart on its line: eps, else settings that `marks` names."""
+    eps = float(point["records"][0]["eps"])
+    if math.isfinite(eps):
+        return f"eps={eps:g}"
+    first, *others = spec.options.get("marks") or {"": ""}
+    keys = [first, *(key for key in others if key in point["cell"].identity)]
+    values = {spec.options["marks"][key]: point["cell"].setting(key) for key in keys if key}
+    return ", ".join(f"{symbol}={value:g}" for symbol, value in values.items())

@@ -1,0 +1,259 @@
+"""A paper's figure: a pure function of committed records and its experiment YAML.
+
+The YAML's `figure:` says what is drawn and what the paper's text says of it; a new paper is a
+folder of YAML, a new kind of picture one file in labeldp_bench/reports/figures/kinds.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.record import is_heuristic
+from labeldp_bench.reports.figures.plotting import name_of, save, title_and_caption
+from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
+from labeldp_bench.reports.figures.statements import Verdict, compare, judge
+from labeldp_bench.reports.figures.text import caption, markdown
+from labeldp_bench.reports.statements_grammar import read_check
+from labeldp_bench.reports.tables import method_of
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.validate import InputError
+
+FIGURES = CHECKOUT / "results" / "figures"
+QUICK = "quick"
+Records = dict[str, dict[str, Any]]
+"""{config_hash: record}."""
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """One figure: the cells of its experiment and how they are shown.
+
+    Attributes:
+        experiment: what the YAML behind it says.
+        budget: whose version of the cells it shows.
+    """
+
+    experiment: Experiment
+    budget: str = PAPER
+
+    @property
+    def paper(self) -> str:
+        """Short name, e.g. `blockrr`."""
+        return self.experiment.name.partition("/")[0]
+
+    @property
+    def number(self) -> str:
+        """As the paper numbers it, e.g. `2`; empty for a picture that is ours alone."""
+        return self.experiment.name.partition("/figure")[2]
+
+    @property
+    def stem(self) -> str:
+        """Name of its files."""
+        return self.experiment.name.replace("/", "_") + f"_{self.budget}" * (self.budget != PAPER)
+
+    @property
+    def command(self) -> str:
+        """What fills missing cells."""
+        return self.experiment.command + f" budget={self.budget}" * (self.budget != PAPER)
+
+    @cached_property
+    def spec(self) -> Spec:
+        """What is drawn.
+
+        Raises:
+            InputError: a key of the YAML's `figure:` that nobody reads, or one that is missing.
+        """
+        try:
+            return read_spec(self.experiment.figure)
+        except InputError as error:
+            raise InputError(f"experiment={self.experiment.name}: {error}") from None
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells of the experiment, each once."""
+        return self.experiment.cells(self.budget)
+
+    @property
+    def x_is_measured(self) -> bool:
+        """Whether x is no setting of any cell but a field of records, each with its own value."""
+        return all(_setting(cell, self.spec.x.key) is None for cell in self.cells)
+
+    @property
+    def title(self) -> str:
+        """What stands above the picture."""
+        shared = {}
+        for key in {"eps"}.union(*(cell.identity for cell in self.cells)):
+            found = [_setting(cell, key) for cell in self.cells]
+            values = {text(value): value for value in found if value is not None}
+            if len(values) == 1:  # cells without the key, as no privacy has no eps, do not count
+                (shared[key],) = values.values()
+        return fill_title(self.spec.title, shared)
+
+    def points(self, records: Records) -> pd.DataFrame:
+        """Returns one row per point, in the order of the experiment, done or not.
+
+        Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
+        for a level), y, error (standard error: over seeds, or of one record over its trials),
+        spread (standard deviation over seeds), bayes, cells (wanted), n (done), records (those),
+        cell (that of the first seed).
+        y, error, spread and bayes are scaled as the axis is, and missing where nothing is done.
+
+        Args:
+            records: a cell is filled by exactly its own identity.
+        """
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for cell in self.cells:
+            identity = {key: value for key, value in cell.identity.items() if key != "seed"}
+            for panel in self._panels(cell):
+                new = {"panel": panel, "cell": cell, "cells": 0, "records": []}
+                row = rows.setdefault((panel, str(identity)), new)
+                row["cells"] += 1
+                if cell.config_hash in records:
+                    row["records"].append(records[cell.config_hash])
+        points = pd.DataFrame([self._point(**row) for row in rows.values()])
+        return points.astype(dict.fromkeys(("x", "y", "error", "spread", "bayes"), float))
+
+    def verdicts(self, points: pd.DataFrame, records: Records) -> list[Verdict]:
+        """Returns what the records say of each statement of the paper's text, in its order.
+
+        Raises:
+            InputError: a check that cannot be read, or asks for what the figure does not have.
+        """
+        verdicts = []
+        for statement in self.spec.statements:
+            try:
+                check = read_check(statement["check"], self.spec.x.symbol)
+                other = points
+                if check.other:
+                    other = load_figure(check.other, self.budget).points(records)
+                names = [text(each) for each in statement.get("panels", points.panel.unique())]
+                panels = {name: self.spec.panel_title(name) for name in names}
+                verdicts.append(judge(compare(check, points, other, panels)))
+            except InputError as error:
+                where = f"experiment={self.experiment.name}, {statement['check']!r}"
+                raise InputError(f"{where}: {error}") from None
+        return verdicts
+
+    def _panels(self, cell: Cell) -> list[str]:
+        """Returns the panels of a cell: its own, or all if it has no such key."""
+        key = self.spec.panels
+        if key is None:
+            return [""]
+        if _setting(cell, key) is not None:
+            return [text(_setting(cell, key))]
+        values = [_setting(other, key) for other in self.cells]
+        return list(dict.fromkeys(text(value) for value in values if value is not None))
+
+    def _point(
+        self, panel: str, cell: Cell, cells: int, records: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        y, line = self.spec.y, self.spec.lines
+        done = pd.Series([record.get(y.key) for record in records], dtype=float) * y.scale
+        error = done.std() / math.sqrt(len(done)) if len(done) > 1 else math.nan
+        if len(done) == 1 and records[0].get(f"{y.key}_sem") is not None:
+            error = float(records[0][f"{y.key}_sem"]) * y.scale
+        bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
+        line = method_of(cell) if line == "method" else text(_setting(cell, line))
+        return {
+            "panel": panel,
+            "line": line,
+            "name": _name(line, records),
+            "mechanism": cell.identity["mechanism"],
+            "x": self._x(cell, records),
+            "y": done.mean(),
+            "error": error,
+            "spread": done.std(),
+            "bayes": bayes * y.scale,
+            "cells": cells,
+            "n": len(done),
+            "records": records,
+            "cell": cell,
+        }
+
+    def _x(self, cell: Cell, records: list[dict[str, Any]]) -> float:
+        x = self.spec.x
+        value = _setting(cell, x.key)
+        if value is None:  # a field of the record, else a level
+            measured = [record[x.key] for record in records if record.get(x.key) is not None]
+            value = sum(measured) / len(measured) if measured else math.nan
+        number = float(value) * x.scale
+        return number if math.isfinite(number) else math.nan
+
+
+def load_figure(name: str, budget: str = PAPER) -> PaperFigure:
+    """Returns the figure of the experiment called `name`, e.g. `blockrr/figure2`."""
+    if name not in experiment_names():
+        raise InputError(f"there is no experiment {name}")
+    return PaperFigure(read_experiment(name), budget)
+
+
+def paper_figures(budget: str = PAPER) -> list[PaperFigure]:
+    """Returns every figure: each experiment whose YAML has a `figure:` section."""
+    return [
+        load_figure(name, budget) for name in experiment_names() if read_experiment(name).figure
+    ]
+
+
+def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
+    """Writes every figure from the committed records; returns each with its points.
+
+    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
+    """
+    records = read_committed()
+    figures = []
+    for figure in [*paper_figures(), *paper_figures(QUICK)]:
+        points = figure.points(records)
+        if figure.budget == PAPER or points.n.sum():
+            write_figure(figure, points, figure.verdicts(points, records), out)
+            figures.append((figure, points))
+    return figures
+
+
+def write_figure(
+    figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict], out: Path
+) -> None:
+    """Writes one figure as PNG, PDF and Markdown.
+
+    Without any record there is no picture, and an older one is taken away: an empty one would look
+    like a result in a report. The Markdown says so.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
+        if points.n.sum():
+            save(picture_of(figure, points), path)
+        else:
+            path.unlink(missing_ok=True)
+    write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
+
+
+def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
+    """Returns the drawing with its title, and its caption below."""
+    drawn: Figure = figure.spec.picture.draw(points, figure.spec)
+    title_and_caption(drawn, figure.title, caption(figure, points))
+    return drawn
+
+
+def _setting(cell: Cell, key: str) -> Any:
+    """Returns the value of a key as the command line has it, a group's being its choice's name."""
+    value = cell.setting("mechanism.eps" if key == "eps" else key)
+    return cell.identity.get(key) if isinstance(value, dict) else value
+
+
+def _name(line: str, records: list[dict[str, Any]]) -> str:
+    """Returns how a line is written for people: "central" or "no guarantee" where it is so."""
+    mechanism, *extras = line.split("+")
+    marks = ["central"] if any(record.get("trust") == "central" for record in records) else []
+    if any(is_heuristic(record) for record in records):
+        marks.append(NO_GUARANTEE)
+    return ", ".join([name_of(mechanism), *extras, *marks])

@@ -1,0 +1,187 @@
+"""One visual language for every picture: colours, labels and sizes. Imports no torch."""
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+from scipy.optimize import isotonic_regression
+
+from labeldp_bench.support.files import replacing
+
+if TYPE_CHECKING:
+    from labeldp_bench.reports.figures.spec import Axis
+
+# Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, OLIVE, WINE, INDIGO, TEAL = "#56B4E9", "#999933", "#AA3377", "#332288", "#44AA99"
+PINK, BROWN, GREY, BLACK = "#CC79A7", "#8C564B", "#7F7F7F", "#000000"
+VIOLET, MAROON, FOREST = "#9467DD", "#7A0019", "#1B5E20"
+COLOURS = {
+    "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "lp_1st_star": SKY, "rappor": RED,
+    "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": FOREST,
+    "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": MAROON, "rrwithprior": TEAL,
+    "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": VIOLET,
+    "ple": BLACK, "laplace": BLUE, "clipped_laplace": SKY, "unbiased_randomizer": RED,
+    "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
+}  # fmt: skip
+SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
+NAMES = {
+    "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
+    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
+    "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
+    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
+    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
+    "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
+}  # fmt: skip
+DATA_NAMES = {
+    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+}  # fmt: skip
+LABEL_SIZE = 9.5
+STYLE: Any = {
+    "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11,
+    "axes.titlelocation": "left", "axes.grid": True, "axes.grid.axis": "y",
+    "grid.color": "#E3E3E3", "lines.linewidth": 2.0, "lines.markersize": 4.5,
+    "svg.hashsalt": "labeldp_bench", "pdf.fonttype": 42,
+}  # fmt: skip
+
+
+def colour_of(mechanism: str, position: int = 0) -> str:
+    """Returns the fixed colour of a mechanism; unknown ones take spare colours in order."""
+    return COLOURS.get(mechanism, SPARE[position % len(SPARE)])
+
+
+def line_colours(mechanisms: Iterable[str]) -> list[str]:
+    """Returns a colour per line: a mechanism's first line has its own, further ones a spare."""
+    owned = [colour_of(mechanism, position) for position, mechanism in enumerate(mechanisms)]
+    colours: list[str] = []
+    for own in owned:
+        spare = [colour for colour in SPARE if colour not in {*colours, *owned}]
+        colours.append(spare[0] if own in colours and spare else own)
+    return colours
+
+
+def name_of(mechanism: str) -> str:
+    """Returns how a mechanism is written for people."""
+    return NAMES.get(mechanism, mechanism.replace("_", " "))
+
+
+def data_name_of(dataset: str) -> str:
+    """Returns how a data set is written for people."""
+    return DATA_NAMES.get(dataset, dataset)
+
+
+def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:
+    """Returns a figure and its panels, an array (rows, columns), in the project's style."""
+    plt.rcdefaults()
+    plt.rcParams.update(STYLE)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(1.4 + 4.6 * columns, height * rows), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    return figure, axes
+
+
+def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
+    """Labels both axes, sets their scales and puts a tick at each of the given values of x.
+
+    Values that were measured have too many digits for that, and get the usual ticks.
+    """
+    axes.margins(x=0.02)
+    axes.set_xlabel(x.label)
+    axes.set_ylabel(y.label)
+    if y.log:
+        axes.set_yscale("log")
+    if x.log:
+        axes.set_xscale("log")
+    if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.xaxis.minorticks_off()
+
+
+def title_and_caption(figure: Figure, title: str, caption: str) -> None:
+    """Writes a title above all panels and a caption below, in lines as long as the figure is wide.
+
+    The panels leave room for as many lines as there are.
+    """
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, wrap=True)
+    figure.supxlabel(caption, x=0.01, ha="left", fontsize=8.5, color="#404040", wrap=True)
+
+
+def mark_empty(axes: Axes) -> None:
+    """Says that a panel has no point; an empty scale from 0 to 1 would look like one of values."""
+    axes.text(0.5, 0.5, "no record yet", transform=axes.transAxes, ha="center", color=GREY)
+    axes.set_yticks([])
+
+
+def share_y(panels: Iterable[Axes]) -> None:
+    """Gives panels one range of y, the widest."""
+    ranges = [axes.get_ylim() for axes in panels]
+    for axes in panels:
+        axes.set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
+
+
+def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Writes labels at the right edge, each beside its line and none over another.
+
+    Args:
+        axes: where the lines are; its limits must be final.
+        labels: (y of the line's end, text, colour).
+    """
+    if not labels:
+        return
+    ordered = sorted(labels)
+    low, high = axes.transData.transform([(0, edge) for edge in axes.get_ylim()])[:, 1]
+    gap = LABEL_SIZE * 1.45 * axes.figure.dpi / 72
+    steps = gap * np.arange(len(ordered))
+    ends = axes.transData.transform([(1, y) for y, _, _ in ordered])[:, 1]
+    # As near to the lines as can be (least squares) with `gap` between neighbours.
+    levels = np.clip(isotonic_regression(ends - steps).x, low, max(low, high - steps[-1]))
+    # As shares of the height: a caption that comes later makes panels less high.
+    heights = (levels + steps - low) / (high - low)
+    for height, (y, text, colour) in zip(heights, ordered, strict=True):
+        axes.annotate(
+            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(15, height),
+            textcoords=("offset points", "axes fraction"), va="center", color=colour,
+            fontsize=LABEL_SIZE,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 1,
+                        "relpos": (0, 0.5)},
+        )  # fmt: skip
+
+
+def thin_ticks(figure: Figure) -> None:
+    """Takes away the labels on x that would touch the one before; the layout must be final."""
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        shown, edge = [], -np.inf
+        for label in axes.get_xticklabels():
+            box = label.get_window_extent()
+            is_clear = box.x0 > edge
+            edge = box.x1 + 0.4 * box.height if is_clear else edge
+            shown.append(label.get_text() if is_clear else "")
+        axes.set_xticks(axes.get_xticks(), shown)
+
+
+def save(figure: Figure, path: Any) -> None:
+    """Writes the figure without a date, so that the same records give the same bytes."""
+    with replacing(Path(path)) as unfinished:
+        if str(path).endswith("png"):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format="png")
+            drawn.seek(0)
+            # Few colours and their shades: a palette of 256 shows the same, a quarter of the size.
+            palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+            palette.save(unfinished, "png", optimize=True)
+        else:
+            figure.savefig(unfinished, format="pdf", metadata={"CreationDate": None})
+    plt.close(figure)

@@ -1,0 +1,168 @@
+"""The words beside a figure: its caption, its numbers, what the paper's text says of it."""
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.reports.figures.plotting import name_of
+from labeldp_bench.reports.figures.statements import Verdict
+
+if TYPE_CHECKING:
+    from labeldp_bench.reports.figures.paper import PaperFigure
+
+NOTE = """\
+Statements are in our words. A figure has no printed values to compare with, so each statement is
+checked on our records: it *holds* if every comparison clears two standard errors, *does not hold*
+if one is false beyond chance, and is *undecided* otherwise. Where a check needs a number that the
+paper does not give, such as from which K on there are many classes, the number is ours. The last
+column is the comparison that speaks most against the statement, with its standard error."""
+
+
+def counts(points: pd.DataFrame) -> tuple[int, int]:
+    """Returns how many cells a figure wants and has; one that stands in all panels counts once."""
+    once = points[~points.cell.map(lambda cell: cell.config_hash).duplicated()]
+    return int(once.cells.sum()), int(once.n.sum())
+
+
+def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
+    """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
+    cells, done = counts(points)
+    missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
+    small = (
+        "" if figure.budget == PAPER else f" at budget={figure.budget}, smaller than the paper's"
+    )
+    what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
+    source = f"{what} from our own records{small}."
+    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.CAPTION]
+    return " ".join(filter(None, said)) + missing
+
+
+def runs_of_networks(points: pd.DataFrame) -> str:
+    """Returns the seeds and epochs behind the points of networks; nothing without networks.
+
+    One seed has no bar, and two epochs are not a paper's three hundred: who sees the picture alone
+    must know.
+    """
+    done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
+    trained: dict[str, dict[str, None]] = {}
+    for mechanism, cell in zip(done.mechanism, done.cell, strict=True):
+        epochs = counted([cell.setting("trainer.epochs")], "epoch")
+        client = cell.setting("learner.client.epochs")
+        epochs = f"client {client}, server {epochs}" if client else epochs
+        trained.setdefault(epochs, {})[name_of(mechanism)] = None
+    if not trained:
+        return ""
+    who = [f"{', '.join(names)}: {epochs}" for epochs, names in trained.items()]
+    return f"{'; '.join([counted(done.n, 'seed'), *who])}."
+
+
+def counted(numbers: Iterable[float], noun: str) -> str:
+    """Returns how many of something there are, from the least to the most.
+
+    >>> counted([1, 1], "seed"), counted([2, 10_000], "trial")
+    ('1 seed', '2 to 10,000 trials')
+    """
+    few, *_, many = [f"{number:,.0f}" for number in sorted(numbers)] * 2
+    shown = few if few == many else f"{few} to {many}"
+    return f"{shown} {noun}" + "s" * (shown != "1")
+
+
+def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
+    """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
+    cells, done = counts(points)
+    name = figure.experiment.name.rpartition("/")[2]
+    parts = [f"# {figure.paper}, {f'figure {figure.number}' if figure.number else name}"]
+    if done:
+        parts.append(f"![{figure.title}]({figure.stem}.png)")
+        parts.append(f"{figure.title}. {caption(figure, points)}")
+        parts += numbers(figure, points)
+        parts += figure.spec.notes(points)
+    else:
+        parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
+    if verdicts:
+        parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
+    missing = f"; the others: `{figure.command}`" if done < cells else ""
+    return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
+
+
+def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
+    """Returns a table per panel: a row per line, a column per x, value ± standard error.
+
+    Where x is measured, so that each point has its own, there is a row per point. What has no
+    guarantee stands in a table of its own: no column holds it beside private methods.
+    """
+    spec = figure.spec
+    tables = []
+    bare = points["name"].str.contains(NO_GUARANTEE)
+    for panel, rows in points.groupby("panel", sort=False):
+        name = spec.panel_title(str(panel)) or spec.y.label
+        if figure.x_is_measured:
+            rows = rows[rows.n > 0]
+            if rows.empty:
+                tables.append(f"{name}: no record yet")
+        apart = rows.mechanism.isin(points.mechanism[bare])
+        for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
+            table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
+            tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
+    return [f"{spec.y.label} ± standard error:", *tables]
+
+
+def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns a row per point that is done, sorted by line, eps and the settings of `marks`."""
+    marks = {"mechanism.eps": "eps"} | figure.spec.options.get("marks", {})
+    settings = {
+        symbol: rows.cell.map(lambda cell, key=key: cell.setting(key))
+        for key, symbol in marks.items()
+    }
+    own = [symbol for symbol, values in settings.items() if values.notna().any()]
+    shown = rows.assign(**settings).sort_values(["name", *own])
+    columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
+        figure.spec.x.symbol: [f"{x:.2f}" for x in shown.x],
+        figure.spec.y.symbol: [_number(point) for point in shown.to_dict("records")],
+    }
+    return pd.DataFrame(columns, index=shown["name"])
+
+
+def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+    xs = sorted(rows.x.dropna().unique())
+    table: dict[str, list[str]] = {}
+    for _, line in rows.groupby("line", sort=False):
+        at = {point["x"]: _number(point) for point in line.to_dict("records")}
+        level = next((number for x, number in at.items() if math.isnan(x)), "-")
+        name = max(line.name, key=len)  # with its marks, which only a record brings
+        table[name] = [at.get(x, level) for x in xs] or [level]
+    if rows.bayes.notna().any():
+        limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
+        table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
+    columns = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
+    return pd.DataFrame.from_dict(table, orient="index", columns=columns)
+
+
+def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
+    rows = [
+        {
+            "statement": statement["says"],
+            "where": statement["where"],
+            "check": f"`{statement['check']}`" + _panels(figure, statement),
+            "ours": f"**{verdict.word}**",
+            f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
+        }
+        for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
+    ]
+    return str(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
+
+
+def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:
+    titles = [figure.spec.panel_title(f"{panel}") for panel in statement.get("panels", ())]
+    return f", {' and '.join(titles)}" if titles else ""
+
+
+def _number(point: dict[Any, Any]) -> str:
+    if not point["n"]:
+        return "-"
+    spread = "" if math.isnan(point["error"]) else f" ± {point['error']:.2f}"
+    return f"{point['y']:.2f}{spread}"

@@ -1,0 +1,98 @@
+"""What is done, failed or missing of every experiment, and how long the rest takes here."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.record import is_done
+from labeldp_bench.reports.estimates import Estimator
+
+
+@dataclass
+class Status:
+    """How far one experiment is.
+
+    Attributes:
+        left: {config_hash: seconds on the device at hand} of its missing cells; NaN: unknown.
+        sources: where the estimates come from.
+    """
+
+    name: str
+    cells: int = 0
+    done: int = 0
+    failed: int = 0
+    left: dict[str, float] = field(default_factory=dict)
+    sources: set[str] = field(default_factory=set)
+
+    @property
+    def missing(self) -> int:
+        """Cells without a record; those that failed are among them."""
+        return len(self.left)
+
+
+def status_of(name: str, out_dir: Path, estimator: Estimator, budget: str = PAPER) -> Status:
+    """Returns how far an experiment is, by the committed records and those under `out_dir`."""
+    status = Status(name)
+    records = _committed()
+    for cell in read_experiment(name).cells(budget):
+        status.cells += 1
+        folder = out_dir / cell.folder
+        if cell.config_hash in records or is_done(folder):
+            status.done += 1
+            continue
+        status.failed += (folder / "error.txt").is_file()
+        seconds, source = estimator.seconds(cell)
+        status.left[cell.config_hash] = seconds
+        status.sources |= {source} - {""}
+    return status
+
+
+def every_status(
+    out_dir: Path, device: str, budget: str = PAPER, names: list[str] | None = None
+) -> list[Status]:
+    """Returns the status of the named experiments, or of all."""
+    estimator = Estimator(device, _committed())
+    return [status_of(name, out_dir, estimator, budget) for name in names or experiment_names()]
+
+
+def table(statuses: list[Status], budget: str = PAPER) -> str:
+    """Returns the status as text, with the command that fills each experiment."""
+    rows: list[tuple[Any, ...]] = []
+    for status in statuses:
+        if not status.cells:
+            rows.append((status.name, "-", "-", "-", "-", "", "arithmetic, no runs"))
+            continue
+        command = f"python -m labeldp_bench experiment={status.name}"
+        command += "" if budget == PAPER else f" budget={budget}"
+        rows.append(
+            (status.name, status.cells, status.done, status.failed, status.missing,
+             hours(status.left), command if status.missing else "")
+        )  # fmt: skip
+    heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
+    return pd.DataFrame(rows, columns=heads).to_markdown(index=False, disable_numparse=True)
+
+
+def hours(left: dict[str, float]) -> str:
+    """Returns the hours of missing cells as text, and of how many nothing is known.
+
+    >>> hours({"a": 1800.0, "b": math.nan}), hours({"b": math.nan}), hours({})
+    ('0.5 + 1 unknown', 'unknown', '')
+    """
+    known = [seconds for seconds in left.values() if not math.isnan(seconds)]
+    if not known:
+        return "unknown" if left else ""
+    more = f" + {len(left) - len(known)} unknown" if len(known) < len(left) else ""
+    return f"{sum(known) / 3600:.1f}{more}"
+
+
+@cache
+def _committed() -> dict[str, dict[str, Any]]:
+    return read_committed()

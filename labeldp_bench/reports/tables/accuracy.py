@@ -1,0 +1,196 @@
+"""The usual kind of table: accuracies of runs, ours beside the printed ones."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pandas as pd
+from omegaconf import OmegaConf
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.published import read_published
+from labeldp_bench.reports.tables import layout
+from labeldp_bench.reports.tables.base import Records, Table
+from labeldp_bench.support.checkout import CONFIGS
+
+KEY = ["dataset", "method", "eps", "class"]
+NO_CLASS = -1
+QUICK = "quick"
+"""The budget whose cells are shown beside the paper's; those of others are not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyTable(Table):
+    """Accuracies of runs, over all test images, averaged over classes, or of each class.
+
+    Which of the three is the metric of the paper's rows. A cell that is not at paper budget stands
+    in rows of its own, with nothing printed beside it.
+
+    Attributes:
+        published_runs: how many runs a printed value averages, where the paper says so.
+        really: {method: {printed eps: real eps}} where a paper's column is not what it says.
+        variant: {letter: setting} where methods differ in a setting too: `{l: mechanism.favoured}`
+            makes of `blockrr` the methods `blockrr_l0`, `blockrr_l1`, ...
+        panels, lines, columns: which keys tell apart the parts of the printed layout.
+    """
+
+    published_runs: int = 1
+    really: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    variant: Mapping[str, str] = field(default_factory=dict)
+    panels: Sequence[str] = ("dataset",)
+    lines: str = "method"
+    columns: str = "eps"
+
+    @property
+    def metric(self) -> str:
+        """What the paper's rows are: accuracy, per_class_mean or class_accuracy."""
+        metrics = self._published().metric
+        return str(metrics.iloc[0]) if len(metrics) else "accuracy"
+
+    def rows(self, records: Records) -> pd.DataFrame:
+        """Returns one row per (data set, method, eps, class, budget).
+
+        Columns: these; cells and n (runs that it has, that are done); ours and std over seeds;
+        trust, n_test; published, published_std, usable, note; difference; marked; printed_eps, the
+        column of the paper. Percent throughout; `class` is missing but for per-class tables,
+        `ours` until a cell is done. `marked` says that the difference exceeds twice its standard
+        error; never where one seed alone is done.
+        """
+        published = self._published()
+        printed = published[[*KEY, "value", "std", "usable", "note", "printed_eps"]].rename(
+            columns={"value": "published", "std": "published_std"}
+        )
+        ours = self._ours(records, self.metric)
+        rows = ours.merge(printed, how="outer", on=KEY).assign(budget=PAPER)
+        order = {method: place for place, method in enumerate(ours.method.unique())}
+        rows = rows.iloc[rows.method.map(order).argsort(kind="stable")]
+        if any(record.get("budget") == QUICK for record in records.values()):
+            less = self._ours(records, self.metric, QUICK)
+            less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
+            rows = pd.concat([rows, less[less.n > 0].assign(budget=QUICK)])
+        rows["usable"] = rows.usable.fillna(True).astype(bool)
+        for column in ("cells", "n"):
+            rows[column] = rows[column].fillna(0).astype(int)
+        rows["printed_eps"] = rows.printed_eps.fillna(rows.eps)
+        rows["note"] = rows.note.fillna("")
+        rows["difference"] = rows.ours - rows.published
+        rows["marked"] = [self._is_marked(row) for row in rows.to_dict("records")]
+        return rows.assign(**{"class": rows["class"].where(rows["class"] != NO_CLASS)})
+
+    def markdown(self, rows: pd.DataFrame) -> str:
+        """Returns the table for people: lines of ours, the paper's and the difference."""
+        trained = {
+            budget: recipes(self.experiment.cells(budget), self.method_of)
+            for budget in (PAPER, QUICK)
+            if (rows.budget == budget).any()
+        }
+        return layout.markdown(self, rows, trained)
+
+    def latex(self, rows: pd.DataFrame) -> str:
+        """Returns a booktabs table: ours, and the printed value in parentheses."""
+        return layout.latex(self, rows)
+
+    def method_of(self, cell: Cell) -> str:
+        """Returns what the table calls a cell's method."""
+        return method_of(cell, self.variant)
+
+    def _published(self) -> pd.DataFrame:
+        """Returns the rows of the paper's table, at the eps that they really have."""
+        rows = read_published(self.paper)
+        rows = rows[rows.table == self.number].assign(printed_eps=lambda frame: frame.eps)
+        rows["class"] = rows["class"].fillna(NO_CLASS).astype(int)
+        for method, moved in self.really.items():
+            for printed, real in moved.items():
+                found = (rows.method == method) & (rows.printed_eps == printed)
+                rows.loc[found, "eps"] = float(real)
+                rows.loc[found, "usable"] = True  # at that eps
+        return rows
+
+    def _ours(self, records: Records, metric: str, budget: str = PAPER) -> pd.DataFrame:
+        found = []
+        for cell in self.experiment.cells(budget):
+            record = records.get(cell.config_hash)
+            row = {
+                "dataset": cell.dataset_name,
+                "method": self.method_of(cell),
+                "eps": float(cell.identity.get("mechanism.eps", math.inf)),
+                "trust": (record or {}).get("trust"),
+            }
+            for number in range(cell.num_classes) if metric == "class_accuracy" else [NO_CLASS]:
+                value, size = _measured(cell, record, metric, number)
+                found.append(row | {"class": number, "value": value, "n_test": size})
+        frame = pd.DataFrame(found).astype({"value": float, "n_test": float})
+        return frame.groupby(KEY, sort=False).agg(
+            cells=("value", "size"), n=("value", "count"), ours=("value", "mean"),
+            std=("value", "std"), trust=("trust", "first"), n_test=("n_test", "first"),
+        ).reset_index()  # fmt: skip
+
+    def _is_marked(self, row: dict[str, Any]) -> bool:
+        """Returns whether a difference exceeds twice its standard error (all in percent)."""
+        if row["n"] < 2 or math.isnan(row["difference"]):
+            return False
+        share = row["published"] / 100
+        printed = row["std"] if math.isnan(row["published_std"]) else row["published_std"]
+        variance = row["std"] ** 2 / row["n"] + printed**2 / self.published_runs
+        variance += 1e4 * share * (1 - share) / row["n_test"]
+        return bool(abs(row["difference"]) > 2 * math.sqrt(variance))
+
+
+def _measured(
+    cell: Cell, record: dict[str, Any] | None, metric: str, number: int
+) -> tuple[float, float]:
+    """Returns a record's value in percent, and how many test images it is as good as."""
+    if record is None:
+        return math.nan, math.nan
+    if metric == "accuracy":
+        return 100 * record["accuracy"], record["n_test"]
+    counts = _test_counts(cell, record["n_test"])
+    if metric == "per_class_mean":
+        return 100 * record["per_class_mean"], len(counts) ** 2 / sum(1 / n for n in counts)
+    classes = record.get("per_class_accuracy")
+    return 100 * classes[number] if classes else math.nan, counts[number]
+
+
+def _test_counts(cell: Cell, n_test: float) -> list[float]:
+    """Returns the number of test images of each class: even, but for the imbalanced sets."""
+    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
+    return [n_test * share / sum(shares) for share in shares]
+
+
+def recipes(cells: Sequence[Cell], name: Any) -> dict[str, list[str]]:
+    """Returns {network, epochs and selection: the methods that it is trained so}."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        text = str(cell.identity["model"])
+        if cell.setting("trainer.epochs"):
+            selection = str(cell.setting("trainer.selection")).replace("_", " ")
+            text += f", {cell.setting('trainer.epochs')} epochs, {selection}"
+        methods = found.setdefault(text, [])
+        if name(cell) not in methods:
+            methods.append(name(cell))
+    return found
+
+
+def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
+    """Returns the mechanism, with its variant, and loss and retraining if not its own."""
+    mechanism = cell.identity["mechanism"]
+    name = mechanism + "".join(f"_{x}{cell.setting(key)}" for x, key in (variant or {}).items())
+    extras = []
+    if cell.identity.get("learner.loss") != default_loss(mechanism):
+        extras.append(cell.identity["learner.loss"])
+    if "learner.retrain" in cell.identity:
+        extras.append(cell.identity["learner.retrain"])
+    return "+".join([name, *extras])
+
+
+@cache
+def default_loss(mechanism: str) -> str:
+    """Returns the loss that a mechanism's YAML chooses."""
+    config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
+    if "learner" in config:
+        return str(config.learner.loss)
+    # A recipe on top of another, such as lp_2st_star, keeps that one's loss.
+    return default_loss(next(str(base) for base in config.defaults if isinstance(base, str)))

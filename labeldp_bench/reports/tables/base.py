@@ -1,0 +1,111 @@
+"""What every kind of table is: rows from records, rendered as Markdown, LaTeX and CSV.
+
+Which cells a table has is said by its experiment YAML, what the paper prints by its CSV under
+results/published, and of which kind it is by the YAML's `table` node:
+
+    table:
+      _target_: labeldp_bench.reports.tables.response.ResponseTable
+
+A new paper is a folder of YAML and a CSV; a new kind is one file with one class.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pandas as pd
+
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.records.collect import read_with_classes
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.progress import say
+
+TABLES = CHECKOUT / "results" / "tables"
+USUAL = "labeldp_bench.reports.tables.AccuracyTable"
+Records = dict[str, dict[str, Any]]
+"""{config_hash: record}; a cell is filled by exactly its own identity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ABC):
+    """One table of a paper.
+
+    Attributes:
+        experiment: what the YAML behind it says.
+    """
+
+    experiment: Experiment
+
+    @property
+    def paper(self) -> str:
+        """Short name, e.g. `vector_approximation`."""
+        return self.experiment.name.partition("/")[0]
+
+    @property
+    def number(self) -> str:
+        """As the paper numbers it, e.g. `1a`."""
+        return self.experiment.name.rpartition("table")[2]
+
+    @property
+    def stem(self) -> str:
+        """Name of its files."""
+        return f"{self.paper}_table{self.number}"
+
+    @abstractmethod
+    def rows(self, records: Records) -> pd.DataFrame:
+        """Returns all that the table shows, one row per number: this is the CSV."""
+
+    @abstractmethod
+    def markdown(self, rows: pd.DataFrame) -> str:
+        """Returns the table for people."""
+
+    @abstractmethod
+    def latex(self, rows: pd.DataFrame) -> str:
+        """Returns a booktabs table."""
+
+
+def load_table(name: str) -> Table:
+    """Returns the table of the experiment called `name`, of the kind that its YAML names."""
+    experiment = read_experiment(name)
+    # Partial: instantiate would take the experiment apart into a config.
+    node = {"_target_": USUAL, "_partial_": True} | (experiment.table or {})
+    table = hydra.utils.instantiate(node, _convert_="all")(experiment=experiment)
+    assert isinstance(table, Table)
+    return table
+
+
+def paper_tables() -> list[Table]:
+    """Returns every table that has an experiment, as the papers number them."""
+    names = [name for name in experiment_names() if re.search(r"/table\w+$", name)]
+    return [load_table(name) for name in sorted(names, key=_in_order)]
+
+
+def write_tables(out: Path = TABLES) -> list[Table]:
+    """Writes every table as CSV, Markdown and LaTeX; returns them."""
+    records = read_with_classes()
+    out.mkdir(parents=True, exist_ok=True)
+    tables = paper_tables()
+    for table in tables:
+        rows = table.rows(records)
+        stem = out / table.stem
+        numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+        write_text(stem.with_suffix(".csv"), numbers)
+        write_text(stem.with_suffix(".md"), table.markdown(rows))
+        write_text(stem.with_suffix(".tex"), table.latex(rows))
+    return tables
+
+
+def show_table(name: str) -> None:
+    """Prints the table of the experiment called `name`."""
+    table = load_table(name)
+    say(table.markdown(table.rows(read_with_classes())))
+
+
+def _in_order(name: str) -> list[Any]:
+    """Returns a sort key: table 4 before table 10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

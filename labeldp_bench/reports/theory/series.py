@@ -1,0 +1,187 @@
+"""Runs of the theory as series: risk over N, over eps, or over N while eps shrinks with it."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import Experiment
+from labeldp_bench.experiments.grid import expand
+from labeldp_bench.learners.rates import Problem, along, exponents, without_privacy
+
+CENTRAL = ("exponential_cubes", "cube_means", "clipped_cube_means")
+N_TRAIN, EPS, RULE_EPS, CLASSES = (
+    "dataset.n_train", "eps", "learner.rule_eps", "dataset.num_classes",
+)  # fmt: skip
+NEGLIGIBLE = 1.0
+"""From this eps on the term that central privacy adds is below the first one at every N here."""
+TASKS = {"classification": "classification", "uniform": "regression, bounded",
+         "pareto": "regression, heavy tails", "student": "regression, symmetric tails"}  # fmt: skip
+PROTECTION = {"none": "no privacy", "local": "local, labels", "local_full": "local, all"}
+
+
+@dataclass
+class Series:
+    """The cells of one slope.
+
+    Attributes:
+        kind: `N`, `eps`, `along` (eps = c N^-s) or `K`.
+        cells: [(x, cell)].
+    """
+
+    kind: str
+    cells: list[tuple[float, Cell]] = field(default_factory=list)
+
+    @property
+    def first(self) -> Cell:
+        """Any of its cells."""
+        return self.cells[0][1]
+
+    @property
+    def mechanism(self) -> str:
+        """Its name."""
+        return str(self.first.identity["mechanism"])
+
+    @property
+    def trust(self) -> str:
+        """Whose rate it is, one of `rates.TRUSTS`."""
+        if self.mechanism == "local_full":
+            return "local_full"
+        central = self.mechanism.removeprefix("full_") in CENTRAL
+        return "central" if central else ("none" if self.mechanism == "none" else "local")
+
+    @property
+    def task(self) -> str:
+        """Kind of data, for people."""
+        data = self.first.config["dataset"]
+        smooth = "" if self.is_rough else ", smooth target"
+        dimension = f", d={data['dimension']}" if data["dimension"] > 1 else ""
+        return TASKS[data.get("noise", "classification")] + smooth + dimension
+
+    @property
+    def protection(self) -> str:
+        """Who protects what, for people."""
+        if self.trust == "central":
+            return "central, all" if self.mechanism.startswith("full_") else "central, labels"
+        return PROTECTION[self.trust]
+
+    @property
+    def name(self) -> str:
+        """The cell of table I with what stands in for it."""
+        constant = self.first.identity.get("mechanism.constant")  # of equation 33, if not its own
+        what = f"{self.mechanism} ({constant})" if constant else self.mechanism
+        return f"{self.task} | {self.protection} | {what}, {self.first.identity['model']}"
+
+    @property
+    def companion(self) -> bool:
+        """Whether it is the risk without privacy at another series' h: no row of its own."""
+        return self.mechanism == "none" and "learner.rule" in self.first.identity
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the target is as rough as its exponent says, at all scales in use."""
+        return bool(self.first.config["dataset"]["target"] != "smooth")
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether there are cells around the theory's tuning."""
+        return not all(is_theory(cell) for _, cell in self.cells)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether its heavy tails cancel the bias of clipping, so that the rate does not bind."""
+        return bool(self.first.config["dataset"].get("noise") == "student")
+
+    def problem(self) -> Problem:
+        """Returns what decides the predicted exponents; N and eps are those of the first cell."""
+        data, learner = self.first.config["dataset"], self.first.config["learner"]
+        return Problem(
+            task="classification" if "num_classes" in data else "regression",
+            trust=self.trust,
+            num_examples=data["n_train"],
+            eps=budget(self.first),
+            dimension=data["dimension"],
+            beta=data["beta"],
+            gamma=data.get("gamma", 1.0),
+            moment=learner["moment"],
+            num_classes=data.get("num_classes", 2),
+        )
+
+    def predicted(self) -> float:
+        """Returns the exponent of table I; NaN over K, where it has none."""
+        problem = self.problem()
+        if self.kind == "K":
+            return math.nan
+        if self.kind == "eps":
+            return exponents(problem)[1]
+        if self.kind == "along":
+            return along(problem, self.shrink)
+        if self.trust == "central" and problem.eps >= NEGLIGIBLE:
+            problem = without_privacy(problem)
+        return exponents(problem)[0]
+
+    @property
+    def shrink(self) -> float:
+        """The power s of eps = c N^-s."""
+        cells = [cell for _, cell in self.cells]
+        n = np.log([cell.config["dataset"]["n_train"] for cell in cells])
+        return float(-np.polyfit(n, np.log([budget(cell) for cell in cells]), 1)[0])
+
+    @property
+    def against(self) -> str:
+        """What the slope is taken against, for people."""
+        data, eps = self.first.config["dataset"], budget(self.first)
+        if self.kind == "eps":
+            return f"eps at N={data['n_train']:,}"
+        if self.kind == "along":
+            return f"N along eps=c N^-{self.shrink:.2g}"
+        at = "" if math.isinf(eps) else f" at eps={eps:g}"
+        return f"{self.kind}{at}"
+
+
+def is_theory(cell: Cell) -> bool:
+    """Returns whether a cell has the rule's own tuning."""
+    return not {"learner.factor", "learner.clip_factor"} & set(cell.identity)
+
+
+def budget(cell: Cell) -> float:
+    """Returns eps of a cell, or the one that its rule assumes; infinity without either."""
+    return float(cell.identity.get("learner.rule_eps", cell.identity.get("mechanism.eps", "inf")))
+
+
+def read_series(experiment: Experiment) -> list[Series]:
+    """Returns the series of an experiment's blocks.
+
+    A block with a grid over N, eps or K is a series; blocks that fix both N and eps and agree in
+    the rest are one series along eps = c N^-s.
+    """
+    found: dict[str, Series] = {}
+    for number, block in enumerate(experiment.blocks or []):
+        kind = _kind(block)
+        key = str(number)
+        if kind == "along":
+            rest = {k: v for k, v in block["set"].items() if k not in (N_TRAIN, EPS, RULE_EPS)}
+            key = f"along {sorted(rest.items())}"
+        series = found.setdefault(key, Series(kind))
+        for overrides in expand([block], {}):
+            cell = compose_cell(overrides)
+            series.cells.append((_x(kind, cell), cell))
+    return list(found.values())
+
+
+def _kind(block: dict[str, Any]) -> str:
+    grid = block.get("grid", {})
+    for key, kind in ((N_TRAIN, "N"), (EPS, "eps"), (RULE_EPS, "eps"), (CLASSES, "K")):
+        if key in grid:
+            return kind
+    return "along"
+
+
+def _x(kind: str, cell: Cell) -> float:
+    if kind == "eps":
+        return budget(cell)
+    data = cell.config["dataset"]
+    return float(data["num_classes"] if kind == "K" else data["n_train"])

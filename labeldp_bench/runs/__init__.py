@@ -1,0 +1,1 @@
+"""Executes cells; the only place that scores test labels. `run.py` is the straight line."""

@@ -1,0 +1,104 @@
+"""A run's checkpoint: one file, from which the same command goes on after an interruption.
+
+It holds what the run has drawn and learned so far: outputs that left the vault, finished fits, the
+fit under way with its random streams, the evaluator's counts. Releases are kept, not drawn again:
+a resumed run never draws noise for a label twice, whatever it ran on.
+"""
+
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from labeldp_bench.supervision.interfaces import State
+from labeldp_bench.support.files import replacing
+from labeldp_bench.support.progress import say
+from labeldp_bench.training.checkpoint import FitStates
+
+NAME = "checkpoint.pt"
+FORMAT = "2"
+
+
+class Stateful(Protocol):
+    """What a checkpoint keeps beside the fits."""
+
+    def state_dict(self) -> State:
+        """Returns the state."""
+
+    def load_state_dict(self, state: State) -> None:
+        """Takes the state back."""
+
+
+@dataclass
+class Checkpoint:
+    """Saves a run after an epoch now and then, and restores it once.
+
+    Learners get `fits` alone: nothing there leads to the vault or the evaluator.
+
+    Args:
+        path: of the file; its folder exists.
+        belongs_to: what must be the same when it is read, by name: identity, versions, hardware.
+        every: epochs from one save to the next; None: one a minute.
+        parts: what else has state, by name.
+    """
+
+    path: Path
+    belongs_to: Mapping[str, str]
+    every: int | None = None
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.belongs_to = {**self.belongs_to, "format": FORMAT}
+        self.seconds_before = 0.0
+        self._started = time.perf_counter()
+        # A plain function: a bound method would lead from a learner to this object.
+        self.fits = FitStates(str(self.path), lambda fits: self._save(fits), self.every)
+
+    def resume(self) -> None:
+        """Restores the parts from the file, if there is one that belongs to this run."""
+        if not self.path.is_file():
+            return
+        try:
+            with zipfile.ZipFile(self.path) as archive:  # torch.load compares no checksums
+                if archive.testzip() is not None:
+                    raise ValueError("a checksum is wrong")
+            state = torch.load(self.path, map_location="cpu", weights_only=True)
+            for name, value in self.belongs_to.items():
+                if state["belongs_to"].get(name) != value:
+                    raise ValueError(f"it is of {name} {state['belongs_to'].get(name)!r}")
+        except Exception as error:  # a torn or foreign file may raise anything
+            reason = " ".join(str(error).split())[:100] or type(error).__name__
+            say(f"{self.path} cannot be used: {reason}; training starts afresh")
+            self.path.unlink()
+            return
+        with self.fits.restoring():
+            for name, part in self.parts.items():
+                part.load_state_dict(state["parts"][name])
+            self.seconds_before = state["seconds"]
+            epoch = self.fits.restore(state["fits"])
+            say(f"  goes on after epoch {epoch} ({self.path.name})")
+
+    def remove(self) -> None:
+        """Deletes the file."""
+        self.path.unlink(missing_ok=True)
+
+    def _save(self, fits: list[State]) -> None:
+        """Writes the state; the old file stays whole until the new one is complete."""
+        state = {
+            "belongs_to": dict(self.belongs_to),
+            "seconds": self.seconds_before + time.perf_counter() - self._started,
+            "fits": fits,
+            "parts": {name: part.state_dict() for name, part in self.parts.items()},
+        }
+        try:
+            with replacing(self.path) as path:
+                torch.save(state, path)
+        except (OSError, RuntimeError) as error:  # the run itself needs none of it
+            why = " ".join(str(getattr(error, "strerror", None) or error).lower().split())[:100]
+            if "inline_container" in why:  # torch's words on its archive, a page of them
+                why = "is the disk full?"
+            say(f"no checkpoint: cannot write {self.path} ({why}); training goes on")

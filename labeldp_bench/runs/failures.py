@@ -1,0 +1,37 @@
+"""What becomes of a cell that failed: `error.txt` and one line."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.support.device import out_of_memory
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import Diverged, InputError
+
+ReportFailure = Callable[[Cell, Path, Exception], None]
+"""Called with a cell that failed, its folder and the reason."""
+
+
+def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
+    """Says in `error.txt` and in one line on stderr that a cell failed."""
+    path = folder / "error.txt"
+    write_text(path, "".join(traceback.format_exception(error)))
+    text = " ".join(str(error).split())
+    if out_of_memory(error):
+        text = (
+            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
+            "the batch size is part of the recipe)"
+        )
+    elif not isinstance(error, InputError):
+        text = f"{type(error).__name__}: {text} (see {path})"
+    say(f"error: {cell.title}: {text}", sys.stderr)
+
+
+def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
+    """Raises what is wrong with the input of a single run; else as `write_failure`."""
+    if isinstance(error, InputError) and not isinstance(error, Diverged):
+        raise error
+    write_failure(cell, folder, error)

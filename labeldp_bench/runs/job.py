@@ -1,0 +1,185 @@
+"""What stands around a run: locks, shared work, progress, worker processes, failures."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.pretraining.weights import pretrained
+from labeldp_bench.records.record import is_done
+from labeldp_bench.runs.checkpoint import NAME
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.failures import ReportFailure, write_failure
+from labeldp_bench.runs.outcome import Outcome
+from labeldp_bench.runs.run import Draws, Run, record, run_trial, share_data_and_model
+from labeldp_bench.runs.workers import trials_in_workers, worker_count
+from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
+from labeldp_bench.training.classifier import NetworkFactory
+
+WORKERS_FROM_SECONDS = 8.0
+"""Work that takes longer than this goes to processes, which take some seconds to start."""
+
+
+def run_cells(
+    cells: Sequence[Cell], environment: Environment, fail: ReportFailure = write_failure
+) -> int:
+    """Runs cells that share data, model and seed; returns how many failed.
+
+    A failure is reported by `fail` and leaves the other cells alone. Cells that are done, or that
+    another process runs, are left out.
+    """
+    job = Job(environment, fail)
+    with ExitStack() as locks:
+        for cell in cells:
+            job.add(cell, locks)
+        try:
+            job.run()
+        except KeyboardInterrupt:
+            for run in job.runs:
+                if (run.folder / NAME).is_file():
+                    say(f"{run.cell.title}: the same command goes on from its {NAME}")
+            raise
+    return job.failed
+
+
+class Job:
+    """Cells that share data, model and seed, while they run.
+
+    Args:
+        environment: folders and device.
+        fail: reports a failure.
+    """
+
+    def __init__(self, environment: Environment, fail: ReportFailure) -> None:
+        self.environment, self.fail = environment, fail
+        self.runs: list[Run] = []
+        self.failed = 0
+
+    def add(self, cell: Cell, locks: ExitStack) -> None:
+        """Takes a cell in, unless it is done or another process runs it; holds its lock."""
+        folder = self.environment.out_dir / cell.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            locks.enter_context(FileLock(folder / ".lock", timeout=0))
+        except Timeout:
+            say(f"{cell.title}: another process is running it, left alone")
+            return
+        if is_done(folder):
+            return
+        try:
+            self.runs.append(Run(cell, folder, cell.build()))
+        except Exception as error:
+            self._report(cell, error)
+
+    def run(self) -> None:
+        """Runs all trials and writes the records."""
+        if not self.runs:
+            return
+        try:
+            share_data_and_model(self.runs)
+            draws = Draws(self.runs[0], self.environment)
+            first = self.runs[0].parts
+            first.model.prepare(first.dataset.trials, say)
+            self._pretrain(draws)
+            if first.dataset.trials == 1:
+                self._one_trial(draws)
+            else:
+                self._many_trials(draws, first.dataset.trials)
+        except Exception as error:  # in what all share, so that no run can go on
+            for run in self._running():
+                self._take(run, Outcome(error=error))
+
+    def _one_trial(self, draws: Draws) -> None:
+        """Runs the only trial; each run has its record as soon as it is done."""
+        started = time.perf_counter()
+        for run, outcome in zip(self.runs, run_trial(self.runs, 0, draws), strict=True):
+            self._take(run, outcome)
+            self._record(run, draws, time.perf_counter() - started)
+            started = time.perf_counter()
+
+    def _many_trials(self, draws: Draws, trials: int) -> None:
+        """Runs trial by trial; each run has an equal share of the time."""
+        started = time.perf_counter()
+        with progress_bar(None, trials, f"{trials} trials") as bar:
+            for outcomes in self._outcomes(draws, trials):
+                for run, outcome in zip(self.runs, outcomes, strict=True):
+                    self._take(run, outcome)
+                bar.update()
+                if not self._running():
+                    return
+        share = (time.perf_counter() - started) / len(self._running())
+        for run in self._running():
+            self._record(run, draws, share)
+
+    def _outcomes(self, draws: Draws, trials: int) -> Iterator[list[Outcome]]:
+        """Yields the outcomes of each trial; long work goes to worker processes."""
+        yield list(run_trial(self.runs, 0, draws))  # warms up
+        lap = time.perf_counter()
+        yield list(run_trial(self.runs, 1, draws))
+        lap = time.perf_counter() - lap
+        rest = range(2, trials)
+        can_spread = self.runs[0].parts.model.shares_work and worker_count() > 1
+        if can_spread and lap * len(rest) > WORKERS_FROM_SECONDS:
+            _announce(lap, trials, worker_count())
+            cells = [run.cell for run in self.runs]
+            yield from trials_in_workers(cells, rest, lap, self.environment)
+        else:
+            _announce(lap, trials, 1)
+            for trial in rest:
+                yield list(run_trial(self.runs, trial, draws))
+
+    def _pretrain(self, draws: Draws) -> None:
+        """Gives the model pre-trained weights, if the cells have pre-training."""
+        cell, parts = self.runs[0].cell, self.runs[0].parts
+        pretraining = parts.pretrain
+        if pretraining is None:
+            return
+        data, recipe, where = draws.of(0), cell.pretrain_recipe, self.environment
+        if pretraining.public_data is None:
+            recipe["data"] = data.sha256
+
+        def weights_for(network: NetworkFactory) -> dict[str, Tensor]:
+            weights = pretrained(
+                pretraining, network, data.train_features, recipe, where.data_dir, where.device
+            )
+            for run in self.runs:
+                run.outcome.notes |= weights.notes
+            return weights.tensors
+
+        share_data_and_model(self.runs, parts.model.pretrained(weights_for))
+
+    def _running(self) -> list[Run]:
+        return [run for run in self.runs if run.outcome.error is None]
+
+    def _take(self, run: Run, outcome: Outcome) -> None:
+        """Adds what a trial gave; the first failure of a run is reported."""
+        if run.outcome.error is None:
+            run.outcome.add(outcome)
+            if run.outcome.error is not None:
+                self._report(run.cell, run.outcome.error)
+
+    def _record(self, run: Run, draws: Draws, seconds: float) -> None:
+        if run.outcome.error is None:
+            try:
+                record(run, draws.last, seconds, self.environment)
+            except Exception as error:
+                run.outcome.error = error
+                self._report(run.cell, error)
+
+    def _report(self, cell: Cell, error: Exception) -> None:
+        self.failed += 1
+        self.fail(cell, self.environment.out_dir / cell.folder, error)
+
+
+def _announce(lap: float, trials: int, workers: int) -> None:
+    """Says how long many trials will take, and how to have fewer."""
+    seconds = lap * trials / workers
+    if seconds > 10:
+        text = f"  about {duration(seconds)} for {trials} trials"
+        text += f" in {workers} processes" if workers > 1 else ""
+        if seconds > LONG_RUN_SECONDS:
+            text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS * workers / lap)}"
+        say(text)

@@ -1,0 +1,81 @@
+"""The record of a run: what it is, what its trials gave, what it cost."""
+
+import math
+from typing import Any
+
+import torch
+
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.records.record import new_record
+from labeldp_bench.runs.evaluate import per_class_accuracy
+from labeldp_bench.runs.outcome import Outcome, mean, standard_error
+from labeldp_bench.support.device import describe_device
+
+
+def record_of(
+    cell: Cell,
+    parts: Parts,
+    outcome: Outcome,
+    data: DataBundle,
+    seconds: float,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Returns the record of a run whose trials are all done.
+
+    Args:
+        cell: what ran.
+        parts: its objects.
+        outcome: of all trials.
+        data: of the last trial.
+        seconds: its share of the job's wall time.
+        device: where it ran.
+    """
+    mechanism, recipe = parts.mechanism, parts.model.recipe
+    rate = outcome.trained_examples / outcome.train_seconds if outcome.train_seconds else None
+    return new_record(
+        cell,
+        dataset=data.name,
+        eps=mechanism.eps,
+        task=data.task,
+        **_scores(outcome, data),
+        eps_spent=outcome.eps_spent,
+        delta=mechanism.delta,
+        trust=outcome.trust,
+        private=mechanism.private and math.isfinite(mechanism.eps),
+        released_agreement=mean(outcome.agreements),
+        selection=recipe.selection if recipe else "last",
+        precision=parts.model.precision_on(device),
+        epochs=recipe.epochs if recipe else None,
+        epochs_averaged=outcome.epochs_averaged,
+        n_train=len(data.train_features),
+        n_test=len(data.test_labels),
+        data_sha256=data.sha256,
+        selection_sha256=data.selection_sha256,
+        extra_accuracy=outcome.extra_tests,
+        best_epoch_accuracy=outcome.best_epoch_accuracy,
+        mechanism_summary=mechanism.summary(),
+        ledger=outcome.ledger,
+        notes=outcome.notes,
+        wall_seconds=round(seconds, 3),
+        images_per_second=round(rate, 1) if rate else None,
+        device=describe_device(device),
+    )
+
+
+def _scores(outcome: Outcome, data: DataBundle) -> dict[str, Any]:
+    """Returns accuracies over test labels, or the excess risk or squared error of a tally."""
+    if outcome.tally is not None:
+        none = {"accuracy": None, "per_class_accuracy": None, "per_class_mean": None}
+        return none | outcome.tally.summary()
+    assert outcome.confusion is not None, "a trial without a tally has a confusion matrix"
+    classes = per_class_accuracy(outcome.confusion)
+    scores = {
+        "accuracy": float(torch.tensor(outcome.accuracies, dtype=torch.float64).mean()),
+        "per_class_accuracy": classes,
+        "per_class_mean": mean([accuracy for accuracy in classes if accuracy is not None]),
+    }
+    if data.bayes_accuracy is not None:
+        scores["accuracy_sem"] = standard_error(outcome.accuracies)
+        scores |= {"bayes_accuracy": data.bayes_accuracy, "trials": len(outcome.accuracies)}
+    return scores

@@ -1,0 +1,154 @@
+"""The run, as one straight line: data, vault, release, train, evaluate, record.
+
+Cells that share data, model and seed run together, trial by trial, so that they draw and search
+once; most often there is a single cell. What stands around the line is in `job.py`: locks,
+progress, failures, worker processes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.records.record import write_confusion, write_record
+from labeldp_bench.runs.checkpoint import NAME, Checkpoint
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.evaluate import Evaluator
+from labeldp_bench.runs.outcome import Outcome
+from labeldp_bench.runs.result import record_of
+from labeldp_bench.supervision.interfaces import Model, Session
+from labeldp_bench.support import seeding
+from labeldp_bench.support.progress import say
+
+
+@dataclass(eq=False)
+class Run:
+    """One cell while it runs: its objects and what its trials gave."""
+
+    cell: Cell
+    folder: Path
+    parts: Parts
+    outcome: Outcome = field(default_factory=Outcome)
+    checkpoint: Checkpoint | None = None
+
+
+class Draws:
+    """The data of a job's trials; keeps the last, which pre-training and the record need too.
+
+    Args:
+        run: one of the job's; all have the same data set and seed.
+        environment: where files lie.
+    """
+
+    def __init__(self, run: Run, environment: Environment) -> None:
+        self.dataset, self.environment = run.parts.dataset, environment
+        self.run_seed = run.cell.seed
+        self._trial = -1
+
+    def seed(self, trial: int) -> int:
+        """Returns the seed of a trial, from which data, noise and training have their streams."""
+        return seeding.derive(self.run_seed, "trial", trial)
+
+    def of(self, trial: int) -> DataBundle:
+        """Returns the data of a trial."""
+        if trial != self._trial:
+            self.last = self.dataset.draw(self.environment.data_dir, self.seed(trial))
+            self._trial = trial
+        return self.last
+
+
+def run_trial(runs: Sequence[Run], trial: int, draws: Draws) -> Iterator[Outcome]:
+    """Yields what one trial of each run gave; a failure ends its own run alone."""
+    seed, environment = draws.seed(trial), draws.environment
+    data = draws.of(trial)  # data
+    for run in runs:
+        mechanism, learner, model = run.parts.mechanism, run.parts.learner, run.parts.model
+        outcome = Outcome(error=run.outcome.error)
+        try:
+            if outcome.error is None:
+                vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
+                vault.check_task(mechanism)  # before the learner finds something else to refuse
+                evaluator = evaluator_of(run, data, seed)
+                session = session_of(run, data, vault, evaluator, seed, environment)
+                classifier = learner.fit(  # release, train
+                    data.train_features, vault.door, mechanism, model, session
+                )
+                outcome = Outcome.of(  # evaluate
+                    data, vault, evaluator, classifier, session.notes, seed
+                )
+        except Exception as error:
+            outcome = Outcome(error=error)
+        yield outcome
+
+
+def record(run: Run, data: DataBundle, seconds: float, environment: Environment) -> None:
+    """Writes the record of a run whose trials are all done; its presence means done."""
+    if run.checkpoint is not None:
+        seconds += run.checkpoint.seconds_before
+    content = record_of(run.cell, run.parts, run.outcome, data, seconds, environment.device)
+    if run.outcome.confusion is not None and data.bayes_accuracy is None:
+        write_confusion(run.folder, run.outcome.confusion)
+    write_record(run.folder, content)
+    if run.checkpoint is not None:
+        run.checkpoint.remove()
+
+
+def share_data_and_model(runs: Sequence[Run], model: Model | None = None) -> None:
+    """Gives all runs of a job one data set and one model: they share draws and searches."""
+    first = runs[0].parts
+    for run in runs:
+        run.parts = replace(run.parts, dataset=first.dataset, model=model or first.model)
+
+
+def evaluator_of(run: Run, data: DataBundle, seed: int) -> Evaluator:
+    """Returns what scores the run's classifier on test labels; learners never see it."""
+    recipe = run.parts.model.recipe
+    return Evaluator(
+        data.test_features,
+        data.test_labels,
+        data.num_classes,
+        data.extra_tests,
+        selection=recipe.selection if recipe else "last",
+        seed=seed,
+        history=run.folder / "history.csv" if recipe else None,
+        say=say,
+    )
+
+
+def session_of(
+    run: Run,
+    data: DataBundle,
+    vault: LabelVault,
+    evaluator: Evaluator,
+    seed: int,
+    environment: Environment,
+) -> Session:
+    """Returns what a learner knows of its run; where the model has epochs, with a checkpoint."""
+    if run.parts.model.recipe is not None:
+        run.checkpoint = Checkpoint(
+            run.folder / NAME,
+            belongs_to={
+                "identity": run.cell.config_hash,
+                "data": data.sha256 or "",
+                "torch": str(torch.__version__),
+                "device": environment.device.type,
+                "precision": run.parts.model.precision_on(environment.device),
+            },
+            every=environment.checkpoint_epochs,
+            parts={"vault": vault, "evaluator": evaluator},
+        )
+        run.checkpoint.resume()
+    return Session(
+        seed,
+        environment.device,
+        # A plain function: a bound method would lead from a learner to test labels.
+        on_epoch=lambda epoch, classifier: evaluator.on_epoch(epoch, classifier),
+        say=say,
+        queries=data.test_features,
+        notes=dict(run.outcome.notes),
+        checkpoint=run.checkpoint.fits if run.checkpoint else None,
+    )

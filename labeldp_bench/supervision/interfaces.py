@@ -1,0 +1,199 @@
+"""What a run, its learner and its model ask of each other."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError
+
+State = dict[str, Any]
+"""Tensors, numbers, texts, None, and lists and dicts of them: read back without executing code."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one training epoch reports; everything comes from releases."""
+
+    number: int
+    total: int
+    loss: float
+    released_hits: float
+    lr: float
+    seconds: float
+    num_examples: int
+
+
+class Classifier(Protocol):
+    """A fitted model of classes."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1; T < 1 sharpens."""
+
+
+class Estimator(Protocol):
+    """A fitted model of real labels."""
+
+    def values(self, features: Tensor) -> Tensor:
+        """Returns one estimate per example, float64 (m,), CPU."""
+
+
+class FitCheckpoint(Protocol):
+    """Where a fit leaves its state after an epoch, and finds it after an interruption."""
+
+    def next_fit(self) -> State | None:
+        """Returns the saved state of the run's next fit, counted from the first; None: new."""
+
+    def restoring(self) -> AbstractContextManager[None]:
+        """Returns the context in which a fit takes up its saved state."""
+
+    def after_epoch(self, state: Callable[[], State], *, finished: bool) -> None:
+        """Saves, if it is time, the state of the fit under way."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where and how a fit runs.
+
+    Nothing in here leads to a vault, to true labels or to test labels: `on_epoch` and `say` are
+    plain functions that return nothing.
+
+    Attributes:
+        seed: the run's seed; fits use its stream "train".
+        device: where networks live.
+        on_epoch: called after every epoch with the classifier so far.
+        say: prints one line for the user.
+        queries: test features, for learners that average around given points. Features are
+            public, test labels stay away.
+        notes: what a fit wants in the record; made from releases and features only.
+        stage: which of the learner's `stages` this fit is, counted from 0.
+        stages: how many there are.
+        checkpoint: where fits leave their state after an epoch; None: nowhere.
+    """
+
+    seed: int
+    device: torch.device
+    on_epoch: Callable[[Epoch, Classifier], None]
+    say: Callable[[str], None]
+    queries: Tensor | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    stage: int = 0
+    stages: int = 1
+    checkpoint: FitCheckpoint | None = None
+
+
+class Recipe(Protocol):
+    """What a run asks of a trainer."""
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs a fit has."""
+
+    @property
+    def selection(self) -> str:
+        """Which epochs the reported accuracy comes from."""
+
+
+class Averages(Protocol):
+    """A model as groups of examples whose labels are averaged, sized for one problem."""
+
+    disjoint: ClassVar[bool]
+    """Whether groups are disjoint; neighbourhoods overlap."""
+    fixed: ClassVar[bool]
+    """Whether an example's group depends on its own features alone."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The size of groups, for the record."""
+
+    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
+        """Returns the group of each example, int64 (N,), and the number of groups."""
+
+    def estimator(self, outputs: Tensor) -> Any:
+        """Returns the fitted model whose groups gave `outputs`, (G,) or (G, K)."""
+
+
+class Model(ABC):
+    """What configs/model builds: something that can be fitted to supervision."""
+
+    shares_work: ClassVar[bool] = False
+    """Whether cells that differ in mechanism or loss alone can share work in one job."""
+    needs_pretraining: ClassVar[bool] = False
+    """Whether it makes no sense without `pretrain=`."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """The trainer of a model that is trained in epochs; None for others."""
+        return None
+
+    @abstractmethod
+    def precision_on(self, device: torch.device) -> str:
+        """Returns what a fit on `device` computes in: `bf16`, `float32` or `float64`."""
+
+    @abstractmethod
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> Classifier:
+        """Returns the fitted classifier; `start` gives initial weights to a model that has any."""
+
+    def prepare(self, fits: int, say: Callable[[str], None]) -> None:
+        """Readies the model for that many fits; changes their speed, not their result."""
+        return None
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
+        """Returns the model as groups of a given size, for learner=local_averages.
+
+        Args:
+            side: of a cube, as a share of the box; None for the model's own size.
+            num_examples: N.
+            dimension: d.
+
+        Raises:
+            InputError: the model has no groups.
+        """
+        raise InputError("learner=local_averages needs model=cubes, clusters or knn")
+
+    def pretrained(self, weights_for: Callable[[Any], Mapping[str, Tensor]]) -> "Model":
+        """Returns the model with a network that starts from the weights returned for it.
+
+        Raises:
+            InputError: the model has no network.
+        """
+        raise InputError(f"{type(self).__name__} has no weights to pre-train (use pretrain=none)")
+
+
+class Learner(ABC):
+    """What configs/learner builds: asks the vault for releases and fits a model to them."""
+
+    @abstractmethod
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Any:
+        """Returns the fitted classifier, or the estimator of real labels.
+
+        Args:
+            features: of the training examples, (N, ...); public.
+            vault: leads to releases within the run's budget.
+            mechanism: draws the noise.
+            model: is fitted to what was released.
+            session: seed, device, reports.
+        """

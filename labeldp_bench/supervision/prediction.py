@@ -1,0 +1,28 @@
+"""From scores to a class."""
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.support import seeding
+
+
+def predict(scores: Tensor, seed: int) -> Tensor:
+    """Returns the class with the largest score, int64 (m,); ties go by a random class order.
+
+    The lowest index must not win them: integer votes tie often where the signal is weak.
+    """
+    order = torch.randperm(scores.shape[1], generator=seeding.generator(seed, "ties"))
+    # NumPy's argmax of rows is four times as fast as torch's, and takes the first of equals too.
+    return order[torch.from_numpy(scores.index_select(1, order).numpy().argmax(1))]
+
+
+def vote_shares(votes: Tensor, temperature: float) -> Tensor:
+    """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1.
+
+    A row without a positive vote is uniform; unbiased estimates may be negative, and count as 0.
+    """
+    positive = votes.to(torch.float64).clamp_min(0)
+    # Of the largest: a share to a high power would round to 0.
+    largest = positive.amax(1, keepdim=True)
+    powers = torch.where(largest > 0, positive / largest, 1.0) ** (1 / temperature)
+    return powers / powers.sum(1, keepdim=True)

@@ -1,0 +1,71 @@
+"""What a model may know of the training labels: targets made from releases."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.supervision.losses import Loss
+
+if TYPE_CHECKING:
+    from labeldp_bench.supervision.interfaces import Classifier
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """What a model may know of the training labels.
+
+    Attributes:
+        indices: int64 (n,), which training examples.
+        targets: what the loss compares with, first axis n.
+        plausible: bool (n, K), the classes that explain each release best.
+        loss: how targets are used.
+        refine: called after each epoch with its number and the mean log probabilities, float32
+            (n, K), that the network gives in evaluation mode to fresh views of each example, in the
+            order of `indices`. Returns the next epoch's targets. None: targets stay as they are.
+        validate: returns the score of a classifier on validation labels. Called after each epoch
+            if `trainer.selection=best_validation`. None: there are no such labels.
+    """
+
+    indices: Tensor
+    targets: Tensor
+    plausible: Tensor
+    loss: Loss
+    refine: Callable[[int, Tensor], Tensor] | None = None
+    validate: Callable[["Classifier"], float] | None = None
+
+    @classmethod
+    def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
+        """Returns the supervision that `loss` draws from releases of different examples."""
+        return cls(
+            _joined([release.indices for release in releases]),
+            _joined([loss.targets(release) for release in releases]),
+            _joined([release.plausible for release in releases]),
+            loss,
+        )
+
+    def take(self, kept: Tensor) -> "Supervision":
+        """Returns the supervision of the examples where `kept`, bool (n,), is true."""
+        assert self.refine is None, "refined targets belong to all examples"
+        return replace(
+            self,
+            indices=self.indices[kept],
+            targets=self.targets[kept],
+            plausible=self.plausible[kept],
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.plausible.shape[1]
+
+    def votes(self) -> Tensor:
+        """Returns what each example adds to a vote, float32 (n, K)."""
+        return self.loss.votes(self.targets, self.num_classes)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)  # torch.cat copies even one

@@ -1,0 +1,1 @@
+"""What every room uses; knows neither labels nor runs."""

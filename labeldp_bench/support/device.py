@@ -1,0 +1,47 @@
+"""The hardware that a run computes on."""
+
+import platform
+from pathlib import Path
+
+import torch
+
+from labeldp_bench.support.validate import InputError
+
+
+def resolve_device(name: str) -> torch.device:
+    """Returns the device that `auto`, `cpu`, `cuda` or `cuda:<n>` names.
+
+    Raises:
+        InputError: an unknown name, or a GPU that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
+        raise InputError(f"device must be auto, cpu, cuda or cuda:<n>, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device={name}: torch sees {torch.cuda.device_count()} GPUs here (use device=cpu)"
+        )
+    return device
+
+
+def describe_device(device: torch.device) -> str:
+    """Returns the hardware's name for the record."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        name = models[0].split(":", 1)[1].strip() if models else name
+    return f"cpu ({name}, {torch.get_num_threads()} threads)"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether an allocation failed, on a GPU or on the CPU."""
+    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)

@@ -1,0 +1,272 @@
+"""Augmentation of a batch of images on the device that holds it, by index arithmetic.
+
+Each class draws a few small numbers per image from a CPU generator and sends them to the images'
+device, so that the same seed gives the same augmentation on every device. Nothing waits for a GPU:
+no boolean mask selects, nothing is read back. The functions below the classes do the work, given
+those numbers, and may be compiled.
+
+Images are float (B, C, H, W) of any scale; "0" is black for pixels, and the mean for standardised
+images. Memory format and dtype stay as they are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_number
+
+Augmentation = Callable[[Tensor, Generator], Tensor]
+SCOPES = ("per_sample", "per_batch")
+
+
+@dataclass(frozen=True)
+class PadCrop:
+    """Returns each image padded on four sides and cropped to its size at a random place.
+
+    Source: He et al. (2016), arXiv:1512.03385, section 4.2 (zeros); BlockRR's code reflects.
+
+    Args:
+        padding: pixels on each side.
+        mode: `zeros` or `reflect` (the border pixel is not repeated).
+        max_offset: crops start at 0..max_offset in the padded image; None is 2 * padding, all of
+            them. Ghazi et al. (2021), arXiv:2102.06062, in their code never draw the last one:
+            padding 4 with max_offset 7.
+    """
+
+    padding: int = 4
+    mode: str = "zeros"
+    max_offset: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("trainer.augment: padding", self.padding, low=0)
+        check_choice("trainer.augment: mode", self.mode, ("zeros", "reflect"))
+        if self.max_offset is not None:
+            last = 2 * self.padding
+            check_integer("trainer.augment: max_offset", self.max_offset, low=0, high=last)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one offset down and one across per image."""
+        last = 2 * self.padding if self.max_offset is None else self.max_offset
+        offsets = torch.randint(last + 1, (len(images), 2), generator=generator)
+        return crop(images, _send(offsets, images), self.padding, self.mode)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Returns each image mirrored left to right with probability 1/2."""
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one coin per image."""
+        coins = torch.randint(2, (len(images),), generator=generator)
+        return flip(images, _send(coins, images))
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """Returns each image with one square, wholly inside it, filled with a constant.
+
+    Source: DeVries & Taylor (2017), arXiv:1708.04552, whose squares may reach over the border; the
+    codes of Ghazi et al. (2021) and BlockRR keep them inside, as we do.
+
+    Args:
+        size: pixels of one side.
+        scope: `per_sample` (BlockRR), or `per_batch`: one place for all images (Ghazi et al.).
+        fill: the constant.
+        skip_last: whether the square never touches the last row and column, as in both codes
+            (top-left corner in 0..23 instead of 0..24 for size 8 and 32 pixels).
+    """
+
+    size: int = 8
+    scope: str = "per_sample"
+    fill: float = 0.0
+    skip_last: bool = False
+
+    def __post_init__(self) -> None:
+        check_integer("trainer.augment: size", self.size, low=1)
+        check_choice("trainer.augment: scope", self.scope, SCOPES)
+        check_number("trainer.augment: fill", self.fill)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; one corner per image or per batch."""
+        count = len(images) if self.scope == "per_sample" else 1
+        sides = images.shape[2:]
+        places = [side - self.size + (0 if self.skip_last else 1) for side in sides]
+        if min(places) < 1:
+            raise InputError(
+                f"trainer.augment: size must leave room in {sides[0]} x {sides[1]}, got {self.size}"
+            )
+        drawn = [torch.randint(place, (count,), generator=generator) for place in places]
+        corners = torch.stack(drawn, 1).expand(len(images), 2)
+        return erase(images, _send(corners, images), self.size, self.fill)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Returns each image turned, scaled, sheared and shifted at random; its border goes on outside.
+
+    Source: ours; for contrastive pre-training, where views are to differ in all but the content.
+
+    Args:
+        angle: turned by up to so many radians either way.
+        scale: height and width, each on its own, by a factor whose inverse is in
+            [1 - scale, 1 + scale]; at most 0.9.
+        shear: rows slide by up to this share of their distance from the middle.
+        shift: up to this share of the side, down and across.
+    """
+
+    angle: float = 0.35
+    scale: float = 0.25
+    shear: float = 0.35
+    shift: float = 0.1
+
+    def __post_init__(self) -> None:
+        for key in ("angle", "shear", "shift"):
+            check_number(f"trainer.augment: {key}", getattr(self, key), low=0)
+        check_number("trainer.augment: scale", self.scale, low=0, high=0.9)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns images of the same shape; six numbers per image."""
+        drawn = 2 * torch.rand((6, len(images)), generator=generator) - 1
+        angle, shear = self.angle * drawn[0], self.shear * drawn[1]
+        high, wide = 1 + self.scale * drawn[2], 1 + self.scale * drawn[3]
+        down, across = 2 * self.shift * drawn[4], 2 * self.shift * drawn[5]  # the side is 2 long
+        rows = [
+            torch.stack([angle.cos() * wide, shear - angle.sin(), across], 1),
+            torch.stack([angle.sin(), angle.cos() * high, down], 1),
+        ]
+        return warp(images, _send(torch.stack(rows, 1), images))
+
+
+class Mixed(NamedTuple):
+    """A mixed batch: images, for each the index of its partner, int64 (B,), and its own weight.
+
+    `weight` is float32 (B,) in [0, 1]. The loss of released labels r is mixed alike, so that it
+    works for every kind of release: weight * loss(f, r) + (1 - weight) * loss(f, r[partner]).
+    """
+
+    images: Tensor
+    partner: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class Mixup:
+    """Returns weight * image + (1 - weight) * partner, with weight ~ Beta(alpha, alpha).
+
+    Source: Zhang et al. (2018), arXiv:1710.09412. Ghazi et al. (2021), arXiv:2102.06062: one weight
+    per batch, partner reversed; BlockRR's code: one weight per batch, partner random.
+
+    Args:
+        alpha: > 0; a large one draws the weights to 1/2. A list holds one for each stage of a
+            learner with several: LP-2ST takes less mixup in its second stage.
+        scope: `per_batch`: one weight for all images; `per_sample`: one each.
+        partner: `random`: a permutation of the batch; `reversed`: the batch backwards, where the
+            middle image of an odd batch meets itself.
+    """
+
+    alpha: float | Sequence[float]
+    scope: str = "per_batch"
+    partner: str = "random"
+
+    def __post_init__(self) -> None:
+        for alpha in self.alpha if isinstance(self.alpha, Sequence) else [self.alpha]:
+            check_number("trainer.mixup.alpha", alpha, above=0)
+        check_choice("trainer.mixup.scope", self.scope, SCOPES)
+        check_choice("trainer.mixup.partner", self.partner, ("random", "reversed"))
+
+    def at(self, stage: int, stages: int) -> "Mixup":
+        """Returns the mixup of one of `stages` stages, counted from 0.
+
+        Raises:
+            InputError: `alpha` is a list of another length.
+        """
+        if not isinstance(self.alpha, Sequence):
+            return self
+        if len(self.alpha) != stages:
+            raise InputError(
+                "trainer.mixup.alpha must be a number, or a list with one for each stage of the "
+                f"learner, which has {stages}; got {list(self.alpha)}"
+            )
+        return replace(self, alpha=self.alpha[stage])
+
+    def __call__(self, images: Tensor, generator: Generator) -> Mixed:
+        """Returns the mixed batch on the images' device."""
+        assert not isinstance(self.alpha, Sequence), "take the mixup of one stage with `at`"
+        count = len(images) if self.scope == "per_sample" else 1
+        # torch.distributions.Beta draws the same way, but takes no generator.
+        shape = torch.full((count, 2), float(self.alpha), dtype=torch.float64)
+        drawn = torch._sample_dirichlet(shape, generator=generator)[:, 0].float()
+        weight = _send(drawn.expand(len(images)).contiguous(), images)
+        if self.partner == "random":
+            order = torch.randperm(len(images), generator=generator)
+        else:
+            order = torch.arange(len(images)).flip(0)
+        partner = _send(order, images)
+        return Mixed(mix(images, partner, weight), partner, weight)
+
+
+def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> Tensor:
+    """Returns images cropped to their own size at `offsets`, int64 (B, 2), in the padded ones."""
+    count, channels, height, width = images.shape
+    if mode == "reflect" and padding >= min(height, width):
+        raise InputError(
+            f"trainer.augment: padding must be < {min(height, width)} to be reflected, "
+            f"got {padding}"
+        )
+    how = "constant" if mode == "zeros" else mode
+    padded = F.pad(images, (padding, padding, padding, padding), how).permute(0, 2, 3, 1)
+    rows = torch.arange(height, device=images.device) + offsets[:, :1]
+    columns = torch.arange(width, device=images.device) + offsets[:, 1:]
+    # One flat index per pixel: index_select moves a pixel's channels together, which on a CPU is
+    # more than twice as fast as indexing by image, row and column.
+    wide = width + 2 * padding
+    first = torch.arange(count, device=images.device) * ((height + 2 * padding) * wide)
+    index = (first[:, None] + rows * wide)[:, :, None] + columns[:, None, :]
+    pixels = padded.reshape(-1, channels).index_select(0, index.flatten())
+    return _like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
+
+
+def warp(images: Tensor, matrices: Tensor) -> Tensor:
+    """Returns images whose pixel at p was at `matrices` (B, 2, 3) times (p, 1), sides [-1, 1]."""
+    grid = F.affine_grid(matrices, list(images.shape), align_corners=False).to(images.dtype)
+    return _like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
+
+
+def flip(images: Tensor, coins: Tensor) -> Tensor:
+    """Returns images mirrored left to right where `coins`, integer (B,), are not 0."""
+    return _like(images, torch.where(_per_image(coins) != 0, images.flip(-1), images))
+
+
+def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tensor:
+    """Returns images with the square at top-left `corners`, int64 (B, 2), filled with `fill`."""
+    height, width = images.shape[2:]
+    rows = torch.arange(height, device=images.device) - corners[:, :1]
+    columns = torch.arange(width, device=images.device) - corners[:, 1:]
+    inside_rows = (rows >= 0) & (rows < size)
+    inside_columns = (columns >= 0) & (columns < size)
+    inside = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
+    return _like(images, torch.where(inside, fill, images))
+
+
+def mix(images: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
+    """Returns weight * images + (1 - weight) * images[partner]; exactly `images` at weight 1."""
+    others = _like(images, images.index_select(0, partner))
+    return torch.lerp(others, images, _per_image(weight).to(images.dtype))
+
+
+def _per_image(values: Tensor) -> Tensor:
+    return values[:, None, None, None]
+
+
+def _send(drawn: Tensor, images: Tensor) -> Tensor:
+    # From ordinary memory CUDA takes its own copy first, so not to wait is safe.
+    return drawn.to(images.device, non_blocking=True)
+
+
+def _like(images: Tensor, result: Tensor) -> Tensor:
+    last = images.is_contiguous(memory_format=torch.channels_last)
+    return result.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

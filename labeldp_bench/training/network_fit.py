@@ -1,0 +1,216 @@
+"""The fit of a network to supervision: a step, an epoch's report, its state for a checkpoint."""
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.func import functional_call
+
+from labeldp_bench.supervision.interfaces import Epoch, Session, State
+from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.training.classifier import NetworkClassifier
+from labeldp_bench.training.compiled import accelerated
+from labeldp_bench.training.fit import Fit, Mixing, finite
+
+if TYPE_CHECKING:
+    from labeldp_bench.training.trainer import Trainer
+
+
+class NetworkFit(Fit):
+    """The fit of a network to supervision.
+
+    Args:
+        trainer: the recipe.
+        classifier: trained in place.
+        supervision: what is known of the labels.
+        session: device, reports, checkpoint.
+    """
+
+    def __init__(
+        self,
+        trainer: "Trainer",
+        classifier: NetworkClassifier,
+        supervision: Supervision,
+        session: Session,
+    ) -> None:
+        super().__init__(classifier, trainer.optimizer, supervision.indices)
+        self.trainer, self.session, self.supervision = trainer, session, supervision
+        self.targets = supervision.targets.to(session.device)
+        self.plausible = supervision.plausible.to(session.device)
+        self.hits = torch.zeros((), device=session.device)
+        network = classifier.network
+        self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
+        self.objective = accelerated(objective, session.device)
+        self.best = Best()
+        self.number = 0
+        self.streams: tuple[Generator, ...] = ()
+
+    def resume(self, order: Generator, draws: Generator) -> int:
+        """Takes up a saved state; returns how many epochs are done."""
+        self.streams = (order, draws)
+        checkpoint = self.session.checkpoint
+        saved = checkpoint.next_fit() if checkpoint is not None else None
+        if checkpoint is None or saved is None:
+            return 0
+        with checkpoint.restoring():
+            return self._restore(saved)
+
+    def _restore(self, saved: State) -> int:
+        self.classifier.network.load_state_dict(saved["network"])
+        if saved.get("finished"):
+            self.session.notes.update(saved["notes"])
+            return self.trainer.epochs
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.targets = self.targets if saved["targets"] is None else saved["targets"]
+        self.targets = self.targets.to(self.session.device)
+        self.best = Best(**saved["best"])
+        for stream, state in zip(self.streams, saved["streams"], strict=True):
+            stream.set_state(state)
+        set_dropout_state(saved["dropout"], self.session.device)
+        return int(saved["epoch"])
+
+    def begin_epoch(self) -> None:
+        """Clears the sums."""
+        super().begin_epoch()
+        self.hits.zero_()
+
+    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+        """Learns from one batch."""
+        views = self.trainer.views
+        # The last, short batch has a size of its own for every number of examples: compiling for
+        # one step an epoch would take longer than the run.
+        whole = len(rows) == self.trainer.batch_size * views
+        evaluate = self.objective if whole else objective
+        with self.classifier.autocast():
+            losses, logits = evaluate(
+                *self.tensors, self.classifier.network, batch, self.targets[rows],
+                self.supervision.loss, mixed,
+            )  # fmt: skip
+        self.optimizer.zero_grad(set_to_none=True)
+        (losses.mean() * views).backward()
+        self.optimizer.step()
+        self.loss_sum += losses.detach().sum()
+        chosen = logits.detach().argmax(1, keepdim=True)
+        self.hits += self.plausible[rows].gather(1, chosen).sum() / views
+
+    def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
+        """Reports the epoch, refines targets, saves; returns whether patience has ended."""
+        size = len(self.indices)
+        epoch = Epoch(
+            number=number,
+            total=self.trainer.epochs,
+            loss=finite(float(self.loss_sum) / size, number),
+            released_hits=float(self.hits) / size,
+            lr=self.optimizer.param_groups[0]["lr"],
+            seconds=time.perf_counter() - started,
+            num_examples=size,
+        )
+        self.number = number
+        self.session.on_epoch(epoch, self.classifier)
+        supervision, stop = self.supervision, False
+        if supervision.refine is not None:
+            self.targets = supervision.refine(number, self._seen(views)).to(self.session.device)
+        if self._chooses and supervision.validate is not None:
+            self.best.offer(number, supervision.validate(self.classifier), self.classifier.network)
+            patience = self.trainer.patience
+            stop = patience is not None and number - self.best.epoch >= patience
+        if self.session.checkpoint is not None and not stop and number < self.trainer.epochs:
+            self.session.checkpoint.after_epoch(self._state, finished=False)
+        return stop
+
+    def finish(self) -> None:
+        """Takes the chosen weights, if any are chosen, and saves."""
+        if self._chooses:
+            self.classifier.network.load_state_dict(self.best.weights)
+            self.session.notes.update(
+                best_epoch=self.best.epoch,
+                validation_accuracy=self.best.score,
+                epochs_run=self.number,
+            )
+        if self.session.checkpoint is not None:
+            self.session.checkpoint.after_epoch(self._state, finished=True)
+
+    @torch.no_grad()
+    def _seen(self, views: Iterable[list[Tensor]]) -> Tensor:
+        """Returns the mean log probabilities of each example over its views, float32 (n, K)."""
+        network = self.classifier.network.eval()
+        with self.classifier.autocast():
+            means = [
+                torch.stack([network(view).float().log_softmax(1) for view in part]).mean(0)
+                for part in views
+            ]
+        return torch.cat(means)
+
+    @property
+    def _chooses(self) -> bool:
+        return self.trainer.selection == "best_validation"
+
+    def _state(self) -> State:
+        """Returns what the fit needs to go on, for a checkpoint."""
+        return {
+            "epoch": self.number,
+            "network": self.classifier.network.state_dict(),
+            "notes": dict(self.session.notes),
+            "optimizer": self.optimizer.state_dict(),
+            "targets": None if self.supervision.refine is None else self.targets,
+            "best": vars(self.best),
+            "streams": [stream.get_state() for stream in self.streams],
+            "dropout": dropout_state(self.session.device),
+        }
+
+
+@dataclass
+class Best:
+    """The first epoch with the best validation score so far, and its weights."""
+
+    epoch: int = 0
+    score: float = -math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, epoch: int, score: float, network: nn.Module) -> None:
+        """Keeps the weights of `network` if `score` beats what there was."""
+        if score > self.score:
+            self.epoch, self.score = epoch, score
+            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
+
+
+def objective(
+    parameters: Mapping[str, Tensor],
+    buffers: Mapping[str, Tensor],
+    network: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    mixed: Mixing | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Returns the loss of each example, (B,), and the logits, (B, K), both float32.
+
+    Mixup mixes losses, not labels, so that it works for every kind of release.
+
+    A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
+    differentiated and compiled.
+    """
+    logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
+    losses = loss(logits, targets)
+    if mixed is not None:
+        partner, weight = mixed
+        losses = weight * losses + (1 - weight) * loss(logits, targets[partner])
+    return losses, logits
+
+
+def dropout_state(device: torch.device) -> list[Tensor]:
+    """Returns the state of the global streams, which dropout draws from."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def set_dropout_state(states: list[Tensor], device: torch.device) -> None:
+    """Takes back what `dropout_state` gave."""
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)

@@ -1,0 +1,67 @@
+"""From pixels to what a network sees: shift and divisor of each channel."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.support.validate import InputError, check_choice, check_number
+
+PIXELS = ("standardised", "unit")
+
+
+def pixel_scale(
+    pixels: str | Sequence[Sequence[float]], images: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Returns the shift and the divisor of each channel that `pixels` names.
+
+    Both float32 (C,), on `device`: a copy in each step would make a GPU wait.
+    """
+    shift, divisor = _scale(pixels, images)
+    return shift.to(device), divisor.to(device)
+
+
+def _scale(pixels: str | Sequence[Sequence[float]], images: Tensor) -> tuple[Tensor, Tensor]:
+    channels = images.shape[-1]
+    if pixels == "unit":
+        return torch.zeros(channels), torch.full((channels,), 255.0)
+    if isinstance(pixels, str):
+        return channel_statistics(images)
+    mean, stddev = (torch.tensor(values, dtype=torch.float32) * 255 for values in pixels)
+    if len(mean) != channels:
+        raise InputError(
+            f"trainer.pixels must name one mean and one standard deviation for each of "
+            f"{channels} channels, got {len(mean)}"
+        )
+    return mean, stddev
+
+
+def check_pixels(pixels: object) -> None:
+    """Refuses what `pixel_scale` does not know."""
+    if isinstance(pixels, str) or not isinstance(pixels, Sequence):
+        check_choice("trainer.pixels", pixels, PIXELS)
+        return
+    rows = [row for row in pixels if isinstance(row, Sequence) and not isinstance(row, str)]
+    if len(rows) != len(pixels) or len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        raise InputError(
+            "trainer.pixels must be one of standardised, unit, or two lists, means and standard "
+            f"deviations, got {pixels!r}"
+        )
+    for mean, stddev in zip(*rows, strict=True):
+        check_number("trainer.pixels", mean)
+        check_number("trainer.pixels", stddev, above=0)
+
+
+def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns mean and standard deviation of each channel, float32 (C,), of uint8 NHWC images.
+
+    Images are public; nothing here depends on a label.
+    """
+    values = torch.arange(256, dtype=torch.float64)
+    moments = []
+    for channel in images.unbind(-1):
+        share = torch.bincount(channel.flatten(), minlength=256) / channel.numel()
+        mean = (share * values).sum()
+        moments.append((mean, (share * (values - mean) ** 2).sum().sqrt().clamp_min(1.0)))
+    means, stddevs = zip(*moments, strict=True)
+    return torch.stack(means).float(), torch.stack(stddevs).float()

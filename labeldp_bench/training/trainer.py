@@ -1,0 +1,173 @@
+"""Training of networks: one loop, the same on a CPU and on a GPU."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.progress import Stopwatch, progress_bar
+from labeldp_bench.support.validate import (
+    InputError,
+    check_choice,
+    check_integer,
+    check_list,
+    check_made,
+)
+from labeldp_bench.training.augment import Augmentation, Mixup
+from labeldp_bench.training.classifier import INFERENCE_BATCH, NetworkClassifier
+from labeldp_bench.training.fit import Fit, Mixing
+from labeldp_bench.training.network_fit import NetworkFit
+from labeldp_bench.training.pixels import check_pixels
+from labeldp_bench.training.schedules import Schedule
+
+SELECTIONS = ("last", "mean_last_10", "best_validation")
+PRECISIONS = ("auto", "bf16", "float32")
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Fits a network to supervision; a paper's recipe is a YAML of these numbers.
+
+    Args:
+        epochs: >= 1.
+        batch_size: examples per step; the last, shorter batch of an epoch is kept.
+        optimizer: called with the parameters and `fused=True`: torch.optim.SGD, Adam, AdamW.
+        selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`, both
+            fixed before training, or `best_validation`, for supervision with validation labels.
+            No test label chooses anything.
+        precision: `bf16` (autocast), `float32`, or `auto`: bf16 where the hardware has it.
+        schedule: factor of the optimizer's learning rate at each step; None for a constant one.
+        augment: applied to every training batch, in order.
+        mixup: mixes images and losses, after the augmentation; None for neither.
+        pixels: `standardised` per channel over the training images, `unit`: divided by 255, or a
+            mean for each channel and a standard deviation for each, of pixels in [0, 1].
+        reshuffle: whether every epoch has an order of its own.
+        views: how often each example is augmented in a step; its loss is the sum over its views.
+        patience: with `best_validation`, stop after so many epochs without a better one; None for
+            never.
+    """
+
+    epochs: int
+    batch_size: int
+    optimizer: Callable[..., torch.optim.Optimizer]
+    selection: str
+    precision: str
+    schedule: Schedule | None = None
+    augment: Sequence[Augmentation] = ()
+    mixup: Mixup | None = None
+    pixels: str | Sequence[Sequence[float]] = "standardised"
+    reshuffle: bool = True
+    views: int = 1
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("trainer.epochs", self.epochs, low=1)
+        check_integer("trainer.batch_size", self.batch_size, low=1)
+        check_made("trainer.optimizer", self.optimizer)
+        check_made("trainer.schedule", self.schedule, null=True)
+        check_made("trainer.mixup", self.mixup, Mixup, null=True)
+        for each in check_list("trainer.augment", self.augment, "mappings, or []"):
+            check_made("each of trainer.augment", each)
+        for key, value in getattr(self.optimizer, "keywords", {}).items():
+            if isinstance(value, str):
+                raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
+        try:
+            self.optimizer([torch.zeros(1, requires_grad=True)])
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"trainer.optimizer: {str(error)[:1].lower()}{str(error)[1:]}"
+            ) from None
+        check_choice("trainer.selection", self.selection, SELECTIONS)
+        check_choice("trainer.precision", self.precision, PRECISIONS)
+        check_pixels(self.pixels)
+        check_integer("trainer.views", self.views, low=1)
+        if self.patience is not None:
+            check_integer("trainer.patience", self.patience, low=1)
+
+    def fit(
+        self,
+        classifier: NetworkClassifier,
+        images: Tensor,
+        supervision: Supervision,
+        session: Session,
+    ) -> None:
+        """Trains `classifier` in place.
+
+        Args:
+            classifier: a network on the session's device.
+            images: uint8 (N, H, W, C), all training images.
+            supervision: which of them to use, and what is known of their labels.
+            session: seed, device and reports.
+        """
+        self.check(supervision)
+        self.run(NetworkFit(self, classifier, supervision, session), images, session)
+
+    def check(self, supervision: Supervision) -> None:
+        """Raises an InputError if the supervision lacks what the recipe needs."""
+        if self.selection == "best_validation" and supervision.validate is None:
+            raise InputError(
+                "trainer.selection=best_validation needs validation labels, and this learner has "
+                "none (use trainer.selection=last)"
+            )
+
+    def run(self, fit: Fit, images: Tensor, session: Session) -> None:
+        """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.
+
+        Args:
+            fit: the network while it is trained.
+            images: as for `fit`.
+            session: seed, device, stage.
+        """
+        # Everything lives on the device: an epoch is a permutation and slices of it.
+        images = images.to(session.device)
+        indices = fit.indices.to(session.device)
+        mixup = None if self.mixup is None else self.mixup.at(session.stage, session.stages)
+        order = seeding.generator(session.seed, "train", "order")
+        draws = seeding.generator(session.seed, "train", "augment")
+        steps = math.ceil(len(indices) / self.batch_size)
+        if not self.reshuffle:
+            permutation = torch.randperm(len(indices), generator=order).to(session.device)
+        stopwatch = Stopwatch(self.epochs, len(indices), fit.classifier.describe(), session.say)
+        done = fit.resume(order, draws)
+        for number in range(done + 1, self.epochs + 1):
+            started = time.perf_counter()
+            if self.reshuffle:
+                permutation = torch.randperm(len(indices), generator=order).to(session.device)
+            fit.begin_epoch()
+            bar = progress_bar(permutation.split(self.batch_size), steps, f"epoch {number}")
+            for step, rows in enumerate(bar, start=(number - 1) * steps):
+                if self.schedule is not None:
+                    fit.set_rate(self.schedule(step, self.epochs * steps))
+                rows = rows.repeat(self.views)
+                batch = fit.classifier.normalise(images[indices[rows]])
+                batch, mixed = self._augmented(batch, mixup, draws)
+                fit.step(batch, rows, mixed)
+                stopwatch.lap(len(rows) // self.views, session.device)
+            if fit.end_epoch(number, started, self._fresh_views(fit, images, indices, draws)):
+                break
+        if done < self.epochs:
+            fit.finish()
+
+    def _fresh_views(
+        self, fit: Fit, images: Tensor, indices: Tensor, draws: Generator
+    ) -> Iterator[list[Tensor]]:
+        """Yields new augmented views of all examples in order, part by part; nothing is mixed."""
+        for part in indices.split(INFERENCE_BATCH):
+            batch = fit.classifier.normalise(images[part])
+            yield [self._augmented(batch, None, draws)[0] for _ in range(self.views)]
+
+    def _augmented(
+        self, batch: Tensor, mixup: Mixup | None, draws: Generator
+    ) -> tuple[Tensor, Mixing | None]:
+        for augmentation in self.augment:
+            batch = augmentation(batch, draws)
+        if mixup is None:
+            return batch, None
+        mixed = mixup(batch, draws)
+        return mixed.images, (mixed.partner, mixed.weight)

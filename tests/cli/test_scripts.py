@@ -1,0 +1,88 @@
+"""The files in scripts/: one way to spell arguments, one line for what is wrong."""
+
+import re
+import runpy
+
+import pytest
+
+from labeldp_bench.cli.script import output_file, read_arguments, split_arguments
+from labeldp_bench.support.validate import InputError
+from tests.conftest import CHECKOUT
+
+SCRIPTS = sorted((CHECKOUT / "scripts").glob("*.py"))
+WRITERS = [path for path in SCRIPTS if '"out":' in path.read_text()]
+
+
+@pytest.fixture(params=SCRIPTS, ids=lambda path: path.stem)
+def script(request, tmp_path, monkeypatch):
+    """The names in one script; what it writes into its folder would be seen."""
+    monkeypatch.chdir(tmp_path)
+    yield runpy.run_path(str(request.param)) | {"path": request.param}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_says_how_it_is_called(script, capsys):
+    # `--help` was the name of a folder, or started an hour of work.
+    assert script["main"](["mechanism=rr", "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert f"    python scripts/{script['path'].name}" in help_text
+    assert " --" not in help_text  # keys are spelled as for a run
+
+
+@pytest.mark.parametrize("wrong", ["quick", "--quick", "=1"])
+def test_what_is_no_key_is_refused_in_one_line(script, wrong, capsys):
+    # A misspelt argument would be ignored, and the work done for something else.
+    assert script["main"]([wrong]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert wrong in line
+
+
+def test_keys_of_a_script_and_axes_of_cells():
+    own, axes = split_arguments(
+        ["out=runs/eps=1/a.csv", "eps=1,2", "learner.fractions=[0.8,0.2]"], {"out": "", "known": ""}
+    )
+    assert own == {"out": "runs/eps=1/a.csv", "known": ""}
+    assert axes == {"eps": ["1", "2"], "learner.fractions": ["[0.8,0.2]"]}
+
+
+def test_a_key_that_nobody_reads_is_refused():
+    with pytest.raises(InputError, match=r"unknown key budgte; keys: budget \(did you mean budget"):
+        read_arguments(["budgte=quick"], {"budget": "paper"})
+    with pytest.raises(InputError, match="takes no arguments, got 'budget=quick'"):
+        read_arguments(["budget=quick"], {})
+    with pytest.raises(InputError, match=r"unknown key knwon; .*seed \(did you mean known\?\)"):
+        split_arguments(["knwon=0.1"], {"out": "", "known": ""})
+    with pytest.raises(InputError, match="device=cpu has no effect here; keys: out"):
+        split_arguments(["device=cpu"], {"out": ""})
+
+
+@pytest.mark.parametrize("path", WRITERS, ids=lambda path: path.stem)
+def test_where_nothing_can_be_written_is_said_before_the_work(path, tmp_path, monkeypatch, capsys):
+    # An hour of measurements would be lost to a typo.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").write_text("")
+    main = runpy.run_path(str(path))["main"]
+    own = ["out_dir=runs", "dataset=mnist"] if path.stem == "attack" else []
+    for out in ("a_file/x/a.csv", ""):
+        assert main([*own, f"out={out}"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        (line,) = printed.err.splitlines()
+        assert re.match(f"error: out must be a f.* one can write to, got '{out}'", line)
+    assert {each.name for each in tmp_path.rglob("*")} <= {"a_file", "runs"}
+
+
+def test_a_folder_is_no_file_to_write(tmp_path):
+    with pytest.raises(InputError, match=r"merge must be a file in .*\(it is no file\)"):
+        output_file("merge", str(tmp_path))
+    assert output_file("merge", str(tmp_path / "new" / "a.csv")).parent.is_dir()
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"]])
+def test_confusion_wants_one_folder(arguments, capsys):
+    # It would speak of a folder that nobody named.
+    main = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))["main"]
+    assert main(arguments) == 2
+    error = f"error: give one folder, of a finished image run; got {len(arguments)} arguments\n"
+    assert capsys.readouterr().err == error

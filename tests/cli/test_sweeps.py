@@ -1,0 +1,259 @@
+"""Sweeps: every cell once, done cells never again, whatever happens in between."""
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from labeldp_bench.cli.sweeper import expand, group
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.records.collect import collect
+from labeldp_bench.runs.environment import Place
+from labeldp_bench.runs.run import run_cells
+from labeldp_bench.support.validate import InputError
+from tests.conftest import CHECKOUT, TINY_CIRCLE
+from tests.shell import HANGS, quick, records_under, start
+
+EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
+# Eight cells in four jobs, each of about a second.
+SLOW = ["-m", "dataset.trials=30", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
+TIMED = ("wall_seconds", "images_per_second")
+
+
+def mtimes(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in records_under(folder)}
+
+
+def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):
+    # A finished sweep would be paid for twice, or end without what a person wants to see.
+    first = quick(EIGHT, tmp_path)
+    assert first.returncode == 0, first
+    assert first.lines[0] == "8 cells: 0 done, 8 to run in 2 jobs"
+    before = mtimes(tmp_path)
+    assert len(before) == 8
+    for kind in ("table", "picture"):
+        [path] = re.findall(rf"^{kind} +(\S+)$", first.stdout, re.M)
+        assert (tmp_path / path).stat().st_size > 0
+        assert path.endswith(".png" if kind == "picture" else ".md")
+    assert re.search(r"^\| RAPPOR +\|( \d+\.\d\d ± \d+\.\d\d +\|){2}$", first.stdout, re.M)
+    again = quick(EIGHT, tmp_path)
+    assert again.returncode == 0
+    assert again.lines[0] == "8 cells: 8 done, 0 to run in 0 jobs"
+    assert again.lines[1:] == [line for line in first.lines[1:] if not line.startswith("[")]
+    assert mtimes(tmp_path) == before
+    wider = quick([*EIGHT, "mechanism=rr,rappor,none"], tmp_path)
+    assert wider.lines[0] == "10 cells: 8 done, 2 to run in 2 jobs"  # none: eps does not matter
+    assert mtimes(tmp_path).items() >= before.items()
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_sweep_resumes_with_the_missing_cells(kill, tmp_path):
+    # Hours of finished cells would be lost to Ctrl-C or to a power cut.
+    process = start(SLOW, tmp_path)
+    while len(records_under(tmp_path)) < 2 and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, kill)
+    output = process.communicate(timeout=HANGS)[0]
+    before = mtimes(tmp_path)
+    assert 2 <= len(before) < 8
+    assert "Traceback" not in output
+    if kill == signal.SIGINT:
+        assert process.returncode == 130
+        left = f"interrupted: {8 - len(before)} of 8 cells left; the same command goes on"
+        assert output.splitlines()[-1] == left
+    resumed = quick(SLOW, tmp_path)
+    assert resumed.returncode == 0
+    assert resumed.lines[0].startswith(f"8 cells: {len(before)} done, {8 - len(before)} to run")
+    assert len(records_under(tmp_path)) == 8
+    assert mtimes(tmp_path).items() >= before.items()
+
+
+def test_failing_cell_leaves_the_others_alone(tmp_path):
+    # One bad cell would end a night of runs, or pass unnoticed.
+    line = ["-m", *TINY_CIRCLE, "learner.loss=plain", "mechanism=rr,rappor,none", "eps=1"]
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode == 1
+    [error] = outcome.stderr.splitlines()
+    assert error.startswith("error: rappor (plain) on circle")
+    assert "learner.loss=plain needs one label" in error
+    assert outcome.stdout.splitlines()[-1] == "1 of 3 cells failed; each has an error.txt"
+    assert "Traceback" not in outcome.stdout + outcome.stderr
+    [path] = tmp_path.rglob("error.txt")
+    assert not (path.parent / "record.json").exists()
+    assert len(records_under(tmp_path)) == 2
+    assert list(tmp_path.rglob("sweep-*.png"))
+    assert quick(line, tmp_path).lines[0] == "3 cells: 2 done, 1 to run in 1 jobs"
+
+
+def test_cells_that_eps_does_not_matter_to_are_one(tmp_path):
+    # The baseline would be trained once per budget, with the same result.
+    outcome = quick(["-m", *TINY_CIRCLE, "mechanism=none", "eps=0.5,1"], tmp_path)
+    assert outcome.lines[0] == "1 cells: 0 done, 1 to run in 1 jobs"
+    assert len(records_under(tmp_path)) == 1
+
+
+def test_two_processes_never_write_one_record_twice(tmp_path):
+    # Two people on one machine would pay twice, or read a record while it is written.
+    line = ["-m", "dataset.trials=10", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
+    processes = [start(line, tmp_path) for _ in range(2)]
+    seen: dict[Path, set[tuple[int, int]]] = {}
+    while any(process.poll() is None for process in processes):
+        for path in records_under(tmp_path):
+            status = path.stat()
+            seen.setdefault(path, set()).add((status.st_ino, status.st_mtime_ns))
+            json.loads(path.read_text())  # never half-written
+        time.sleep(0.02)
+    outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert len(records_under(tmp_path)) == 8
+    assert all(len(written) == 1 for written in seen.values())
+    assert all("Traceback" not in output for output in outputs)
+
+
+def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):
+    # A ready grid could not be made small, or `eps=7` would be ignored without a word.
+    small = ["dataset.trials=2", "dataset.n_train=300", "dataset.n_test=50", "model.k=20"]
+    outcome = quick(["sweep=circle", *small, "dataset.num_classes=3,10"], tmp_path)
+    assert outcome.lines[0] == "4 cells: 0 done, 4 to run in 2 jobs"
+    assert {path.parts[-3] for path in records_under(tmp_path)} == {"eps=1", "eps=2"}
+    assert list(tmp_path.rglob("sweeps/circle-*.png"))  # a part of the sweep, so not its name
+    outcome = quick(["experiment=quickstart", *small, "eps=7", "out_dir=seven"], tmp_path)
+    assert outcome.lines[0] == "21 cells: 0 done, 21 to run in 7 jobs"
+    records = [json.loads(path.read_text()) for path in records_under(tmp_path / "seven")]
+    assert {record["eps"] for record in records} == {7.0, "inf"}
+    assert {record["n_train"] for record in records} == {300}
+
+
+def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_path):
+    # A clone would train what the repository already knows; or a user's own sweep would be empty.
+    clone = tmp_path / "clone"
+    for name in ("labeldp_bench", "configs"):
+        shutil.copytree(CHECKOUT / name, clone / name)
+    small = ["dataset.trials=1", "dataset.n_train=200", "dataset.n_test=50", "model.k=20",
+             "dataset.num_classes=3,10"]  # fmt: skip
+
+    def run(*arguments: str) -> str:
+        environment = os.environ | {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1"}
+        return subprocess.run(
+            [sys.executable, "-m", "labeldp_bench", *arguments], cwd=clone, env=environment,
+            check=True, capture_output=True, text=True, timeout=HANGS,
+        ).stdout  # fmt: skip
+
+    first = run("experiment=quickstart", *small)
+    assert first.startswith("6 cells: 0 done, 6 to run")
+    results = clone / "results"
+    assert collect(results / "runs", results / "records.csv", results / "per_class.csv") == 6
+    shutil.rmtree(results / "runs")
+    again = run("experiment=quickstart", *small)
+    assert again.startswith("6 cells: 6 done, 0 to run in 0 jobs")
+    start_of_table = "circle, eps=1"
+    assert again[again.index(start_of_table) :] == first[first.index(start_of_table) :]
+    assert not records_under(clone)
+    # The same cells as the experiment's, asked for by a plain sweep.
+    assert run("-m", *small).startswith("2 cells: 0 done, 2 to run")
+
+
+def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):
+    # The search would be paid once per mechanism, or a neighbour cell would change a result.
+    blocks = [{"grid": {"mechanism": ["rr", "rappor"], "eps": [1, 2], "seed": [0, 1]}}]
+    axes = {text.split("=")[0]: [text.split("=")[1]] for text in TINY_CIRCLE}
+    pairs = [(compose_cell(spelled), spelled) for spelled in expand(blocks, axes)]
+    for changed in ("dataset.num_classes=5", "dataset.sigma=0.1", "model.k=10"):
+        spelled = [*pairs[0][1], changed]
+        pairs.append((compose_cell(spelled), spelled))
+    jobs = group(pairs)
+    assert sorted(len(job) for job in jobs) == [1, 1, 1, 4, 4]
+    assert all(len({cell.seed for cell, _ in job}) == 1 for job in jobs)
+    shared = [cell for cell, _ in max(jobs, key=len)]
+    together = Place(tmp_path / "together", tmp_path, torch.device("cpu"))
+    alone = Place(tmp_path / "alone", tmp_path, torch.device("cpu"))
+    assert run_cells(shared, together) == []
+    for cell in shared:
+        assert run_cells([cell], alone) == []
+        records = [
+            json.loads((place.out_dir / cell.folder / "record.json").read_text())
+            for place in (together, alone)
+        ]
+        one, two = ({k: v for k, v in r.items() if k not in TIMED} for r in records)
+        assert one == two
+
+
+def test_networks_and_neighbours_are_not_grouped():
+    # Cells that share nothing would wait for each other.
+    cells = [compose_cell(["dataset=mnist", f"mechanism={name}"]) for name in ("rr", "rappor")]
+    assert len(group([(cell, []) for cell in cells])) == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, 0.5, float("inf"), 1e-05, True, None, "2/K", "a,b", "it's", 'say "hi"', "x=y", "", "null",
+     "10", "a\\b", "end\\", "sp ace", "[1]", [1, 2.5], ["a,b", None], [[1], []], {"a": 1}],
+)  # fmt: skip
+def test_values_of_a_block_come_back_from_an_override(value):
+    # A cell would run with another value than the YAML says, or not parse.
+    [[text]] = expand([{"set": {"key": value}}], {})
+    override = OverridesParser.create().parse_override(text)
+    assert not override.is_sweep_override()
+    read = plain(override.value())
+    assert read == value
+    assert type(read) is type(value)
+
+
+def plain(value):
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    return getattr(value, "text", value)  # a quoted string
+
+
+def test_blocks_expand_in_order_and_the_command_line_wins():
+    # A table would have cells that nobody asked for.
+    blocks = [{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}, {"set": {"mechanism": "rr"}}]
+    assert expand(blocks, {"eps": ["7"], "model.k": ["3", "4"]}) == [
+        ["eps=7", "seed=0", "model.k=3"], ["eps=7", "seed=0", "model.k=4"],
+        ["eps=7", "seed=1", "model.k=3"], ["eps=7", "seed=1", "model.k=4"],
+        ["mechanism=rr", "eps=7", "model.k=3"], ["mechanism=rr", "eps=7", "model.k=4"],
+    ]  # fmt: skip
+    assert expand([{}], {}) == [[]]
+    assert expand([{"set": None, "grid": {"seed": []}}], {}) == []
+
+
+def test_values_that_an_experiment_has_pick_its_cells():
+    # BlockRR's cell of one eps would run with the sigma of another.
+    blocks = [{"set": {"eps": 1, "a": 5}}, {"set": {"a": 6}, "grid": {"eps": [2, 4]}}, {}]
+    assert expand(blocks, {"eps": ["2.0"]}) == [["a=6", "eps=2"], ["eps=2.0"]]
+    assert expand(blocks, {"eps": ["1", "4"]})[:2] == [["eps=1", "a=5"], ["a=6", "eps=4"]]
+    # One value that no block has: all of them are meant for every block.
+    assert expand(blocks, {"eps": ["2", "7"]})[:2] == [["eps=2", "a=5"], ["eps=7", "a=5"]]
+
+
+@pytest.mark.parametrize("blocks", [3, {"set": {}}, [3], [{"sett": {}}], [{"grid": {"eps": 3}}]])
+def test_malformed_cells_are_refused(blocks):
+    # The author of an experiment would get a traceback, or a sweep without cells.
+    with pytest.raises(InputError):
+        expand(blocks, {})
+
+
+def test_joblib_launcher_runs_all_jobs(tmp_path):
+    # A user with many cores could not use them.
+    try:
+        importlib.metadata.version("hydra-joblib-launcher")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("hydra-joblib-launcher is not installed")
+    parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
+    process = start([*EIGHT, *parallel], tmp_path)
+    output = process.communicate(timeout=HANGS)[0]
+    assert process.returncode == 0, output
+    assert len(records_under(tmp_path)) == 8
+    assert sorted(re.findall(r"^\[./2\]", output, re.M)) == ["[1/2]", "[2/2]"]

@@ -1,0 +1,156 @@
+"""The wall: nothing leaves beyond the budget, nothing true reaches a learner."""
+
+import inspect
+import math
+
+import pytest
+import torch
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse, Rappor
+from labeldp_bench.privacy.ledger import BudgetError
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.runs.environment import Place
+from labeldp_bench.runs.run import run_cells
+from labeldp_bench.support.validate import InputError
+from tests.conftest import TINY_CIRCLE
+
+LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
+
+
+def test_closed_vault_releases_nothing():
+    # A data set could leak labels before any budget was set.
+    with pytest.raises(BudgetError, match="the budget is 0"):
+        LabelVault(LABELS, 4).release(RandomizedResponse(1.0))
+
+
+def test_second_release_of_a_label_is_refused_before_it_is_drawn():
+    # Averaging over several draws would undo the noise.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    vault.release(Rappor(1.0))
+    with pytest.raises(BudgetError, match="has spent 1, this release costs 1, the budget is 1"):
+        vault.release(Rappor(1.0), torch.tensor([3]))
+    assert len(vault._releases) == 1
+    assert vault.eps_spent == 1.0
+    assert len(vault.ledger) == 1
+
+
+def test_releases_of_one_label_add_up_and_of_different_labels_do_not():
+    # Sequential and parallel composition must not be confused.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    vault.release(RandomizedResponse(1.0), torch.arange(0, 25))
+    vault.release(RandomizedResponse(0.4), torch.arange(25, 50))
+    assert vault.eps_spent == 1.0
+    vault.release(RandomizedResponse(0.6), torch.arange(25, 50))
+    assert vault.eps_spent == 1.0
+    with pytest.raises(BudgetError):
+        vault.release(RandomizedResponse(1e-6), torch.tensor([49]))
+    assert [entry.num_labels for entry in vault.ledger] == [25, 25, 25]
+
+
+def test_no_privacy_spends_infinity():
+    # A baseline without noise must not look private in the record.
+    vault = LabelVault(LABELS, 4).open(math.inf, seed=0)
+    release = vault.release(NoPrivacy())
+    assert vault.eps_spent == math.inf
+    assert torch.equal(release.outputs, LABELS)
+    with pytest.raises(BudgetError):
+        LabelVault(LABELS, 4).open(8.0, seed=0).release(NoPrivacy())
+
+
+def test_repeated_or_foreign_indices_are_refused():
+    # Two draws for one label in a single call would be two releases.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    with pytest.raises(InputError, match="distinct"):
+        vault.release(RandomizedResponse(0.1), torch.tensor([1, 1]))
+    with pytest.raises(InputError, match=r"\[0, 49\]"):
+        vault.release(RandomizedResponse(0.1), torch.tensor([50]))
+
+
+def test_same_seed_gives_same_noise_and_other_seed_other_noise():
+    # Records could not be reproduced, or all repetitions would share one draw.
+    outputs = [
+        LabelVault(LABELS, 4).open(1.0, seed).release(Rappor(1.0)).outputs for seed in (0, 0, 1)
+    ]
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+
+
+def test_noise_is_not_shared_between_budgets_mechanisms_and_releases():
+    # Two releases with common random numbers tell more of a label than both budgets together.
+    labels = torch.zeros(4000, dtype=torch.int64)
+
+    def kept(eps, part=None):
+        vault = LabelVault(labels, 2).open(8.0, seed=0)
+        if part is not None:
+            vault.release(RandomizedResponse(eps), part)
+        return vault.release(RandomizedResponse(eps), torch.arange(2000, 4000)).outputs == 0
+
+    def correlation(a, b):
+        return abs(float(torch.corrcoef(torch.stack([a, b]).double())[0, 1]))
+
+    assert correlation(kept(1.0), kept(1.1)) < 0.1
+    assert correlation(kept(1.0), kept(1.0, torch.arange(0, 2000))) < 0.1
+    assert torch.equal(kept(1.0), kept(1.0))
+
+
+def test_labels_are_copied():
+    # A caller who keeps the tensor could change what the vault holds.
+    labels = LABELS.clone()
+    vault = LabelVault(labels, 4).open(math.inf, seed=0)
+    labels.zero_()
+    assert torch.equal(vault.release(NoPrivacy()).outputs, LABELS)
+
+
+def test_agreement_counts_ties_as_shares():
+    # The diagnostic would favour mechanisms that release many bits.
+    vault = LabelVault(torch.zeros(20000, dtype=torch.int64), 10).open(1.0, seed=0)
+    vault.release(RandomizedResponse(1.0))
+    assert vault.released_agreement == pytest.approx(math.e / (math.e + 9), abs=0.01)
+
+
+def test_public_names_of_the_vault_give_no_labels():
+    # A learner could read them through an attribute.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    for name, value in inspect.getmembers(vault):
+        if not name.startswith("_") and isinstance(value, torch.Tensor):
+            raise AssertionError(f"vault.{name} is a tensor")
+
+
+@pytest.mark.parametrize("recipe", ["circle", "network"])
+def test_permuting_true_labels_after_the_release_changes_no_output_bit(
+    recipe, tmp_path, tiny_network, monkeypatch
+):
+    # Something behind the release would still read true labels.
+    overrides = TINY_CIRCLE if recipe == "circle" else tiny_network
+    cell = compose_cell([*overrides, "mechanism=rappor"])
+    place = lambda name: Place(tmp_path / name, tmp_path / "data", torch.device("cpu"))  # noqa: E731
+    classifiers = []
+
+    def run(name: str) -> list[torch.Tensor]:
+        scores = []
+        original = type(cell.build()["learner"]).fit
+
+        def fit(self, features, vault, *rest):
+            classifier = original(self, features, vault, *rest)
+            scores.append(classifier.scores(features))
+            return classifier
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(cell.build()["learner"]), "fit", fit)
+            assert run_cells([cell], place(name)) == []
+        classifiers.append(scores)
+        return scores
+
+    untouched = run("a")
+    release = LabelVault.release
+
+    def release_then_permute(self, *arguments, **keywords):
+        released = release(self, *arguments, **keywords)
+        labels = self._LabelVault__labels
+        labels.copy_(labels[torch.randperm(len(labels))])
+        return released
+
+    monkeypatch.setattr(LabelVault, "release", release_then_permute)
+    permuted = run("b")
+    assert all(torch.equal(a, b) for a, b in zip(untouched, permuted, strict=True))

@@ -1,0 +1,173 @@
+"""BlockRR's published tables: the arithmetic that they must obey, and where they do not."""
+
+import math
+
+import pytest
+
+from labeldp_bench.records.published import read_published
+
+# Training counts; the test set holds a tenth of them.
+CLASS_COUNTS = {
+    "cifar10_1": [5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500],
+    "cifar10_2": [5000, 4900, 4700, 4600, 4500, 4800, 600, 500, 700, 400],
+}
+BLOCKRR_METHODS = ("rr", "rrwithprior", "blockrr")
+BLOCKRR_EPS = (0.6, 0.8, 1, 2, 3, 4, 6, 8, math.inf)
+
+# Rows whose weighted mean is not the printed overall accuracy: (weighted mean, printed).
+WRONG_OVERALL = {
+    ("cifar10_1", "rr", 3): (88.11, 87.67),
+    ("cifar10_1", "rrwithprior", 8): (92.61, 92.72),
+    ("cifar10_1", "blockrr", math.inf): (92.72, 92.87),
+    ("cifar10_2", "rr", 1): (55.07, 55.82),
+    ("cifar10_2", "rrwithprior", 1): (59.86, 59.48),
+    ("cifar10_2", "blockrr", 1): (58.16, 58.26),
+    ("cifar10_2", "blockrr", 3): (87.23, 87.18),
+    ("cifar10_2", "rr", 4): (91.98, 90.22),
+    ("cifar10_2", "rrwithprior", 6): (92.75, 92.44),
+    ("cifar10_2", "rrwithprior", 8): (92.78, 92.67),
+}
+# Rows whose plain mean is not the printed average over classes: (mean, printed).
+WRONG_AVERAGE = {
+    ("cifar10_1", "rrwithprior", 2): (53.08, 50.08),
+    ("cifar10_2", "blockrr", 3): (80.92, 80.90),
+}
+# Averages over classes that must not be used.
+UNUSABLE_AVERAGES = {
+    ("cifar10_1", "rrwithprior", 2), ("cifar10_1", "rr", 3),
+    ("cifar10_2", "rr", 1), ("cifar10_2", "rrwithprior", 1), ("cifar10_2", "blockrr", 1),
+    ("cifar10_2", "rr", 4), ("cifar10_2", "rrwithprior", 6), ("cifar10_2", "rrwithprior", 8),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def blockrr():
+    return read_published("blockrr")
+
+
+def cells(table, metric):
+    """Returns {(dataset, method, eps): value} of BlockRR's tables 3 and 5, or 4 and 6."""
+    rows = table[(table.metric == metric) & table.method.isin(BLOCKRR_METHODS)]
+    return {
+        (row.dataset, row.method, row.eps): row.value
+        for row in rows.itertuples()
+        if row.table != "7"
+    }
+
+
+def class_rows(table):
+    """Returns {(dataset, method, eps): the ten values of a per-class row}."""
+    rows = table[table.metric == "class_accuracy"]
+    return {
+        key: group.sort_values("class").value.tolist()
+        for key, group in rows.groupby(["dataset", "method", "eps"])
+    }
+
+
+def weighted_mean(dataset, values):
+    counts = CLASS_COUNTS[dataset]
+    return sum(x * n for x, n in zip(values, counts, strict=True)) / sum(counts)
+
+
+def test_blockrr_has_every_row(blockrr):
+    # A shifted row would look like another method or budget.
+    rows = class_rows(blockrr)
+    expected = {
+        (dataset, method, eps)
+        for dataset in CLASS_COUNTS for method in BLOCKRR_METHODS for eps in BLOCKRR_EPS
+    }  # fmt: skip
+    assert set(rows) == expected and all(len(values) == 10 for values in rows.values())
+    assert set(cells(blockrr, "accuracy")) == expected == set(cells(blockrr, "per_class_mean"))
+
+
+def test_blockrr_overall_accuracy_is_the_weighted_mean_except_where_listed(blockrr):
+    # A slip in copying the tables, or one more error in the paper, would go unnoticed.
+    printed = cells(blockrr, "accuracy")
+    wrong = {}
+    for key, values in class_rows(blockrr).items():
+        weighted = weighted_mean(key[0], values)
+        if abs(weighted - printed[key]) > 0.02:
+            wrong[key] = (round(weighted, 2), printed[key])
+    assert wrong == WRONG_OVERALL and len(printed) - len(wrong) == 44
+
+
+def test_blockrr_average_is_the_plain_mean_except_where_listed(blockrr):
+    # The same for tables 4 and 6; what is left is rounding.
+    printed = cells(blockrr, "per_class_mean")
+    wrong = {}
+    for key, values in class_rows(blockrr).items():
+        mean = sum(values) / 10
+        if abs(mean - printed[key]) > 0.005 + 1e-9:
+            wrong[key] = (round(mean, 2), printed[key])
+    assert wrong == WRONG_AVERAGE
+
+
+def test_blockrr_rows_that_do_not_add_up_are_exactly_the_unusable_ones(blockrr):
+    # Our per-class rows would be held against values that cannot be right.
+    per_class = blockrr[blockrr.metric == "class_accuracy"]
+    bad = per_class[~per_class.usable]
+    assert set(zip(bad.dataset, bad.method, bad.eps, strict=True)) == set(WRONG_OVERALL)
+    found = {key: set(group["class"]) for key, group in bad.groupby(["dataset", "method", "eps"])}
+    one_class = {
+        ("cifar10_1", "rr", 3): {7},
+        ("cifar10_2", "blockrr", 3): {1},
+        ("cifar10_1", "rrwithprior", 8): {6, 8},
+    }
+    assert found == {key: one_class.get(key, set(range(10))) for key in WRONG_OVERALL}
+
+
+def test_blockrr_usable_targets(blockrr):
+    # Overall accuracies may all be used; the averages except eight.
+    averages = blockrr[blockrr.metric == "per_class_mean"]
+    bad = averages[~averages.usable]
+    assert set(zip(bad.dataset, bad.method, bad.eps, strict=True)) == UNUSABLE_AVERAGES
+    assert blockrr.usable[blockrr.metric == "accuracy"].all()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "method", "eps", "number", "digits", "mean", "weighted"),
+    [
+        ("cifar10_1", "rr", 3, 7, 85.09, 86.21, 87.66),
+        ("cifar10_2", "blockrr", 3, 1, 98.72, 80.90, 87.20),
+    ],
+)
+def test_blockrr_digit_errors_explain_their_rows(
+    blockrr, dataset, method, eps, number, digits, mean, weighted
+):
+    # The note would blame the wrong class.
+    values = class_rows(blockrr)[dataset, method, eps]
+    values[number] = digits
+    assert sum(values) / 10 == pytest.approx(mean, abs=0.006)
+    assert weighted_mean(dataset, values) == pytest.approx(weighted, abs=0.006)
+    overall = cells(blockrr, "accuracy")[dataset, method, eps]
+    assert weighted_mean(dataset, values) == pytest.approx(overall, abs=0.02)
+
+
+def test_blockrr_pasted_rows(blockrr):
+    # These rows of table 11 belong to the other data set: they cannot be targets there.
+    rows = class_rows(blockrr)
+    same = {
+        (method, eps): sum(
+            a == b
+            for a, b in zip(
+                rows["cifar10_1", method, eps], rows["cifar10_2", method, eps], strict=True
+            )
+        )
+        for method in BLOCKRR_METHODS
+        for eps in BLOCKRR_EPS
+    }
+    assert {key: count for key, count in same.items() if count >= 9} == {
+        ("rr", 1): 9, ("rrwithprior", 1): 10, ("blockrr", 1): 10,
+        ("rrwithprior", 6): 10, ("rrwithprior", 8): 10,
+    }  # fmt: skip
+    assert rows["cifar10_1", "rr", 1][3] == 37.97 and rows["cifar10_2", "rr", 1][3] == 37.39
+
+
+def test_blockrr_ablation_agrees_with_the_main_table(blockrr):
+    # Table 7 at the chosen number of favoured labels is table 5.
+    overall = cells(blockrr, "accuracy")
+    ablation = blockrr[blockrr.table == "7"]
+    best = ablation.loc[ablation.groupby("eps").value.idxmax()]
+    assert best.method.tolist() == [f"blockrr_l{number}" for number in (2, 6, 5, 6, 0, 0)]
+    for row in best.itertuples():
+        assert row.value == overall["cifar10_2", "blockrr", row.eps]

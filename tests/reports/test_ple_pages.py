@@ -1,0 +1,155 @@
+"""What is written of ple: never in one column with private methods, never without the words."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.collect import collect
+from labeldp_bench.records.record import guarantee, write_record
+from labeldp_bench.reports.figures.paper import PaperFigure
+from labeldp_bench.reports.figures.text import markdown
+from labeldp_bench.support.checkout import CHECKOUT
+
+PLE = {"private": False, "trust": "none", "eps": math.inf}
+RR = {"private": True, "trust": "local", "eps": 1.0}
+DIAGNOSIS = {
+    "unreliability": [0.2, 0.0], "ambiguity": [0.3, 1.0], "mean": [[0.6, 0.4], [0.3, 0.7]],
+    "example": [[0.6, 0.4], [0.3, 0.7]],
+}  # fmt: skip
+
+
+def page_of(name, response):
+    """The page of a figure whose MNIST cells are done; `response`: {mechanism: [(x, y), ...]}."""
+    figure = PaperFigure(read_experiment(name))
+    left, records = {key: list(pairs) for key, pairs in response.items()}, {}
+    for cell in figure.cells:
+        mechanism = cell.identity["mechanism"]
+        if cell.identity["dataset"] == "mnist" and left.get(mechanism):
+            x, y = left[mechanism].pop(0)
+            own = PLE if mechanism == "ple" else RR | {"eps": cell.setting("mechanism.eps")}
+            records[cell.config_hash] = own | {
+                "mechanism": mechanism, "identity": cell.identity, "accuracy": y / 100,
+                "released_agreement": x / 100, "enhancement": DIAGNOSIS,
+            }  # fmt: skip
+    return markdown(figure, figure.points(records), [])
+
+
+def tables_of(page):
+    """The tables of a page, each a list of rows."""
+    blocks = (block.splitlines() for block in page.split("\n\n"))
+    return [block for block in blocks if block[0].startswith("|")]
+
+
+def test_no_column_of_a_figure_holds_ple_beside_private_methods():
+    # One could be read as better than the other at equal protection.
+    page = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96), (26, 98)]})
+    for rows in tables_of(page):
+        first = {row.split("|")[1].strip().partition(",")[0] for row in rows[2:]}
+        assert "PLE" not in first or first == {"PLE"}, rows
+    assert "| PLE, no guarantee |" in page and "| ALIBI" in page
+
+
+def test_a_page_says_what_sets_its_points_apart_in_order():
+    # LP-2ST stood there four times without its eps, and Fashion-MNIST's table lay the other way.
+    response = {"ple": [(90, 80), (70, 60)], "lp_2st": [(20, 90), (40, 98)], "alibi": [(16, 96)]}
+    private, bare, *_ = tables_of(page_of("ple/figure2", response))
+    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private + bare]
+    assert cells[0] == ["MNIST", "eps", "response accuracy", "model accuracy"]
+    assert cells[2:5] == [
+        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST", "1", "20.00", "90.00"],
+        ["LP-2ST", "2", "40.00", "98.00"],
+    ]  # fmt: skip
+    assert cells[5] == ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"]
+    assert cells[7:] == [
+        ["PLE, no guarantee", "0.2", "1", "2", "90.00", "80.00"],
+        ["PLE, no guarantee", "0.5", "1", "2", "70.00", "60.00"],
+    ]
+    assert "CIFAR-10: no record yet" in page_of("ple/figure2", response)
+
+
+def test_a_caption_of_networks_says_seeds_and_epochs_and_what_is_not_the_papers():
+    # One seed of two epochs passed for the paper's figure.
+    page = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96)], "lp_2st": [(20, 90)]})
+    assert " 1 seed; PLE: client 3, server 2 epochs; LP-2ST, ALIBI: 5 epochs. " in page
+    assert "MNIST, Fashion-MNIST, the CNN and a1 above 0.4 are ours" in page
+
+
+def test_private_methods_at_the_response_accuracy_of_ple():
+    # The paper compares at response accuracies that its private methods do not have.
+    private = [(20, 90), (40, 98), (80, 99)]  # at eps = 1, 2, 4
+    ple = [(30, 70), (50, 60), (90, 80), (15, 50)]
+    page = page_of("ple/figure2", {"ple": ple, "lp_2st": private})
+    (matched,) = [rows for rows in tables_of(page) if NO_GUARANTEE in rows[0]]
+    found = [[part.strip() for part in row.split("|")[1:-1]] for row in matched[2:]]
+    assert found == [
+        ["PLE, a1=0.9", "15.00", "50.00", "-", "-"],
+        ["PLE, a1=0.2", "30.00", "70.00", "94.00", "1.5"],
+        ["PLE, a1=0.5", "50.00", "60.00", "98.25", "2.5"],
+        ["PLE, a1=0.7", "90.00", "80.00", "-", "-"],
+    ]
+
+
+def test_the_conditions_of_the_theorems_stand_beside_the_picture():
+    # n_0 as printed would be taken for a number where its denominator is negative.
+    page = page_of("ple/figure4", {"ple": [(80, 70)]})
+    rows = tables_of(page)[-1]
+    found = [[part.strip() for part in row.split("|")[1:-1]] for row in rows[2:]]
+    assert found[0][:5] == ["1", "0.2000", "0.3000", "holds", "yes"]
+    assert found[0][5] == "void" and float(found[0][6]) > 1e6
+    assert found[1] == ["2", "0.0000", "1.0000", "fails", "no", "-", "-"]
+    assert "MNIST, a1=0.2; no guarantee" in page
+
+
+@pytest.mark.parametrize(("name", "says"), [("ple", True), ("rr", False), ("none", False)])
+def test_the_line_above_a_run_says_it(name, says):
+    # The test accuracy of every epoch is printed below that line.
+    title = compose_cell([f"mechanism={name}", "dataset=mnist"]).title
+    assert (NO_GUARANTEE in title) == says
+
+
+def test_class_accuracies_say_it(tmp_path):
+    # results/per_class.csv is read without the records.
+    assert [guarantee(r | {"mechanism": "rr"}) for r in (RR, RR | {"eps": 0.3})] == [
+        "eps=1", "eps=0.3"
+    ]  # fmt: skip
+    assert guarantee(PLE | {"mechanism": "none"}) == "none"
+    record = PLE | {
+        "config_hash": "5", "dataset": "mnist", "model": "cnn", "mechanism": "ple", "seed": 0,
+        "loss": "plain", "per_class_accuracy": [0.5, 0.6], "eps_spent": "inf", "identity": {},
+        "budget": "paper", "eps": "inf", "accuracy": 0.55,
+    }  # fmt: skip
+    (tmp_path / "runs").mkdir()
+    write_record(tmp_path / "runs", record)
+    tables = tmp_path / "records.csv", tmp_path / "per_class.csv"
+    for _ in range(2):
+        collect(tmp_path / "runs", *tables)
+        assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 2
+    old = pd.read_csv(tables[1]).drop(columns="guarantee")  # from before there was such a column
+    old.to_csv(tables[1], index=False)
+    (tmp_path / "none").mkdir()
+    collect(tmp_path / "none", *tables)
+    assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 2
+
+
+def test_every_committed_number_of_ple_says_it():
+    # A table would be copied without the words.
+    for name in ("per_class", "attacks"):
+        rows = pd.read_csv(CHECKOUT / "results" / f"{name}.csv")
+        assert set(rows.guarantee[rows.mechanism == "ple"]) == {NO_GUARANTEE}
+        assert NO_GUARANTEE not in set(rows.guarantee[rows.mechanism != "ple"])
+    assert set(pd.read_csv(CHECKOUT / "results" / "enhancement.csv").guarantee) == {NO_GUARANTEE}
+
+
+def test_cifar_at_quick_has_a_small_network():
+    # WideResNet-28-2 on a CPU would take weeks.
+    for number in (2, 3, 4):
+        cells = read_experiment(f"ple/figure{number}").cells("quick")
+        models = {(cell.identity["dataset"], cell.identity["model"]) for cell in cells}
+        assert {model for name, model in models if "cifar" in name} == {"resnet18_w16"}
+        paper = read_experiment(f"ple/figure{number}").cells()
+        models = {cell.identity["model"] for cell in paper if "cifar" in cell.identity["dataset"]}
+        assert models == {"wrn28_2"}

@@ -1,0 +1,53 @@
+"""The report: self-contained, the same bytes each time, no quick cell as the paper's."""
+
+import re
+
+import pytest
+from tests.test_tables import record_of
+
+from labeldp_bench.reports import page as report
+from labeldp_bench.reports.page import Shown, write_page
+from labeldp_bench.reports.tables import load_table
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A report of two tables, written twice."""
+    names = ("vector_approximation/table1b", "ple/table1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "paper_tables", lambda: [load_table(name) for name in names])
+        folder = tmp_path_factory.mktemp("report")
+        return [write_page(folder / f"{n}.html").read_bytes() for n in (1, 2)]
+
+
+def test_same_records_give_the_same_bytes(small):
+    assert small[0] == small[1]
+
+
+def test_nothing_is_loaded_from_elsewhere(small):
+    # The page would be empty without a network, or tell somebody who reads it.
+    text = small[0].decode()
+    assert not re.findall(r"https?://|<script|<link|@import|url\(", text)
+    sources = re.findall(r'(?:src|href)="([^"]{1,30})', text)
+    assert sources and all(x.startswith(("#", "data:image/png;base64,")) for x in sources)
+    targets = set(re.findall(r'href="#([^"]+)"', text))
+    assert targets <= set(re.findall(r'id="([^"]+)"', text))
+
+
+def test_it_holds_tables_and_findings(small):
+    text = small[0].decode()
+    assert 'name="viewport"' in text and "<h3>1. PLE" in text
+    assert re.search(r'<tr class="paper">\n<td[^>]*></td>\n<td[^>]*>paper</td>', text)
+    assert text.count("<table>") == text.count('<div class="scroll"><table>')
+
+
+def test_quick_cells_are_counted_apart():
+    # A page would claim numbers that were never trained as the paper says.
+    table = load_table("blockrr/table3")
+    paper, quick = table.experiment.cells()[0], table.experiment.cells("quick")[5]
+    records = {
+        paper.config_hash: record_of(paper, budget="paper"),
+        quick.config_hash: record_of(quick, budget="quick"),
+    }
+    assert Shown(table, table.rows(records)).counts == (1, 1, 25)
+    assert Shown(table, table.rows({})).counts == (0, 0, 27)

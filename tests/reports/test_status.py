@@ -1,0 +1,90 @@
+"""Status: what is done, failed and missing, and how long the rest takes."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.reports import status
+from labeldp_bench.reports.status import Estimator, images_trained_on, status_of
+from tests.conftest import CHECKOUT
+
+HERE, ELSEWHERE = "cpu (Some CPU, 1 threads)", "Some GPU"
+
+
+def record(cell, seconds, device=HERE, **values):
+    return {
+        "identity": cell.identity, "dataset": cell.dataset_name, "device": device,
+        "model": cell.identity["model"], "wall_seconds": seconds, "images_per_second": None,
+        "trials": None,
+    } | values  # fmt: skip
+
+
+def test_done_failed_and_missing(tmp_path, monkeypatch):
+    # A failed cell would count as done, or a committed one be trained again.
+    cells = read_experiment("vector_approximation/table1b").cells()
+    monkeypatch.setattr(status, "_committed", lambda: {cells[0].config_hash: {}})
+    for cell, name in ((cells[1], "record.json"), (cells[2], "error.txt")):
+        folder = tmp_path / cell.folder
+        folder.mkdir(parents=True)
+        (folder / name).write_text("{}")
+    found = status_of("vector_approximation/table1b", tmp_path, Estimator(HERE, {}))
+    assert (found.cells, found.done, found.failed, found.missing) == (145, 2, 1, 143)
+    text = status.table([found])
+    assert "python -m labeldp_bench experiment=vector_approximation/table1b |" in text
+    quick = status_of("vector_approximation/table1b", tmp_path, Estimator(HERE, {}), "quick")
+    assert (quick.cells, quick.done) == (29, 0)
+    assert "experiment=vector_approximation/table1b budget=quick |" in status.table(
+        [quick], "quick"
+    )
+
+
+def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
+    # Hours of another machine, network or recipe would be promised.
+    cell = compose_cell(["dataset=mnist", "mechanism=rr", "seed=3"])
+    alike = compose_cell(["dataset=mnist", "mechanism=rr", "eps=0.3"])
+    other = compose_cell(["dataset=mnist", "mechanism=rappor", "trainer.epochs=1"])
+    speed = record(other, 5.0, images_per_second=1000.0)
+    records = {"a": record(alike, 60.0, images_per_second=5000.0), "b": speed}
+    assert Estimator(HERE, records).seconds(cell) == (60.0, status.FROM_ALIKE)
+    two_threads = HERE.replace("1 threads", "2 threads")
+    assert Estimator(two_threads, records).seconds(cell)[0] == 60.0
+    assert Estimator(HERE, {"b": speed}).seconds(cell) == (300.0, status.FROM_SPEED)
+    nothing = Estimator(ELSEWHERE, records, benchmark=tmp_path / "none.csv")
+    assert math.isnan(nothing.seconds(cell)[0])
+    measured = tmp_path / "speed.csv"
+    measured.write_text(f'model,images_per_second,device\ncnn,3000,"{HERE}"\n')
+    assert Estimator(HERE, {}, measured).seconds(cell) == (100.0, status.FROM_BENCHMARK)
+    circle = compose_cell(["dataset.trials=1000"])
+    trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
+    assert Estimator(HERE, trial).seconds(circle) == (pytest.approx(200.0), status.FROM_TRIALS)
+
+
+def test_images_of_stages_and_of_imbalanced_data():
+    stages = ["dataset=cifar10", "mechanism=lp_2st", "learner.fractions=[0.8,0.2]",
+              "trainer.epochs=10"]  # fmt: skip
+    assert images_trained_on(compose_cell(stages)) == pytest.approx(50_000 * 10 * 1.8)
+    blockrr = compose_cell(["dataset=cifar10_1", "trainer=blockrr"])
+    assert images_trained_on(blockrr) == 33_500 * 160
+    assert images_trained_on(compose_cell(["dataset=mnist", "dataset.limit_train=600"])) == 3000
+    assert math.isnan(images_trained_on(compose_cell([])))
+
+
+def test_the_script_says_what_is_wrong_in_one_line():
+    script = [sys.executable, str(CHECKOUT / "scripts" / "status.py"), "budget=quick"]
+    done = subprocess.run(
+        [*script, "experiment=ple/table1"], capture_output=True, text=True, check=True
+    )
+    assert "| ple/table1   | -       |" in done.stdout
+    bad = subprocess.run(
+        [*script, "experiment=ple/tabel1"], capture_output=True, text=True, check=False
+    )
+    assert bad.returncode == 2 and "did you mean ple/table1" in bad.stderr
+    assert "Traceback" not in bad.stderr
+    typo = subprocess.run([*script, "out_dir=rnus"], capture_output=True, text=True, check=False)
+    assert typo.returncode == 2 and typo.stdout == ""
+    error = "error: out_dir must be the folder of your runs, got 'rnus' (no folder)"
+    assert typo.stderr.splitlines() == [error]

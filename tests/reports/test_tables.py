@@ -1,0 +1,211 @@
+"""Tables: cells filled by their own records, marks, layouts, and kinds of their own."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.reports.tables import AccuracyTable, Table, load_table, paper_tables
+from tests.shell import quick
+
+
+def hashes(experiment):
+    return {cell.config_hash for cell in read_experiment(experiment).cells()}
+
+
+def record_of(cell, **values):
+    """A record as `read_with_classes` gives it."""
+    classes = [0.5] * cell.num_classes
+    return {
+        "accuracy": 0.5, "per_class_mean": 0.5, "per_class_accuracy": classes, "n_test": 10_000,
+        "trust": "local",
+    } | values  # fmt: skip
+
+
+def filled(table, accuracies, **values):
+    """Records for the cells of one method and eps, one per accuracy, and the row they make."""
+    dataset, method, eps = values.pop("at")
+    cells = [
+        cell
+        for cell in table.experiment.cells()
+        if (cell.dataset_name, table.method_of(cell)) == (dataset, method)
+        and float(cell.identity.get("mechanism.eps", math.inf)) == eps
+    ]
+    records = {
+        cell.config_hash: record_of(cell, accuracy=accuracy, **values)
+        for cell, accuracy in zip(cells, accuracies, strict=False)
+    }
+    rows = table.rows(records)
+    [row] = rows[(rows.method == method) & (rows.eps == eps)].to_dict("records")
+    return row, rows
+
+
+def test_experiments_on_the_same_runs_share_their_cells():
+    # The same network would be trained three times, or a table would stay empty.
+    assert hashes("blockrr/table3") == hashes("blockrr/table4") == hashes("blockrr/table10")
+    assert hashes("blockrr/table5") == hashes("blockrr/table6") == hashes("blockrr/table11")
+    # Table 7 holds table 5's BlockRR up to eps=4: its best l of each budget.
+    shared = hashes("blockrr/table7") & hashes("blockrr/table5")
+    assert len(shared) == 6 * 10
+
+
+def test_every_printed_cell_has_a_run():
+    # A printed number would have nothing of ours beside it, for ever.
+    for table in paper_tables():
+        if isinstance(table, AccuracyTable):
+            rows = table.rows({})
+            assert (rows.cells > 0).all(), rows[rows.cells == 0]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "marked"),
+    [([0.70], False), ([0.70, 0.71], True), ([0.76, 0.76, 0.76], True), ([0.74, 0.78], False)],
+)
+def test_marks(accuracies, marked):
+    # A difference within noise would be called a disagreement; or one seed would.
+    table = load_table("vector_approximation/table1a")  # RAPPOR at eps=0.3: 78.4, no spread given
+    row, _ = filled(table, accuracies, at=("mnist", "rappor", 0.3))
+    assert row["published"] == 78.4 and row["n"] == len(accuracies)
+    assert row["difference"] == pytest.approx(100 * sum(accuracies) / len(accuracies) - 78.4)
+    assert row["marked"] == marked
+
+
+def test_a_mark_counts_the_papers_spread_and_the_size_of_the_test_set():
+    # By hand: RR on C10_1 at eps=1, 53.66 +- 2.18 over 10 runs, 3,350 test images.
+    table = load_table("blockrr/table3")
+    bound = 2 * math.sqrt(2 / 2 + 2.18**2 / 10 + 53.66 * 46.34 / 3350)  # ours: 2 runs, s^2 = 2
+    assert bound == pytest.approx(2.978, abs=0.001)
+    for shift, marked in ((bound - 0.02, False), (bound + 0.02, True)):
+        accuracies = [(53.66 + shift + side) / 100 for side in (-1, 1)]
+        row, _ = filled(table, accuracies, n_test=3350, at=("cifar10_1", "rr", 1))
+        assert row["std"] == pytest.approx(math.sqrt(2))
+        assert row["marked"] == marked
+
+
+def test_a_mark_on_class_averages_counts_the_rare_classes():
+    # A tenth of 600 images decides a tenth of the average: 3,070 images are worth fewer.
+    table = load_table("blockrr/table6")
+    row, _ = filled(table, [0.9, 0.9], n_test=3070, at=("cifar10_2", "rr", 0.6))
+    counts = [500, 490, 470, 460, 450, 480, 60, 50, 70, 40]
+    assert row["n_test"] == pytest.approx(100 / sum(1 / n for n in counts))
+    assert row["ours"] == 50 and row["published"] == 27.43
+
+
+def test_class_averages_and_classes_come_from_the_same_records():
+    # Table 4 would show overall accuracies, table 10 the class above.
+    classes = [0.01 * number for number in range(10)]
+    values = {"per_class_mean": 0.045, "per_class_accuracy": classes, "n_test": 3350}
+    row, _ = filled(load_table("blockrr/table4"), [0.6], at=("cifar10_1", "rr", 1), **values)
+    assert row["ours"] == pytest.approx(4.5)
+    table = load_table("blockrr/table10")
+    cell = next(c for c in table.experiment.cells() if table.method_of(c) == "rr")
+    rows = table.rows({cell.config_hash: record_of(cell, **values)})
+    done = rows[rows.n > 0].sort_values("class")
+    assert done.ours.tolist() == pytest.approx([100 * value for value in classes])
+    assert done["class"].tolist() == list(range(10))
+    assert done.n_test.tolist() == [500, 490, 470, 460, 450, 480, 100, 150, 100, 150]
+    text = table.markdown(rows)
+    assert "| cifar10_1, eps=0.8" in text and "| class 9" in text
+    assert "1 of 270 runs done" in text
+
+
+def test_table_7_has_a_column_per_l():
+    table = load_table("blockrr/table7")
+    row, rows = filled(table, [0.5], at=("cifar10_2", "blockrr_l5", 1))
+    assert (row["published"], row["cells"], row["n"]) == (58.26, 10, 1)
+    text = table.markdown(rows)
+    assert "BlockRR, l=6" in text and "| eps=0.6" in text
+    assert table.latex(rows).count("&") == 7 * 7
+
+
+def test_a_column_that_is_not_what_it_says_is_one_column():
+    # ALIBI at "2" is 2.1 (T11): two half-empty columns would compare nothing.
+    table = load_table("vector_approximation/table2")
+    row, rows = filled(table, [0.84], at=("cifar10", "alibi", 2.1))
+    assert (row["published"], row["printed_eps"], bool(row["usable"])) == (84.2, 2, True)
+    text = table.markdown(rows)
+    assert "eps=2.1  " not in text.split("\n")[4] and "84.2 at eps=2.1" in text
+    assert "84.0 (1) at eps=2.1" in text
+
+
+def test_markdown_and_latex_word_for_word():
+    # A change of layout would go unseen.
+    table = load_table("vector_approximation/table1b")
+    _, rows = filled(table, [0.8, 0.82], at=("fashion_mnist", "rappor", 1))
+    lines = table.markdown(rows).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("| RAPPOR  "))
+    texts = [[part.strip() for part in line.split("|")[1:-1]] for line in lines[start : start + 3]]
+    assert texts == [
+        ["RAPPOR", "ours", "-", "81.0 ± 1.4 (2)", "-", "-", ""],
+        ["", "paper", "75.7", "83.4", "84.7", "85.9", ""],
+        ["", "difference", "", "-2.4", "", "", ""],
+    ]
+    assert "RAPPOR & -- (75.7) & 81.0 (83.4) & -- (84.7) & -- (85.9) &  \\\\" in table.latex(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handmade(Table):
+    """A kind of table that is no list of accuracies."""
+
+    answer: int = 0
+
+    def rows(self, records):
+        return pd.DataFrame({"answer": [self.answer]})
+
+    def markdown(self, rows):
+        return f"{self.paper} {self.number}: {rows.answer[0]}"
+
+    def latex(self, rows):
+        return ""
+
+
+def test_an_experiment_names_the_kind_of_its_table(monkeypatch):
+    # The theory's table, which is no list of accuracies, could not be shown.
+    node = {"_target_": f"{__name__}.Handmade", "answer": 42}
+    experiment = Experiment("some_paper/table2b", None, node)
+    monkeypatch.setattr(
+        "labeldp_bench.reports.tables.base.read_experiment", lambda name: experiment
+    )
+    table = load_table("some_paper/table2b")
+    assert table.markdown(table.rows({})) == "some_paper 2b: 42"
+    assert table.experiment is experiment and experiment.cells() == []
+
+
+def test_a_cell_is_filled_by_its_own_identity_alone():
+    # A run of 3 epochs would stand in a table of 5.
+    table = load_table("vector_approximation/table1a")
+    near = compose_cell(["dataset=mnist", "mechanism=rappor", "eps=0.3", "trainer.epochs=3"])
+    rows = table.rows({near.config_hash: record_of(near)})
+    assert rows.n.sum() == 0
+
+
+def test_ple_table_1_reads_the_printed_row_as_another_scale():
+    # The claim that ALIBI keeps more labels than RR at equal eps would stand (T1).
+    table = load_table("ple/table1")
+    rows = table.rows({}).set_index(["num_classes", "method", "eps"])
+    for eps in (1, 1.2, 1.4, 1.6, 1.8, 2, 8):
+        printed, honest = rows.loc[10, "alibi_as_printed", eps], rows.loc[10, "alibi", eps]
+        assert abs(printed.difference) < 0.3 < 14 < -honest.difference
+        assert printed.real_eps == pytest.approx(2 * math.sqrt(2) * eps)
+        assert not honest.usable and honest.real_eps == eps
+        assert honest.ours < rows.loc[10, "rr", eps].ours
+        assert abs(rows.loc[10, "rrwithprior", eps].difference) < 0.006
+    # At the real eps the mechanism is the one that spends it: row 1 at 2.83 is row 2's.
+    assert rows.loc[10, "alibi", 2].ours == pytest.approx(25.73, abs=0.005)
+    assert rows.loc[100, "alibi", 8].ours == pytest.approx(41.28, abs=0.005)
+    assert rows.loc[100].published.isna().all()
+    assert table.experiment.cells() == []
+
+
+def test_arithmetic_on_the_command_line(tmp_path):
+    # `experiment=ple/table1` would run one default cell, or stop with a traceback.
+    outcome = quick(["experiment=ple/table1"], tmp_path)
+    assert outcome.returncode == 0 and outcome.stderr == ""
+    assert outcome.lines[0] == "ple/table1 is arithmetic, no runs"
+    assert "| ALIBI, scale 2/eps" in outcome.stdout and "16.37" in outcome.stdout
+    assert list(tmp_path.iterdir()) == []
+    refused = quick(["experiment=ple/table1", "eps=3"], tmp_path)
+    assert refused.lines == ["error: ple/table1 is arithmetic, no runs: eps has no effect"]

@@ -1,0 +1,131 @@
+"""The theory's rates, slopes and table against values worked out by hand."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from labeldp_bench.learners.rates import Problem, along, clip, exponents, side
+from labeldp_bench.reports.tables import load_table
+from labeldp_bench.reports.tables.exponents import ExponentTable
+from labeldp_bench.reports.theory.pictures import write_pictures
+from labeldp_bench.reports.theory.series import is_theory
+from labeldp_bench.reports.theory.slopes import fit_slope
+from tests.shell import quick, records_under
+
+
+def problem(trust, task="regression", moment=None, **changes):
+    values = dict(num_examples=1e5, eps=0.5, dimension=1, beta=1.0, gamma=1.0, num_classes=2)
+    return Problem(task=task, trust=trust, moment=moment, **(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("case", "in_n", "in_eps"),
+    [
+        (problem("local", "classification"), -2 / 3, -4 / 3),
+        (problem("local_full", "classification"), -1 / 2, -1),
+        (problem("central", "classification"), -1, -1),
+        (problem("local"), -2 / 3, -4 / 3),
+        (problem("local", moment=2.0), -2 / 5, -4 / 5),
+        (problem("local", moment=2.0, dimension=2), -1 / 3, -2 / 3),
+        (problem("central", moment=2.0), -2 / 3, -2 / 3),
+        (problem("local_full", moment=2.0), -1 / 3, -2 / 3),
+        (problem("none", moment=2.0), -2 / 3, 0),
+    ],
+)
+def test_exponents_of_table_one(case, in_n, in_eps):
+    # Golden values worked out by hand (docs/theory.md).
+    assert exponents(case) == pytest.approx((in_n, in_eps))
+
+
+@pytest.mark.parametrize("trust", ["none", "local", "central", "local_full"])
+@pytest.mark.parametrize("moment", [None, 2.0, 3.0])
+@pytest.mark.parametrize("beta", [0.5, 1.0])
+def test_the_rule_balances_bias_and_noise(trust, moment, beta):
+    # h and T of a theorem would not give its rate: h^(2 beta) must fall as the risk does.
+    small = problem(trust, moment=moment, beta=beta, eps=1e-9 if trust == "central" else 0.5)
+    large = problem(
+        trust, moment=moment, beta=beta, num_examples=1e7, eps=1e-9 if trust == "central" else 0.5
+    )
+    power = 2 * beta * math.log(side(large) / side(small)) / math.log(100)
+    assert power == pytest.approx(exponents(small)[0], rel=1e-3)
+    if moment is not None and trust != "none":
+        bias = (2 - 2 * moment) * math.log(clip(large, side(large)) / clip(small, side(small)))
+        assert bias / math.log(100) == pytest.approx(exponents(small)[0], rel=1e-3)
+
+
+def test_exponent_along_a_shrinking_budget():
+    # eps = N^-0.6 keeps (eps N) = N^0.4.
+    assert along(problem("central"), 0.6) == pytest.approx(-0.4)
+
+
+def test_slope_and_its_interval():
+    # The table would print another exponent than the points have, or a wrong interval.
+    x = [2.0**j for j in range(5)]
+    risks = [[3 * value**-0.7, 5.0] for value in x]  # the second tuning never wins
+    exact = fit_slope(x, risks, [[0.0, 0.0]] * 5)
+    assert exact.value == pytest.approx(-0.7) and exact.low == pytest.approx(exact.high)
+    noisy = fit_slope(x, risks, [[0.05 * risk[0], 0.0] for risk in risks])
+    spread = 0.05 / math.sqrt(sum((j - 2) ** 2 for j in range(5))) / math.log(2)
+    assert noisy.high - noisy.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
+
+
+def test_table_of_exponents_from_made_up_records(tmp_path):
+    # A slope would stand beside another cell's exponent, or agree without a reason.
+    whole = load_table("theoretical_limits/table1").experiment
+    table = ExponentTable(experiment=replace(whole, blocks=whole.blocks[7:18] + whole.blocks[-2:]))
+    records = {}
+    for series in table.series:
+        for x, cell in series.cells:
+            off = 0.3 if "full_exponential_cubes, cubes" in series.name else 0.0
+            risk = x ** (0.0 if series.kind == "K" else series.predicted() + off)
+            risk *= 1.0 if is_theory(cell) else 1.5
+            bias = risk * (0.5 if series.is_rough else 0.01)
+            records[cell.config_hash] = {
+                "excess_risk": risk, "excess_risk_sem": risk / 100, "bias": bias,
+                "variance": risk - bias,
+            }  # fmt: skip
+    rows = table.rows(records)
+    contrasts = rows[rows.cell.str.contains("smooth target|symmetric tails")]
+    assert contrasts.tuning.tolist() == ["theory"] * 2  # they have no grid
+    assert contrasts.why.str.contains("contrast|one of bias and variance is small").all()
+    judged = rows[rows.predicted.notna()].drop(contrasts.index)
+    wrong = judged[judged.agrees != "yes"]
+    assert set(wrong.cell) == {"classification | central, all | full_exponential_cubes, cubes"}
+    assert set(wrong.against) == {"eps at N=524,288"}
+    assert wrong.why.str.contains("flatter than predicted by 0.30").all()
+    assert rows.cell.str.contains("full_exponential_cubes (tight)", regex=False).sum() == 2
+    assert (judged[judged.tuning == "theory"].least_bias_share == 0.5).all()
+    assert "-0.667" in table.markdown(rows) and "toprule" in table.latex(rows)
+    empty = table.rows({})
+    assert empty.measured.isna().all() and "0 of" in table.markdown(empty)
+    paths = write_pictures(table, records, tmp_path)
+    assert len(paths) == 4 and all(path.is_file() for path in paths)
+    assert write_pictures(table, {}, tmp_path) == [] and not any(p.is_file() for p in paths)
+
+
+def test_one_run_through_the_command_line(tmp_path):
+    # A user would get no excess risk, or accuracies of a regression.
+    options = ["dataset.n_train=3000", "dataset.trials=3", "learner.beta=0.5"]
+    run = quick(
+        ["dataset=holder_regression", "mechanism=cube_means", "eps=0.5", *options], tmp_path
+    )
+    assert run.returncode == 0 and any("excess risk" in line for line in run.lines)
+    run = quick(
+        ["-m", "dataset=holder_classification", "learner=local_averages", "dataset.num_classes=3",
+         "mechanism=rappor,exponential_cubes,local_full", *options], tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    records = [json.loads(path.read_text()) for path in records_under(tmp_path)]
+    assert {record["mechanism"]: record["trust"] for record in records} == {
+        "cube_means": "central", "rappor": "local", "exponential_cubes": "central",
+        "local_full": "local",
+    }  # fmt: skip
+    for record in records:
+        assert record["accuracy"] is None and record["excess_risk"] > 0
+        assert record["eps_spent"] == record["eps"] and record["released_agreement"] is None
+    knn = quick(
+        ["dataset=holder_regression", "mechanism=cube_means", "model=knn", *options], tmp_path
+    )
+    assert knn.returncode == 2 and "use model=cubes" in knn.stderr

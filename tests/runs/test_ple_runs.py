@@ -1,0 +1,158 @@
+"""Runs of ple by the command line: nobody takes their records, tables, figures for private."""
+
+import json
+import math
+
+import pytest
+
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
+from labeldp_bench.reports.figures.paper import PaperFigure, picture_of
+from labeldp_bench.reports.figures.plotting import save
+from labeldp_bench.reports.tables.sweep import sweep_frame, sweep_table
+from tests.shell import quick, records_under
+
+SHORT = ["mechanism=ple", "learner.client.epochs=3", "learner.k2=2", "mechanism.k1=2"]
+
+
+@pytest.fixture(scope="module")
+def both_losses(tmp_path_factory):
+    """What a sweep over the server's losses and RR prints, and its records by mechanism, loss."""
+    import numpy as np
+
+    folder = tmp_path_factory.mktemp("ple")
+    draws = np.random.default_rng(0)
+    arrays = {}
+    for name, size in (("train", 240), ("test", 60)):
+        arrays[f"y_{name}"] = draws.integers(0, 3, size)
+        noise = draws.integers(0, 60, (size, 8, 8))
+        arrays[f"x_{name}"] = (noise + 60 * arrays[f"y_{name}"][:, None, None]).astype(np.uint8)
+    np.savez(folder / "tiny.npz", **arrays)
+    data = [
+        "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", f"data_dir={folder}",
+        "trainer.epochs=2", "device=cpu",
+    ]  # fmt: skip
+    printed = quick(["-m", *data, *SHORT, "learner.loss=enhanced,plain"], folder)
+    assert printed.returncode == 0, printed.stderr
+    records = [json.loads(path.read_text()) for path in records_under(folder)]
+    found = {record["loss"]: record for record in records}
+    private = {"mechanism": "rr", "private": True, "trust": "local", "eps": 1.0}
+    identity = found["plain"]["identity"] | {"mechanism": "rr", "mechanism.eps": 1}
+    return printed, found | {"private": found["plain"] | private | {"identity": identity}}
+
+
+def test_record_says_that_nothing_is_guaranteed(both_losses):
+    # A reader of records.csv would take PLE for a private method.
+    _, records = both_losses
+    for loss in ("enhanced", "plain"):
+        record = records[loss]
+        assert record["private"] is False and record["trust"] == "none"
+        assert record["eps"] == record["eps_spent"] == "inf"
+        assert not [key for key in record["identity"] if key.endswith("eps")]
+        assert record["mechanism_summary"] == {"guarantee": "none"}
+        assert [(line["num_labels"], line["trust"]) for line in record["ledger"]] == [
+            (192, "none"), (48, "none")
+        ]  # fmt: skip
+        assert [line["reason"] for line in record["ledger"]] == [
+            "the client trains on them", "early stopping on them"
+        ]  # fmt: skip
+        assert record["selection"] == "best_validation" and record["notes"]["best_epoch"] in (1, 2)
+        found = record["notes"]["enhancement"]
+        assert found["unreliability"][0] == pytest.approx(
+            1 - record["released_agreement"], abs=1e-5
+        )
+    # The ablation changes the server alone.
+    assert records["plain"]["notes"]["enhancement"] == records["enhanced"]["notes"]["enhancement"]
+
+
+def test_every_printed_number_says_no_guarantee(both_losses):
+    # A number would be copied into a table of private methods.
+    printed, _ = both_losses
+    rows = [line for line in printed.lines if line.startswith("|") and "PLE" in line]
+    assert len(rows) == 2 and all("no guarantee" in row for row in rows)
+
+
+def test_no_column_holds_it_beside_private_methods(both_losses):
+    # RR at eps=inf and PLE would stand in one column, as if one number could be held against both.
+    _, records = both_losses
+    first, second = sweep_table(sweep_frame([records["private"], records["plain"]])).split(
+        "\n\ntiny"
+    )
+    assert "RR" in first and "PLE" not in first
+    assert "PLE" in second and "RR" not in second and "response accuracy" in second
+
+
+BAD = {
+    "learner.k2=0": "learner.k2 must be >= 1, got 0",
+    "learner.k2=4": "learner.k2 must be in [1, 3], got 4",
+    "mechanism.punishment=1.0": "mechanism.punishment must be a number >= 0 and < 1, got 1.0",
+    "mechanism.punishment=-0.1": "mechanism.punishment must be a number >= 0 and < 1, got -0.1",
+    "mechanism.k1=4": "mechanism.k1 must be in [1, 3], got 4",
+    "dataset.limit_train=2": "learner.validation=0.2 of 2 examples leaves 2 to train on and 0 to",
+    "mechanism.eps=1": "ple guarantees nothing: it has no eps, got eps=1",
+    "learner.loss=marginal": "learner.loss must be one of enhanced, plain, got 'marginal'",
+}
+
+
+@pytest.mark.parametrize("override", BAD)
+def test_bad_input_is_one_clear_line(override, tiny_network, tmp_path):
+    # A user would see a traceback, or nothing.
+    plus = "+" if override.startswith("mechanism.eps") else ""
+    outcome = quick([*tiny_network, *SHORT[:2], "learner.k2=2", plus + override], tmp_path)
+    assert outcome.returncode != 0
+    (line,) = [line for line in outcome.lines if line.startswith("error:")]
+    assert BAD[override] in line
+
+
+def test_pairs_that_make_no_sense_are_refused(tiny_network, tmp_path):
+    # The circle's points have no network; vectors that nobody makes would be waited for.
+    circle = quick(["mechanism=ple"], tmp_path)
+    assert "mechanism=ple needs a network (use model=cnn on images)" in circle.stderr
+    single = ["mechanism=ple", "learner=single_stage", "learner.loss=plain"]
+    assert "use learner=ple" in quick([*tiny_network, *single], tmp_path).stderr
+
+
+def test_another_mechanism_with_this_learner_is_refused(tiny_network, tmp_path):
+    # Randomised labels would go to a server that wants vectors, or true labels be trained on.
+    outcome = quick(
+        [*tiny_network, "mechanism=rr", "learner=ple", "learner.loss=enhanced"], tmp_path
+    )
+    assert "learner=ple goes with mechanism=ple, got RandomizedResponse" in outcome.stderr
+    assert outcome.returncode != 0
+
+
+def test_diagnoses_survive_collection(tmp_path, both_losses):
+    # Figure 4 could be drawn only by who has the runs.
+    _, records = both_losses
+    path, records = tmp_path / "enhancement.csv", {k: records[k] for k in ("enhanced", "plain")}
+    merge_diagnoses([*records.values()], path)
+    first = path.read_bytes()
+    merge_diagnoses([records["plain"]], path)
+    assert path.read_bytes() == first
+    found = read_diagnoses(path)
+    assert found == {r["config_hash"]: r["notes"]["enhancement"] for r in records.values()}
+    assert read_diagnoses(tmp_path / "none.csv") == {}
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_figures_are_drawn_from_records_and_say_no_guarantee(number, both_losses, tmp_path):
+    # A figure would need training again, or show PLE as one of the private lines.
+    _, records = both_losses
+    figure = PaperFigure(read_experiment(f"ple/figure{number}"))
+    made = {}
+    for place, cell in enumerate(figure.cells):
+        one = records["plain"] if cell.identity["mechanism"] == "ple" else records["private"]
+        made[cell.config_hash] = one | {
+            "eps": float(cell.identity.get("mechanism.eps", math.inf)),
+            "mechanism": cell.identity["mechanism"], "identity": cell.identity,
+            "released_agreement": 0.1 + 0.02 * place, "enhancement": one["notes"]["enhancement"],
+        }  # fmt: skip
+    points = figure.points(made)
+    assert points.n.sum() == len(figure.cells)
+    ple = points[points.mechanism == "ple"]
+    assert len(ple) and all("no guarantee" in name for name in ple["name"])
+    others = points[points.mechanism != "ple"]
+    assert len(others) == (0 if number > 2 else len(figure.cells) - len(ple))
+    assert not any("no guarantee" in name for name in others["name"])
+    save(picture_of(figure, points), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -1,0 +1,263 @@
+"""Never lose work: a run that is killed goes on, and ends in the record it would have had."""
+
+import csv
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.privacy.ledger import BudgetError
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.support.validate import InputError
+from labeldp_bench.training import checkpoint as module
+from labeldp_bench.training.checkpoint import Checkpoint
+from tests.shell import SERVER, quick, records_under
+
+TIMED = ("wall_seconds", "images_per_second")
+TWO_STAGES = [
+    "mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true",
+    "trainer.selection=mean_last_10", "trainer.epochs=4", "+trainer.optimizer.weight_decay=0.01",
+    "checkpoint_epochs=1",
+]  # fmt: skip
+
+
+def outcome(folder: Path) -> tuple[dict, list, bytes]:
+    """Returns record and history without times, and the confusion matrix."""
+    (path,) = records_under(folder)
+    record = json.loads(path.read_text())
+    with (path.parent / "history.csv").open() as file:
+        history = [row[:-1] for row in csv.reader(file)]
+    confusion = (path.parent / "confusion.csv").read_bytes()
+    return {k: v for k, v in record.items() if k not in TIMED}, history, confusion
+
+
+def _main_until(where: str, arguments: list[str], folder: Path) -> None:
+    """Runs the command in this process, and kills it at the place that `where` names."""
+    from labeldp_bench.models.network import NetworkModel
+    from labeldp_bench.training.network_fit import NetworkFit
+    from tests.shell import _main
+
+    owner, name, call = {
+        "inside an epoch": (NetworkFit, "step", 8),  # of two batches, in the first stage
+        "between epochs": (NetworkFit, "begin_epoch", 7),  # in the second stage, if there is one
+        "between stages": (NetworkModel, "fit", 2),
+        "while it writes": (os, "replace", 3),
+    }[where]
+    plain, calls = getattr(owner, name), []
+
+    def counted(*given, **named):
+        calls.append(1)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(*given, **named)
+
+    setattr(owner, name, counted)
+    _main(arguments, folder, [folder / ".out", folder / ".err"], {})
+
+
+def kill(where: str, arguments: list[str], folder: Path) -> str:
+    process = SERVER.Process(target=_main_until, args=(where, arguments, folder))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    return (folder / ".out").read_text()
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """The outcome of a run that nobody disturbs, by its overrides."""
+    known = {}
+
+    def of(arguments: list[str]) -> tuple:
+        # The path of the data belongs to no record.
+        key = tuple(text for text in arguments if not text.startswith("data_dir"))
+        if key not in known:
+            folder = tmp_path_factory.mktemp("untouched")
+            assert quick([*arguments, "out_dir=runs"], folder).returncode == 0
+            known[key] = outcome(folder)
+        return known[key]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("where", "epoch"), [("inside an epoch", 3), ("between epochs", 2), ("between stages", 4)]
+)
+def test_killed_run_ends_in_the_same_record(where, epoch, tiny_network, tmp_path, untouched):
+    # Hours of training would be lost, or go on with other noise, another order or other dropout.
+    arguments = [*tiny_network, *TWO_STAGES]
+    expected = untouched(arguments)
+    assert "epoch   1/4" in kill(where, [*arguments, "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0, again
+    assert f"goes on after epoch {epoch} " in again.stdout
+    assert outcome(tmp_path) == expected
+    assert not file.exists()
+
+
+def test_killed_while_it_writes_keeps_the_checkpoint_before(tiny_network, tmp_path, untouched):
+    arguments = [*tiny_network, *TWO_STAGES]
+    kill("while it writes", [*arguments, "out_dir=runs"], tmp_path)
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert "goes on after epoch 2 " in again.stdout
+    assert outcome(tmp_path) == untouched(arguments)
+
+
+def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_path, untouched):
+    # A run would go on from the weights of another recipe, or of another torch.
+    arguments = [*tiny_network, *TWO_STAGES]
+    kill("between epochs", [*arguments, "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    whole = torch.load(file, weights_only=True)
+    for key, value in (("identity", "0"), ("torch", "1.0"), ("device", "cuda")):
+        torch.save(whole | {"belongs_to": whole["belongs_to"] | {key: value}}, file)
+        Checkpoint(file, whole["belongs_to"]).resume()
+        assert not file.exists()
+    torch.save(whole, file)
+    changed = bytearray(file.read_bytes())
+    place = changed.index(whole["fits"][0]["network"]["head.0.weight"].numpy().tobytes())
+    changed[place] ^= 1  # a bit of a weight, which torch.load does not notice
+    file.write_bytes(changed)
+    Checkpoint(file, whole["belongs_to"]).resume()
+    assert not file.exists()
+    file.write_bytes(b"torn")
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0
+    assert sum("checkpoint.pt cannot be used: " in line for line in again.lines) == 1
+    assert outcome(tmp_path) == untouched(arguments)
+
+
+@pytest.mark.parametrize("part", ["parts", "fits", "network", "optimizer"])
+def test_checkpoint_of_another_version_is_said_in_one_line(part, tiny_network, tmp_path):
+    # A file of another commit is taken; where it held other things every try would be a traceback.
+    arguments = [*tiny_network, "mechanism=rr", "checkpoint_epochs=1", "trainer.epochs=8"]
+    kill("between epochs", [*arguments, "model=linear", "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    state = torch.load(file, weights_only=True)
+    if part in state:
+        state[part] = type(state[part])()
+    else:
+        state["fits"][0][part] = {}
+    torch.save(state, file)
+    again = quick([*arguments, "model=linear", "out_dir=runs"], tmp_path)
+    assert again.returncode == 2
+    (line,) = again.stderr.splitlines()
+    assert "does not fit, as if another version wrote it (delete it, and training" in line
+    assert records_under(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (RuntimeError("can't allocate memory: 8 bytes"), RuntimeError),
+        (KeyError("streams"), InputError),
+        (InputError("its own words"), InputError),
+    ],
+)
+def test_a_device_that_fails_is_no_reason_to_delete_a_checkpoint(error, kind, tmp_path):
+    with pytest.raises(kind) as found, Checkpoint(tmp_path / "checkpoint.pt", {}).taking():
+        raise error
+    assert ("does not fit" in str(found.value)) == isinstance(error, KeyError)
+
+
+def test_checkpoint_executes_nothing(tmp_path):
+    # Whoever can write into the folder would run code as the user.
+    ran = tmp_path / "ran"
+
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (ran,))
+
+    torch.save({"belongs_to": Trap()}, tmp_path / "checkpoint.pt")
+    Checkpoint(tmp_path / "checkpoint.pt", {}).resume()
+    assert not ran.exists()
+
+
+def test_checkpoint_comes_by_time_unless_epochs_are_given(tmp_path, monkeypatch):
+    # A short epoch would cost as much as its checkpoint.
+    def saves(every: int | None) -> list[int]:
+        path = tmp_path / "checkpoint.pt"
+        kept, found = Checkpoint(path, {}, every), []
+        kept.next_fit()
+        for epoch in range(1, 7):
+            kept.after_epoch(lambda: {"epoch": epoch, "network": {}}, finished=False)  # noqa: B023
+            found += [epoch] if path.exists() else []
+            path.unlink(missing_ok=True)
+        return found
+
+    assert saves(None) == []
+    assert saves(2) == [2, 4, 6]
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    assert saves(None) == [1, 2, 3, 4, 5, 6]
+
+
+def test_recalled_release_is_booked_and_draws_nothing():
+    # A second draw of noise for the same label would cost a second eps that no ledger shows.
+    labels = torch.arange(3).repeat(50)
+    first = LabelVault(labels, 3).open(1.0, seed=None)  # secret: cannot be drawn alike again
+    halves = torch.arange(150).tensor_split(2)
+    kept = [first.release(RandomizedResponse(1.0), half).outputs for half in halves]
+    second = LabelVault(labels, 3).open(1.0, seed=None)
+    second.load_state_dict(first.state_dict())
+    for half, outputs in zip(halves, kept, strict=True):
+        assert torch.equal(second.release(RandomizedResponse(1.0), half).outputs, outputs)
+    assert second.ledger == first.ledger
+    with pytest.raises(BudgetError, match="exceeded"):
+        second.release(RandomizedResponse(1.0), halves[0])
+    third = LabelVault(labels, 3).open(1.0, seed=None)
+    third.load_state_dict(first.state_dict())
+    with pytest.raises(BudgetError, match="other labels"):
+        third.release(RandomizedResponse(1.0), halves[1])
+
+
+def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
+    kept = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1)
+    kept.next_fit()
+    for error, why in (
+        (OSError(28, "No space left on device"), "no space left on device"),
+        (RuntimeError("[enforce fail at inline_container.cc:672]"), "is the disk full?"),
+        (RuntimeError("CUDA error: an\n illegal address"), "cuda error: an illegal address"),
+    ):
+
+        def full(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(torch, "save", full)
+        kept.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
+        (line,) = capsys.readouterr().out.splitlines()
+        file = tmp_path / "checkpoint.pt"
+        assert line == f"no checkpoint: cannot write {file} ({why}); training goes on"
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_says_how_to_go_on(tiny_network, tmp_path):
+    # A person would believe that all was lost.
+    arguments = [*tiny_network, "trainer.epochs=5000", "checkpoint_epochs=1", "out_dir=runs"]
+    process = SERVER.Process(target=_interrupted, args=(arguments, tmp_path))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 130
+    assert "the same command goes on from its checkpoint.pt" in (tmp_path / ".out").read_text()
+    assert "Traceback" not in (tmp_path / ".err").read_text()
+
+
+def _interrupted(arguments: list[str], folder: Path) -> None:
+    from labeldp_bench.training.network_fit import NetworkFit
+    from tests.shell import _main
+
+    plain = NetworkFit.begin_epoch
+
+    def begin(fit: NetworkFit) -> None:
+        if fit.number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        plain(fit)
+
+    NetworkFit.begin_epoch = begin
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _main(arguments, folder, [folder / ".out", folder / ".err"], {})

@@ -1,0 +1,166 @@
+"""The compiled step is the eager one, and is compiled once for all runs of a process."""
+
+import functools
+import shutil
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from labeldp_bench.models import CNN
+from labeldp_bench.models.cnn import Dropout
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.training import compiled
+from labeldp_bench.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+
+
+def fit(
+    seed: int, loss: str = "plain", count: int = 110, views: int = 1
+) -> tuple[dict[str, torch.Tensor], list[float]]:
+    """Returns weights and losses after two epochs, the last step of each on a shorter batch."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (count, 8, 8, 1), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(3, (count,), generator=generator)
+    one_hot = torch.nn.functional.one_hot(labels, 3)
+    targets = labels if loss == "plain" else one_hot.float()
+    supervision = Supervision(torch.arange(count), targets, one_hot.bool(), loss_named(loss))
+    network = functools.partial(CNN, widths=[4, 4], hidden=8)
+    adam = functools.partial(torch.optim.Adam, lr=0.001)
+    trainer = Trainer(2, 25, adam, selection="last", precision="float32", views=views)
+    losses: list[float] = []
+    session = Session(seed, CPU, lambda epoch, _: losses.append(epoch.loss), lambda _: None)
+    classifier = NetworkModel(network, trainer).fit(images, supervision, session)
+    return classifier.network.state_dict(), losses
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Compiles on the CPU, with autograd traced ahead; what was compiled so far."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(graph)
+        return aot_eager(graph, inputs)
+
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": backend})
+    yield seen
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+def test_compiled_steps_equal_eager_ones_and_are_compiled_once(graphs, monkeypatch):
+    # A GPU would train something else; or every cell of a table would pay minutes of compiling.
+    for seed in (0, 1):
+        weights, losses = fit(seed)
+        assert len(graphs) == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "BACKENDS", {})
+            eager, eager_losses = fit(seed)
+        assert losses == pytest.approx(eager_losses, abs=1e-5)
+        for name, values in eager.items():
+            assert torch.allclose(weights[name], values, atol=1e-5), name
+    for count in (111, 120):  # stages of a learner that leave out some examples
+        fit(2, count=count)
+    assert len(graphs) == 1
+    fit(2, "bce")
+    assert len(graphs) == 2
+    fit(2, views=2)
+    assert len(graphs) == 3
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_compiling_that_fails_goes_on_without(where, monkeypatch):
+    # A GPU machine without a compiler would train nothing.
+    from torch._dynamo.backends.common import aot_autograd
+
+    tried = []
+
+    def fails(graph, inputs):
+        tried.append(graph)
+        raise RuntimeError("no compiler here")
+
+    passes = aot_autograd(fw_compiler=lambda graph, inputs: graph, bw_compiler=fails)
+    broken = fails if where == "forward" else passes
+
+    eager, _ = fit(0)
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": broken})
+    weights, _ = fit(0)
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+    assert tried
+    assert all(torch.allclose(weights[name], values, atol=1e-5) for name, values in eager.items())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_generated_code_drops_what_the_eager_step_drops(monkeypatch):
+    # A run on a GPU would have other masks alone than in a pack, which is not compiled.
+    dropout = Dropout(0.5)
+
+    def half(weights):
+        return dropout(weights).sum()
+
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": "inductor"})
+    generated = compiled.accelerated(half, CPU)
+    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", False)
+    gradients = []
+    for step in (half, generated):
+        weights = torch.ones(100, requires_grad=True)
+        torch.manual_seed(0)
+        step(weights).backward()
+        gradients.append(weights.grad)
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+    assert torch.equal(*gradients)
+    assert 20 < int((gradients[0] == 2).sum()) < 80 and set(gradients[0].tolist()) == {0, 2}
+
+
+class RandomOperations(TorchDispatchMode):
+    """Notes the operations that draw random numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, operation, types, given=(), named=None):
+        if any(word in operation.name() for word in ("bernoulli", "dropout", "rand")):
+            self.names.append(operation.name())
+        return operation(*given, **(named or {}))
+
+
+def test_a_gpu_draws_the_masks_of_a_pack_by_the_operation_of_a_single_run():
+    # nn.Dropout is one kernel there, two operations under vmap: other masks from one stream.
+    def drawn(dropout):
+        seen = []
+        with FakeTensorMode():
+            packed = torch.func.vmap(dropout, randomness="same")
+            for step, shape in ((dropout, (3, 4)), (packed, (2, 3, 4))):
+                units = torch.empty(shape, device="cuda")
+                with RandomOperations() as noted:
+                    step(units)
+                seen.append(noted.names)
+        return seen
+
+    alone, packed = drawn(Dropout(0.5))
+    assert alone == packed == ["aten::bernoulli_.float"]
+    alone, packed = drawn(torch.nn.Dropout(0.5))
+    assert alone != packed
+
+
+def test_masks_on_a_cpu_are_those_of_torch():
+    # Records of earlier commits would not repeat.
+    units = torch.randn(50, 40)
+    for probability in (0.0, 0.3, 0.5):
+        found = []
+        for dropout in (Dropout(probability), torch.nn.Dropout(probability)):
+            torch.manual_seed(0)
+            found.append(dropout(units))
+        assert torch.equal(*found)
+        assert torch.equal(Dropout(probability).eval()(units), units)

@@ -1,0 +1,136 @@
+"""Runs on a pretend GPU: they end as on a CPU, and read nothing back inside of an epoch."""
+
+import csv
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.runs.environment import Place
+from labeldp_bench.runs.run import run_cells
+from tests.images import write_noise
+from tests.pretend_card import run_on_card
+from tests.shell import records_under
+
+SHORT = ["trainer.epochs=2", "trainer.batch_size=64", "trainer.precision=float32", "device=cpu"]
+GREY = {
+    "labels": ["mechanism=rr"],
+    "bits": ["mechanism=rappor"],
+    "marginal": ["mechanism=rappor", "learner.loss=marginal"],
+    "unbiased": ["mechanism=alibi", "learner.loss=unbiased"],
+    "stages": ["mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true"],
+    "consensus": ["mechanism=rr", "learner.retrain=consensus"],
+    "client and server": ["mechanism=ple", "learner.k2=2", "mechanism.k1=2",
+                          "learner.client.epochs=2", "learner.client.precision=float32"],
+}  # fmt: skip
+COLOURED = {
+    "crop, flip, cutout": ["mechanism=rr", "trainer=blockrr"],
+    "mixup": ["mechanism=rr", "trainer=ghazi_cifar10"],
+    "pre-trained": ["mechanism=lp_1st_star", "pretrain.trainer.epochs=1",
+                    "pretrain.trainer.batch_size=64", "pretrain.trainer.precision=float32"],
+}  # fmt: skip
+FROZEN = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor",
+          "pretrain=simclr", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
+          "pretrain.trainer.precision=float32", "device=cpu"]  # fmt: skip
+
+
+@pytest.fixture
+def overrides(tiny_images):
+    """What a cell of each name is composed from; writes two small colour data sets."""
+    write_noise(tiny_images, train=200)
+    grey = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3"]
+    coloured = ["dataset=cifar10", "model=resnet18_w16", "model.network.blocks=[1]"]
+
+    def of(name: str) -> list[str]:
+        data, own = (grey, GREY[name]) if name in GREY else (coloured, COLOURED[name])
+        return [*data, f"data_dir={tiny_images}", *own, *SHORT]
+
+    return of
+
+
+def records(folder):
+    return [json.loads(path.read_text()) for path in records_under(folder)]
+
+
+def outcome(folder):
+    """Returns the record of the only run, and the rows of its history without their times."""
+    (path,) = records_under(folder)
+    with (path.parent / "history.csv").open() as file:
+        rows = [{**row, "seconds": None} for row in csv.DictReader(file)]
+    return json.loads(path.read_text()), rows
+
+
+def on_cpu(cells, tmp_path):
+    data_dir = next(Path(text[9:]) for text in cells[0] if text.startswith("data_dir="))
+    place = Place(tmp_path / "cpu", data_dir, torch.device("cpu"))
+    place.out_dir.mkdir()
+    assert run_cells([compose_cell(cell) for cell in cells], place) == []
+    return place.out_dir
+
+
+@pytest.mark.parametrize("name", [*GREY, *COLOURED])
+def test_a_run_on_a_card_ends_as_on_a_cpu(name, overrides, tmp_path):
+    # The first hour on a lent GPU would be spent on tensors that lie on the wrong device.
+    cell = overrides(name)
+    record, rows = outcome(on_cpu([cell], tmp_path))
+    told = run_on_card([cell], tmp_path / "card")
+    assert told["errors"] == []
+    record_there, rows_there = outcome(tmp_path / "card")
+    assert told["operations"] > 100 * len(rows)
+    assert record_there["config_hash"] == record["config_hash"]
+    assert record_there["accuracy"] == record["accuracy"]
+    assert record_there["notes"] == record["notes"]
+    assert rows_there == rows
+    # A history has the server's epochs alone.
+    epochs = len(rows) + (2 if name == "client and server" else 0)
+    assert told["waits"] == 2 * epochs, "sums of loss and hits, once an epoch"
+
+
+def test_steps_wait_for_nothing(overrides, tmp_path):
+    # A value read back in each step would keep the card idle while Python goes on, and a copy onto
+    # the card Python while the card goes on.
+    told = {}
+    for name, batch_size in itertools.product(("crop, flip, cutout", "mixup", "bits"), (16, 64)):
+        cell = [*overrides(name), f"trainer.batch_size={batch_size}"]
+        card = run_on_card([cell], tmp_path / f"{name} {batch_size}")
+        assert card["waits"] == 4
+        told.setdefault(name, set()).add(card["uploads"])
+    assert all(len(uploads) == 1 for uploads in told.values()), told
+
+
+@pytest.mark.parametrize(("model", "chosen"), [("probe", "penalty"), ("eigenmaps", "functions")])
+def test_frozen_features_on_a_card_end_as_on_a_cpu(tiny_images, tmp_path, model, chosen):
+    cell = [*FROZEN, f"model={model}", f"data_dir={tiny_images}"]
+    told = run_on_card([cell], tmp_path / "card")
+    assert told["errors"] == []
+    (there,) = records(tmp_path / "card")
+    for path in (tiny_images / "pretrained").iterdir():
+        path.unlink()
+    (here,) = records(on_cpu([cell], tmp_path))
+    assert there["accuracy"] == here["accuracy"]
+    assert there["notes"][chosen] == here["notes"][chosen]
+
+
+def test_a_pack_on_a_card_ends_as_on_a_cpu(overrides, tmp_path):
+    cells = [[*overrides(name), "model=linear"] for name in ("labels", "bits", "marginal")]
+    told = run_on_card(cells, tmp_path / "card")
+    assert told["errors"] == [] and told["waits"] == 4
+    on_cpu(cells, tmp_path)
+    found = [
+        {record["config_hash"]: record["accuracy"] for record in records(tmp_path / place)}
+        for place in ("card", "cpu")
+    ]
+    assert len(found[0]) == 3 and found[0] == found[1]
+    assert [record["packed"] for record in records(tmp_path / "card")] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("name", "fail_at"), [("consensus", 2), ("client and server", 4)])
+def test_a_run_that_was_cut_off_goes_on_on_the_card(name, fail_at, overrides, tmp_path):
+    # Weights, moments of the optimizer or targets would come back to the wrong device.
+    cell = overrides(name)
+    told = run_on_card([cell], tmp_path / "card", fail_at)
+    assert told["errors"] == []
+    assert outcome(tmp_path / "card")[1] == outcome(on_cpu([cell], tmp_path))[1]

@@ -14,7 +14,7 @@ import yaml
 from omegaconf import OmegaConf
 
 import labeldp_bench
-from labeldp_bench.cli.sweeper import expand
+from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.compose import compose_cell, use_configs
 from tests.conftest import CHECKOUT
 

@@ -45,7 +45,9 @@ def trials_in_workers(
     most = len(trials) // (4 * worker_count())
     size = max(1, min(int(BLOCK_SECONDS / seconds_each), most))
     spelled = pickle.dumps(list(cells))
-    parallel = Parallel(worker_count(), return_as="generator", initializer=_start)
+    parallel = Parallel(
+        worker_count(), return_as="generator", initializer=_start, initargs=(os.getpid(),)
+    )
     try:
         for block in parallel(
             delayed(_block)(spelled, trials[start : start + size], environment)
@@ -59,11 +61,11 @@ def trials_in_workers(
         raise
 
 
-def _start() -> None:
+def _start(parent: int) -> None:
     """Prepares a worker: deaf to Ctrl-C, which its parent hears, and gone with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_memory()
-    threading.Thread(target=_leave_with_parent, args=[os.getppid()], daemon=True).start()
+    threading.Thread(target=_leave_with_parent, args=[parent], daemon=True).start()
 
 
 def _leave_with_parent(parent: int) -> None:

@@ -15,11 +15,12 @@ import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from labeldp_bench.cli.sweeper import expand, group
+from labeldp_bench.cli.sweeper import group
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.grid import expand
 from labeldp_bench.records.collect import collect
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT, TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start
@@ -175,11 +176,11 @@ def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):
     assert sorted(len(job) for job in jobs) == [1, 1, 1, 4, 4]
     assert all(len({cell.seed for cell, _ in job}) == 1 for job in jobs)
     shared = [cell for cell, _ in max(jobs, key=len)]
-    together = Place(tmp_path / "together", tmp_path, torch.device("cpu"))
-    alone = Place(tmp_path / "alone", tmp_path, torch.device("cpu"))
-    assert run_cells(shared, together) == []
+    together = Environment(tmp_path / "together", tmp_path, torch.device("cpu"))
+    alone = Environment(tmp_path / "alone", tmp_path, torch.device("cpu"))
+    assert run_cells(shared, together) == 0
     for cell in shared:
-        assert run_cells([cell], alone) == []
+        assert run_cells([cell], alone) == 0
         records = [
             json.loads((place.out_dir / cell.folder / "record.json").read_text())
             for place in (together, alone)

@@ -44,7 +44,7 @@ def test_a_smaller_cell_has_another_identity_and_says_so(budget):
 def test_quick_wins_over_an_experiment_and_shrinks_its_schedule():
     # 110 epochs of an experiment would stay 110, or the rate would never fall.
     cell = small(*BLOCKRR)
-    trainer = cell.build()["model"].trainer
+    trainer = cell.build().model.trainer
     assert (trainer.epochs, trainer.schedule.epochs, trainer.selection) == (4, 4, "last")
     assert [trainer.schedule(epoch, 4) for epoch in range(4)][-1] < 0.01
     assert (cell.identity["model"], cell.seed) == ("resnet18_w16", 0)

@@ -102,7 +102,7 @@ def test_lp_2st_by_eps(mechanism, eps, fractions, temperature, alphas):
     assert parts.learner.fractions == fractions
     assert parts.learner.temperature == temperature
     assert parts.model.trainer.mixup.alpha == alphas
-    assert ("pretrain" in parts) == (mechanism == "lp_2st_star")
+    assert (parts.pretrain is not None) == (mechanism == "lp_2st_star")
 
 
 BLOCKRR = {

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.test_tables import record_of
+from tests.reports.test_tables import record_of
 
 from labeldp_bench.reports import page as report
 from labeldp_bench.reports.page import Shown, write_page

@@ -53,7 +53,7 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     assert written.with_suffix(".png").is_file()
     assert len(records_under(tmp_path)) == 8
     alone = quick([*HOLDER, "dataset=holder_classification"], tmp_path)
-    assert alone.lines[0] == "4 cells: 4 done, 0 to run in 0 jobs"
+    assert "4 cells: 4 done, 0 to run in 0 jobs" in alone.lines
     assert alone.lines[-1].startswith("table ") and "picture" not in alone.stdout
     assert len(list(tmp_path.rglob("sweeps/*.csv"))) == 2
     assert len(list(tmp_path.rglob("sweeps/*.png"))) == 1

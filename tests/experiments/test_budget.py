@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tests.test_tables import record_of
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.tables import load_table
+from tests.reports.test_tables import record_of
 from tests.shell import quick, records_under
 
 BLOCKRR = ["dataset=cifar10_1", "trainer=blockrr", "model.network.preactivation=true",

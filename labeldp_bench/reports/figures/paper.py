@@ -19,10 +19,11 @@ from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import is_heuristic
-from labeldp_bench.reports.figures.plotting import name_of, save, title_and_caption
+from labeldp_bench.reports.figures.plotting import save, title_and_caption
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
 from labeldp_bench.reports.figures.statements import Verdict, compare, judge
 from labeldp_bench.reports.figures.text import caption, markdown
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.statements_grammar import read_check
 from labeldp_bench.reports.tables import method_of
 from labeldp_bench.support.checkout import CHECKOUT

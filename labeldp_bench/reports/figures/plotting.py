@@ -34,18 +34,6 @@ COLOURS = {
     "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
 }  # fmt: skip
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
-NAMES = {
-    "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
-    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
-    "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
-    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
-    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
-    "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
-}  # fmt: skip
-DATA_NAMES = {
-    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}  # fmt: skip
 LABEL_SIZE = 9.5
 STYLE: Any = {
     "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
@@ -69,16 +57,6 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
         spare = [colour for colour in SPARE if colour not in {*colours, *owned}]
         colours.append(spare[0] if own in colours and spare else own)
     return colours
-
-
-def name_of(mechanism: str) -> str:
-    """Returns how a mechanism is written for people."""
-    return NAMES.get(mechanism, mechanism.replace("_", " "))
-
-
-def data_name_of(dataset: str) -> str:
-    """Returns how a data set is written for people."""
-    return DATA_NAMES.get(dataset, dataset)
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:

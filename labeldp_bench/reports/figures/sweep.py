@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.text import counted
+from labeldp_bench.reports.naming import name_of
 
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
@@ -69,7 +70,7 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
         limit = points.dropna(subset="bayes").groupby("x").bayes.first() * 100
         colour = plotting.colour_of("bayes")
         axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
-        labels.append((limit.iloc[-1], plotting.name_of("bayes"), colour))
+        labels.append((limit.iloc[-1], name_of("bayes"), colour))
     lines = [line.sort_values("x") for _, line in points.groupby("series", sort=False)]
     colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
     for line, colour in zip(lines, colours, strict=True):
@@ -113,7 +114,7 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str, marks: dict[float, 
     limits = points.dropna(subset="bayes").groupby("x").bayes.first()
     limits = limits[:1] if x_name == "eps" else limits
     for (x, limit), dash in zip(limits.items(), DASHES, strict=False):
-        name = plotting.name_of("bayes") + f", {X_SYMBOLS[x_name]}={x:g}" * (len(limits) > 1)
+        name = name_of("bayes") + f", {X_SYMBOLS[x_name]}={x:g}" * (len(limits) > 1)
         colour = plotting.colour_of("bayes")
         axes.axvline(100 * limit, linestyle=dash, color=colour, lw=1.2, label=name)
     for position, (series, line) in enumerate(points.groupby("series", sort=False)):
@@ -162,7 +163,7 @@ def series_name(line: pd.DataFrame) -> str:
     marks = [] if guarded else [NO_GUARANTEE]
     if (line.trust == "central").any():
         marks.append("central")
-    return ", ".join([plotting.name_of(mechanism), *rest, *marks])
+    return ", ".join([name_of(mechanism), *rest, *marks])
 
 
 def _bar(point: dict[str, Any]) -> float:

@@ -8,8 +8,8 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.reports.figures.plotting import name_of
 from labeldp_bench.reports.figures.statements import Verdict
+from labeldp_bench.reports.naming import name_of
 
 if TYPE_CHECKING:
     from labeldp_bench.reports.figures.paper import PaperFigure

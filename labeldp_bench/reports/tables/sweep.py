@@ -11,8 +11,8 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import is_heuristic
-from labeldp_bench.reports.figures.plotting import data_name_of
 from labeldp_bench.reports.figures.sweep import X_LABELS, is_free, series_name
+from labeldp_bench.reports.naming import data_name_of
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that stand where classes would have an accuracy."""

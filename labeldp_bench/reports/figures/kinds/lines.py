@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.naming import name_of
 
 OPTIONS = ("share_y",)
 CAPTION = "Bands: two standard errors to each side, over trials or seeds."
@@ -40,7 +41,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> Ends:
     ends: Ends = []
     if rows.bayes.notna().any():
         limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
-        colour, name = plotting.colour_of("bayes"), plotting.name_of("bayes")
+        colour, name = plotting.colour_of("bayes"), name_of("bayes")
         axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
         ends.append((float(limit.iloc[-1]), name, colour))
     lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]

@@ -64,28 +64,16 @@ def caption(frame: pd.DataFrame) -> str:
 
 def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     """Draws one line per series over x; what has no budget is a level."""
-    finite = sorted({x for x in points.x if math.isfinite(x)}) or [1.0]
-    labels = []
-    if points.bayes.notna().any():
-        limit = points.dropna(subset="bayes").groupby("x").bayes.first() * 100
-        colour = plotting.colour_of("bayes")
-        axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
-        labels.append((limit.iloc[-1], name_of("bayes"), colour))
-    lines = [line.sort_values("x") for _, line in points.groupby("series", sort=False)]
-    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
-        name = series_name(line)
-        level = line[line.x.map(math.isinf)]
-        line = line[~line.x.map(math.isinf)]
-        if len(level):
-            height = 100 * float(level.accuracy.iloc[0])
-            axes.axhline(height, color=colour, linestyle=":", linewidth=1.6)
-            labels.append((height, name + ", eps=inf" * (not is_free(level).all()), colour))
-        y, spread = 100 * line.accuracy, 200 * line.error.astype(float).fillna(0)
-        axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.18, lw=0)
-        axes.plot(line.x, y, "o-", color=colour)
-        if len(line):
-            labels.append((float(y.iloc[-1]), name, colour))
+    finite = sorted({x for x in points.x if math.isfinite(x)})
+    level = points.x.map(math.isinf)
+    bounded = (level & ~is_free(points)).map({True: ", eps=inf", False: ""})
+    names = points.series.map({name: series_name(of) for name, of in points.groupby("series")})
+    percent = {key: 100 * points[key].astype(float) for key in ("error", "bayes")}
+    rows = points.assign(
+        line=points.series, name=names + bounded, x=points.x.where(~level),
+        y=100 * points.accuracy, **percent,
+    )  # fmt: skip
+    labels = plotting.draw_lines(axes, rows)
     if x_name == "eps":
         axes.set_xscale("log")
         axes.set_xticks(finite, [f"{x:g}" for x in finite])

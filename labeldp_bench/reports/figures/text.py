@@ -8,8 +8,10 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.reports.figures.statements import Verdict
+from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statements.verdict import Verdict
 
 if TYPE_CHECKING:
     from labeldp_bench.reports.figures.paper import PaperFigure
@@ -80,7 +82,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
-        parts += figure.spec.notes(points)
+        parts += [*figure.spec.notes(points), *left_out(int(points.older.sum()))]
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -107,7 +109,7 @@ def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
         apart = rows.mechanism.isin(points.mechanism[bare])
         for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
             table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
-            tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
+            tables.append(markdown_table(table, name=name))
     return [f"{spec.y.label} ± standard error:", *tables]
 
 
@@ -153,7 +155,7 @@ def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
         }
         for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
     ]
-    return str(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
+    return markdown_table(rows)
 
 
 def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:

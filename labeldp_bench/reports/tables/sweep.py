@@ -13,6 +13,7 @@ from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import is_heuristic
 from labeldp_bench.reports.figures.sweep import X_LABELS, is_free, series_name
 from labeldp_bench.reports.naming import data_name_of
+from labeldp_bench.reports.rendering import markdown_table
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that stand where classes would have an accuracy."""
@@ -119,9 +120,8 @@ def sweep_table(frame: pd.DataFrame) -> str:
             rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
         headings = [f"{x:g}" for x in columns]
         table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
-        table.index.name = x_name
         caption = f"{panel}: accuracy in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
+        blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
     for panel, points in frame[~frame.private].groupby("panel", sort=False):
         table = pd.DataFrame(
             {
@@ -133,7 +133,7 @@ def sweep_table(frame: pd.DataFrame) -> str:
             for number, point in enumerate(points.to_dict("records"))
         )
         caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(index=False, disable_numparse=True)}")
+        blocks.append(f"{caption}\n\n{markdown_table(table)}")
     return "\n\n".join(blocks)
 
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
 
 OPTIONS = ("delta",)
@@ -60,8 +61,7 @@ def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
     for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
         problem = _problem(rows, spec)
         table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
-        text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
-        parts += [f"{spec.panel_title(str(panel))}:", str(text)]
+        parts += [f"{spec.panel_title(str(panel))}:", markdown_table(table)]
     return parts
 
 

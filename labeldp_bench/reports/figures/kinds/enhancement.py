@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from labeldp_bench.records.enhancement import is_consistent, sample_size
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
 
 OPTIONS = ("class", "theorem")
 CAPTION = "Last row: filled marks where Theorem 1 applies."
@@ -54,11 +55,8 @@ def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
         where = f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
         dimension = given["weights"][point["cell"].identity["model"]]
         numbers = {"error": given["error"], "failure": given["failure"], "dimension": dimension}
-        table = pd.DataFrame(_conditions(found, **numbers))
-        parts += [
-            THEOREMS.format(where=where, **numbers),
-            table.to_markdown(index=False, disable_numparse=True),
-        ]
+        table = markdown_table(_conditions(found, **numbers))
+        parts += [THEOREMS.format(where=where, **numbers), table]
     return parts
 
 

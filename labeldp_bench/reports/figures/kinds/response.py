@@ -13,6 +13,7 @@ from matplotlib.transforms import Bbox
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
 
 OPTIONS = ("marks",)
 CAPTION = "Bars: two standard errors to each side, where there are several seeds."
@@ -53,8 +54,7 @@ def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
             for point in rows[bare].sort_values("x").to_dict("records")
         ]  # fmt: skip
         if table and lines:
-            text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
-            parts += [MATCHED.format(panel=spec.panel_title(str(panel))), text]
+            parts += [MATCHED.format(panel=spec.panel_title(str(panel))), markdown_table(table)]
     return parts
 
 

@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from labeldp_bench.records.record import Record, draws_of
+
+OLDER = "older"
+"""The column that counts runs which are left out; there is none without any."""
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
@@ -11,8 +16,14 @@ def newest(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if draws_of(record) == version]
 
 
-def left_out(runs: int) -> list[str]:
+def without_zeros(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows without the column `OLDER` if nothing is left out."""
+    return rows if rows[OLDER].any() else rows.drop(columns=OLDER)
+
+
+def left_out(rows: pd.DataFrame) -> list[str]:
     """Returns the line of a page that says how many older runs are left out, and why; or none."""
+    runs = int(rows[OLDER].sum()) if OLDER in rows else 0
     if not runs:
         return []
     those = "1 older run is" if runs == 1 else f"{runs} older runs are"

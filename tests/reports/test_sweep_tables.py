@@ -103,6 +103,16 @@ def test_what_differs_in_more_than_the_seed_is_never_averaged():
         assert set(frame.seeds) == {1}
 
 
+def test_a_sweep_averages_the_newest_version_of_the_samplers_alone():
+    # A mean of two versions is that of neither.
+    records = [made_up("mechanism=rr", f"seed={n}", accuracy=n / 10) for n in (1, 2, 3)]
+    for record in records[1:]:
+        record["draws"] = 2
+    frame = sweep_frame(records)
+    assert (frame.accuracy[0], frame.seeds[0]) == (0.25, 2)
+    assert "\n\n1 older run is left out: " in sweep_table(frame)
+
+
 def test_a_line_is_named_by_what_tells_it_apart_and_by_nothing_that_follows_from_it():
     # A model's name brought its class, its recipe and a dozen more keys, or "None" without one.
     both = {"model": ["cnn", "linear"], "eps": [0.5, 1], "seed": [0, 1]}

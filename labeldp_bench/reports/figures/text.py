@@ -82,7 +82,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
-        parts += [*figure.spec.notes(points), *left_out(int(points.older.sum()))]
+        parts += [*figure.spec.notes(points), *left_out(points)]
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:

@@ -13,7 +13,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records, draws_of
-from labeldp_bench.reports.draws import left_out
+from labeldp_bench.reports.draws import OLDER, left_out, without_zeros
 from labeldp_bench.reports.naming import QUICK
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.layout import Layout, caption, notes, training
@@ -21,8 +21,6 @@ from labeldp_bench.support.checkout import CONFIGS
 
 KEY = ["dataset", "method", "eps", "class"]
 NO_CLASS = -1
-OLDER = "older"
-"""The column with the number of runs that a newer version of the samplers replaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +81,7 @@ class AccuracyTable(Table):
         rows["difference"] = rows.ours - rows.published
         rows["marked"] = [self._is_marked(row) for row in rows.to_dict("records")]
         rows["class"] = rows["class"].where(rows["class"] != NO_CLASS)
-        return rows if rows[OLDER].any() else rows.drop(columns=OLDER)
+        return without_zeros(rows)
 
     def parts(self, rows: pd.DataFrame) -> list[str]:
         """Returns the page: lines of ours, the paper's and the difference; how ours are trained."""
@@ -93,7 +91,7 @@ class AccuracyTable(Table):
             lines += training(budget, self._recipes(budget))
         # A run of a per-class table fills one row per class.
         runs = rows[rows["class"].isna() | (rows["class"] == 0)]
-        older = left_out(int(runs[OLDER].sum()) if OLDER in runs else 0)
+        older = left_out(runs)
         runs = runs[runs.budget == PAPER]
         done = f"{runs.n.sum()} of {runs.cells.sum()} runs done"
         return [

@@ -238,7 +238,7 @@ def write_figure(
 
 def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
     """Returns the drawing with its title, and its caption below."""
-    drawn: Figure = figure.spec.picture.draw(points, figure.spec)
+    drawn = figure.spec.picture.draw(points, figure.spec)
     title_and_caption(drawn, figure.title, caption(figure, points))
     return drawn
 

@@ -39,7 +39,7 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     )
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
     source = f"{what} from our own records{small}."
-    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.CAPTION]
+    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.caption]
     return " ".join(filter(None, said)) + missing
 
 

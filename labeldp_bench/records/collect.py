@@ -106,7 +106,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
-        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows have none
+        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
@@ -118,7 +118,7 @@ def _row(record: Record) -> dict[str, Any]:
     row = {column: record.get(column) for column in COLUMNS}
     for key in ("eps", "eps_spent"):
         row[key] = _text(row[key])
-    row["budget"] = row["budget"] or PAPER  # older records have none
+    row["budget"] = row["budget"] or PAPER  # older records lack it
     row["identity"] = canonical(record["identity"])
     return row
 

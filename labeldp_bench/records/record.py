@@ -51,7 +51,7 @@ def new_record(cell: Cell, **measured: Any) -> Record:
 
 def draws_of(record: Record) -> int:
     """Returns the version of the samplers that a record's releases were drawn with; first: 1."""
-    return int(record.get("draws") or 1)  # runs from before it was counted have none
+    return int(record.get("draws") or 1)  # older records lack it
 
 
 def is_heuristic(record: Record) -> bool:
@@ -72,7 +72,7 @@ def guarantee(record: Record) -> str:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
+    """Writes `record.json` in one step and removes the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)
     write_text(folder / "record.json", text + "\n")  # the folder's lock keeps other writers away
     (folder / "error.txt").unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         folder: of the run.
         confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
     """
-    # They load for a second, and most commands write no matrix.
+    # These take a second to import, and most commands write no confusion matrix.
     from pandas import DataFrame
     from scipy.stats import binomtest
 

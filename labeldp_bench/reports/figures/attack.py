@@ -87,7 +87,7 @@ def _draw_panel(
     axes.axhline(0, color=plotting.GREY, linewidth=0.8)
     shown = {}
     lines = list(points.groupby("mechanism"))
-    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # stands apart
+    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # drawn first
     colours = plotting.line_colours(str(name) for name, _ in lines)
     for (name, line), colour in zip(lines, colours, strict=True):
         bare = (line.guarantee == NO_GUARANTEE).any()

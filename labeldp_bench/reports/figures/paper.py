@@ -183,7 +183,7 @@ class PaperFigure:
     def _x(self, cell: Cell, records: list[Record]) -> float:
         x = self.spec.x
         value = _setting(cell, x.key)
-        if value is None:  # a field of the record, else a level
+        if value is None:  # x is a field of the record, or the point is a level
             measured = [record[x.key] for record in records if record.get(x.key) is not None]
             value = sum(measured) / len(measured) if measured else math.nan
         number = float(value) * x.scale

@@ -132,7 +132,7 @@ def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
         )
         axes.plot(curve.x, curve.y, "o-", color=colour)
         last = curve.iloc[-1]
-        if last.x < rows.x.max():  # leads to the label at the edge
+        if last.x < rows.x.max():  # a thin line leads to the label at the edge
             axes.hlines(last.y, last.x, rows.x.max(), color=colour, lw=0.8, ls=(0, (1, 3)))
         labels.append((float(last.y), last["name"], colour))
     return labels
@@ -165,9 +165,9 @@ def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
     gap = LABEL_SIZE * 1.45 * axes.figure.dpi / 72
     steps = gap * np.arange(len(ordered))
     ends = axes.transData.transform([(1, y) for y, _, _ in ordered])[:, 1]
-    # As near to the lines as can be (least squares) with `gap` between neighbours.
+    # As near to the lines as possible (least squares), with `gap` between neighbours.
     levels = np.clip(isotonic_regression(ends - steps).x, low, max(low, high - steps[-1]))
-    # As shares of the height: a caption that comes later makes panels less high.
+    # As shares of the height, since a caption that is added later makes the panels smaller.
     heights = (levels + steps - low) / (high - low)
     for height, (y, text, colour) in zip(heights, ordered, strict=True):
         axes.annotate(
@@ -199,7 +199,7 @@ def save(figure: Figure, path: Any) -> None:
             drawn = io.BytesIO()
             figure.savefig(drawn, format="png")
             drawn.seek(0)
-            # Few colours and their shades: a palette of 256 shows the same, a quarter of the size.
+            # A picture has few colours: a palette of 256 looks the same at a quarter of the size.
             palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
             palette.save(unfinished, "png", optimize=True)
         else:

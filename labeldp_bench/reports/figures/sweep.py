@@ -82,7 +82,7 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
         axes.set_xticks(finite)
     axes.margins(x=0.02)
     low, high = axes.get_ylim()
-    axes.set_ylim(max(0.0, low), min(103.0, high))  # a mark at 100 is seen in full
+    axes.set_ylim(max(0.0, low), min(103.0, high))  # room for a whole mark at 100
     axes.set_xlabel(X_LABELS.get(x_name, x_name))
     axes.set_ylabel("test accuracy, %")
     plotting.label_lines(axes, labels)

@@ -135,7 +135,7 @@ def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
     for _, line in rows.groupby("line", sort=False):
         at = {point["x"]: _number(point) for point in line.to_dict("records")}
         level = next((number for x, number in at.items() if math.isnan(x)), "-")
-        name = max(line.name, key=len)  # with its marks, which only a record brings
+        name = max(line.name, key=len)  # "central" and the like are known from records alone
         table[name] = [at.get(x, level) for x in xs] or [level]
     if rows.bayes.notna().any():
         limit = rows.dropna(subset="bayes").groupby("x").bayes.first()

@@ -119,7 +119,7 @@ class AccuracyTable(Table):
             for printed, real in moved.items():
                 found = (rows.method == method) & (rows.printed_eps == printed)
                 rows.loc[found, "eps"] = float(real)
-                rows.loc[found, "usable"] = True  # at that eps
+                rows.loc[found, "usable"] = True  # at its real eps the number is right
         return rows
 
     def _ours(self, records: Records, metric: str, budget: str = PAPER) -> pd.DataFrame:
@@ -206,5 +206,5 @@ def default_loss(mechanism: str) -> str:
     config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
     if "learner" in config:
         return str(config.learner.loss)
-    # A recipe on top of another, such as lp_2st_star, keeps that one's loss.
+    # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.
     return default_loss(next(str(base) for base in config.defaults if isinstance(base, str)))

@@ -80,7 +80,7 @@ class Table(ABC):
 def load_table(name: str) -> Table:
     """Returns the table of the experiment called `name`, of the kind that its YAML names."""
     experiment = read_experiment(name)
-    # Partial: instantiate would take the experiment apart into a config.
+    # Partial, since Hydra would turn the experiment, a dataclass, into a config.
     node = {"_target_": USUAL, "_partial_": True} | (experiment.table or {})
     table = hydra.utils.instantiate(node, _convert_="all")(experiment=experiment)
     assert isinstance(table, Table)

@@ -83,7 +83,7 @@ class ExponentTable(Table):
             if cell.config_hash in records:
                 at[x].append(records[cell.config_hash])
         done = sum(len(found) for found in at.values())
-        if tuning == "best":  # the best of a part of the grid is not the best
+        if tuning == "best":  # a part of the grid does not tell the best
             whole = Counter(x for x, _ in wanted)
             at = defaultdict(list, {x: part for x, part in at.items() if len(part) == whole[x]})
         row: dict[str, Any] = {

@@ -191,7 +191,7 @@ def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
         for number in numbers:
             identity = records[number]["identity"]
             data = {key for key in identity if key.split(".")[0] == "dataset"}
-            # Another axis than eps leaves eps=inf beside the one finite eps.
+            # If x is not eps, eps=inf may stand beside the one finite eps: the name must say which.
             on_x = _budgets(identity) if x_name == "eps" else set()
             own.append(_without(identity, data | on_x))
         short = _short(_telling(own))

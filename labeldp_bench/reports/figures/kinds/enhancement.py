@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench.records.enhancement import is_consistent, sample_size
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.theory.enhancement import is_consistent, sample_size
 
 THEOREMS = """\
 Conditions of the paper's theorems, {where}; no guarantee. Delta: unreliability. gamma: ambiguity,
@@ -98,7 +98,7 @@ def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
 def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
     labels = np.arange(len(found["mean"]))
     axes.set_axisbelow(True)
-    if "example" in found:  # records from before it was kept have none
+    if "example" in found:  # older records lack it
         axes.bar(
             labels - 0.2, found["example"][number], 0.4, label="one example", color=plotting.SKY
         )

@@ -22,6 +22,7 @@ from labeldp_bench.mechanisms.additive_laplace import argmax_retention, laplace_
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
@@ -184,7 +185,7 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
         best = group.groupby("eps").information.max()
         ends: tuple[list[Any], list[Any]] = ([], [])
         for name, line in group.groupby("mechanism", sort=False):
-            colour, label = plotting.colour_of(str(name)), plotting.name_of(str(name))
+            colour, label = plotting.colour_of(str(name)), name_of(str(name))
             style = {"color": colour}
             if name == "optimal":  # lies on subset selection, which is to be seen below it
                 style |= {"linestyle": ":", "markerfacecolor": "white"}

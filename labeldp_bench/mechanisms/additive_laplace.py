@@ -10,7 +10,8 @@ import torch
 from scipy.integrate import quad
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import ClassMechanism, two_levels
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
@@ -18,7 +19,7 @@ ENTRIES = 100_000  # drawn at once: their float64 stay in the cache while operat
 
 
 @dataclass(frozen=True)
-class AdditiveLaplace(Mechanism):
+class AdditiveLaplace(ClassMechanism):
     """Adds independent Laplace noise of scale 2/eps to each entry of the one-hot label.
 
     eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
@@ -38,7 +39,7 @@ class AdditiveLaplace(Mechanism):
         return 2 / self.eps
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
@@ -51,9 +52,7 @@ class AdditiveLaplace(Mechanism):
             rows.copy_(noisy)
         return released
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
 
         Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
@@ -70,7 +69,7 @@ class AdditiveLaplace(Mechanism):
         slope = (2 * reals).sub_(1).clamp_(-1, 1).div_(self.scale)
         return slope.add_(common).sub_(normaliser)
 
-    def evidence(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def evidence(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density less the largest of its row, float32 (N, K); O(N K).
 
         What the noise has in common for all labels never comes into it.
@@ -80,11 +79,11 @@ class AdditiveLaplace(Mechanism):
         clipped = _check_reals(released, num_classes).to(torch.float32).clamp(0, 1)
         return clipped.sub_(clipped.amax(1, keepdim=True)).mul_(2 / self.scale)
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels with the largest entry, bool (N, K); above 1 and below 0 all tie."""
         return self.evidence(released, num_classes, prior) == 0
 
-    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the K one-hot vectors, float32 (K, K).
 
         The ratio of two labels grows with the one's own entry up to 1 and falls with the
@@ -92,7 +91,7 @@ class AdditiveLaplace(Mechanism):
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2))
 
-    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def unbiased(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
         return _check_reals(released, num_classes).to(torch.float64)
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, most_likely
+from labeldp_bench.mechanisms.base import Prior, most_likely
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
 
 @dataclass(frozen=True)
-class LabelEnhancement(Mechanism):
+class LabelEnhancement(ClassMechanism):
     """Publishes d = f(x), f a network that a client trained on true labels (`learner=ple`).
 
     No guarantee: d is a function of the data, so no finite eps bounds what it tells of a label.
@@ -47,7 +48,7 @@ class LabelEnhancement(Mechanism):
         check_integer("mechanism.k1", self.k1, low=1)
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Refuses: labels alone are not enough, a client's network needs the images too."""
         check_labels(labels, num_classes)
@@ -56,13 +57,11 @@ class LabelEnhancement(Mechanism):
             "(use learner=ple)"
         )
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Refuses: a published vector follows from the data, it has no likelihood."""
         raise InputError("ple publishes a function of the data: there is no likelihood to compute")
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the argmax set of each published vector: what the paper's accuracy reads."""
         return most_likely(released)
 

@@ -1,14 +1,8 @@
 """Labels in the order of a prior, for mechanisms that keep the likely ones."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
-
 import numpy as np
 import torch
 from torch import Tensor
-
-Result = TypeVar("Result")
 
 
 def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
@@ -42,28 +36,3 @@ def by_falling_prior(prior: Tensor) -> Tensor:
     keys.sort(axis=1)
     keys &= label
     return torch.from_numpy(last - keys[:, ::-1])
-
-
-def remembers_last_prior(
-    method: Callable[[Any, Tensor], Result],
-) -> Callable[[Any, Tensor], Result]:
-    """Keeps what a method made of the last prior, for the same mechanism and an equal prior.
-
-    A release, its plausible labels and the note on its top k ask for the same one after the other.
-    The prior is kept as a copy and compared entry by entry, in a tenth of the time of a ranking:
-    one that changed in place is ranked anew. Prior and result stay in memory until the next prior
-    (77 MB for 50,000 x 100); callers must not change the result.
-    """
-    kept: list[tuple[Any, Tensor, Result]] = []
-
-    @wraps(method)
-    def recalled(mechanism: Any, prior: Tensor) -> Result:
-        if kept:
-            asked, copy, result = kept[0]
-            if asked == mechanism and torch.equal(copy, prior):
-                return result
-        result = method(mechanism, prior)
-        kept[:] = [(mechanism, prior.clone(), result)]
-        return result
-
-    return recalled

@@ -1,4 +1,4 @@
-"""General unary encoding: the family from RAPPOR to OUE."""
+"""Unary encodings: RAPPOR, OUE and the family between them."""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +6,60 @@ from typing import ClassVar
 
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.support.validate import check_number
+
+
+@dataclass(frozen=True)
+class Rappor(BitFlips):
+    """Flips every bit of the one-hot label with the same probability 1 / (1 + e^(eps/2)).
+
+    eps-label-DP under label replacement, tight: two bits change, each with half of eps.
+
+    Source: Zhao et al. (2025), "Enhancing learning with label (local) differential privacy by
+    vector approximation", equations 12 and 13; Erlingsson, Pihur, Korolova (2014).
+
+    >>> round(Rappor(eps=2 * math.log(3)).p_flip, 12)
+    0.25
+    """
+
+    @property
+    def p_drop(self) -> float:
+        """Probability that the label's own bit is 0."""
+        half = math.exp(-self.eps / 2)
+        return half / (1 + half)
+
+    @property
+    def p_flip(self) -> float:
+        """Probability that the bit of one wrong label is 1; the same as `p_drop`."""
+        return self.p_drop
+
+
+@dataclass(frozen=True)
+class OptimizedUnaryEncoding(BitFlips):
+    """Keeps the label's own bit with probability 1/2, sets every other with 1 / (1 + e^eps).
+
+    eps-label-DP under label replacement, tight: (1/2)/q * (1-q)/(1/2) = (1-q)/q = e^eps. The
+    smallest estimator variance for rare labels among unary encodings; at large eps half of the
+    reports are empty, so that eps=inf does not identify the label.
+
+    Source: Wang, Blocki, Li, Jha (2017), "Locally differentially private protocols for frequency
+    estimation", section 4.2.
+
+    >>> round(OptimizedUnaryEncoding(eps=math.log(3)).p_flip, 12)
+    0.25
+    """
+
+    identity_at_inf: ClassVar[bool] = False
+
+    @property
+    def p_drop(self) -> float:
+        """Probability that the label's own bit is 0."""
+        return 0.5
+
+    @property
+    def p_flip(self) -> float:
+        """Probability that the bit of one wrong label is 1."""
+        tail = math.exp(-self.eps)
+        return tail / (1 + tail)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare, kstest, laplace
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import (
     BlockRR,
-    Mechanism,
+    ClassMechanism,
     OptimalMechanism,
     RandomizedResponseWithPrior,
     TopKSubset,
@@ -38,7 +38,7 @@ def from_yaml(name):
     """The mechanism of one YAML at eps=1, or None if it releases no labels one by one."""
     config = compose_cell([f"mechanism={name}"]).config["mechanism"]
     mechanism = hydra.utils.instantiate(config, _convert_="all")
-    return mechanism if isinstance(mechanism, Mechanism) else None
+    return mechanism if isinstance(mechanism, ClassMechanism) else None
 
 
 MECHANISMS = {path.stem: from_yaml(path.stem) for path in sorted(CONFIGS.glob("*.yaml"))}

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from tests.test_block_rr import prior_of
 
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
@@ -25,6 +24,7 @@ from labeldp_bench.mechanisms.additive_laplace import laplace_information
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
+from tests.mechanisms.test_block_rr import prior_of
 
 SCRIPT = CHECKOUT / "scripts" / "compare_mechanisms.py"
 

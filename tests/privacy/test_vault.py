@@ -10,8 +10,8 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse, Rappor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
@@ -124,12 +124,12 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
     # Something behind the release would still read true labels.
     overrides = TINY_CIRCLE if recipe == "circle" else tiny_network
     cell = compose_cell([*overrides, "mechanism=rappor"])
-    place = lambda name: Place(tmp_path / name, tmp_path / "data", torch.device("cpu"))  # noqa: E731
+    environment = lambda name: Environment(tmp_path / name, tmp_path / "data", torch.device("cpu"))  # noqa: E731
     classifiers = []
 
     def run(name: str) -> list[torch.Tensor]:
         scores = []
-        original = type(cell.build()["learner"]).fit
+        original = type(cell.build().learner).fit
 
         def fit(self, features, vault, *rest):
             classifier = original(self, features, vault, *rest)
@@ -137,8 +137,8 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
             return classifier
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(cell.build()["learner"]), "fit", fit)
-            assert run_cells([cell], place(name)) == []
+            patch.setattr(type(cell.build().learner), "fit", fit)
+            assert run_cells([cell], environment(name)) == 0
         classifiers.append(scores)
         return scores
 

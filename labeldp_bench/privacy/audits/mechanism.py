@@ -7,7 +7,7 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer, check_number
@@ -15,7 +15,9 @@ from labeldp_bench.support.validate import InputError, check_integer, check_numb
 CHUNK = 50_000
 
 
-def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None = None) -> float:
+def exact_epsilon(
+    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None = None
+) -> float:
     """Returns the largest log ratio of the likelihoods of two labels, over all outputs.
 
     Enumerates the output space; where that is infinite or too large, the mechanism's extreme
@@ -63,7 +65,7 @@ def exact_real_epsilon(
 
 
 def sampled_epsilon(
-    mechanism: Mechanism,
+    mechanism: ClassMechanism,
     num_classes: int,
     draws: int = 200_000,
     seed: int = 0,

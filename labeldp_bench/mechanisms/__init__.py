@@ -11,15 +11,17 @@ from labeldp_bench.mechanisms.cube_means import (
     FullClippedCubeMeans,
     FullCubeMeans,
 )
-from labeldp_bench.mechanisms.exponential_cubes import ExponentialCubes, FullExponentialCubes
+from labeldp_bench.mechanisms.group_classes import (
+    ExponentialCubes,
+    FullExponentialCubes,
+    NoisyClusters,
+)
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.hadamard import HadamardResponse
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.mechanisms.laplace import ClippedLaplace, Laplace
 from labeldp_bench.mechanisms.local_full import LocalFull
-from labeldp_bench.mechanisms.local_hashing import LocalHashing
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
-from labeldp_bench.mechanisms.noisy_clusters import NoisyClusters
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
 from labeldp_bench.mechanisms.real import RealMechanism
@@ -28,41 +30,20 @@ from labeldp_bench.mechanisms.rr_on_bins import RROnBins
 from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
 from labeldp_bench.mechanisms.subset_selection import SubsetSelection
 from labeldp_bench.mechanisms.topk_subset import TopKSubset
-from labeldp_bench.mechanisms.unary import OptimizedUnaryEncoding, Rappor, UnaryEncoding
+from labeldp_bench.mechanisms.unary import (
+    LocalHashing,
+    OptimizedUnaryEncoding,
+    Rappor,
+    UnaryEncoding,
+)
 from labeldp_bench.mechanisms.unbiased_randomizer import UnbiasedRandomizer
 
 __all__ = [
-    "AdditiveLaplace",
-    "BlockRR",
-    "ClassMechanism",
-    "ClippedCubeMeans",
-    "ClippedLaplace",
-    "ClippingMechanism",
-    "CubeMeans",
-    "ExponentialCubes",
-    "FullClippedCubeMeans",
-    "FullCubeMeans",
-    "FullExponentialCubes",
-    "GroupMechanism",
-    "HadamardResponse",
-    "LabelEnhancement",
-    "LabelMechanism",
-    "Laplace",
-    "LocalFull",
-    "LocalHashing",
-    "Mechanism",
-    "NoPrivacy",
-    "NoisyClusters",
-    "OptimalMechanism",
-    "OptimizedUnaryEncoding",
-    "RPWithPrior",
-    "RROnBins",
-    "RandomizedResponse",
-    "RandomizedResponseWithPrior",
-    "Rappor",
-    "RealMechanism",
-    "SubsetSelection",
-    "TopKSubset",
-    "UnaryEncoding",
-    "UnbiasedRandomizer",
-]
+    "AdditiveLaplace", "BlockRR", "ClassMechanism", "ClippedCubeMeans", "ClippedLaplace",
+    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans",
+    "FullCubeMeans", "FullExponentialCubes", "GroupMechanism", "HadamardResponse",
+    "LabelEnhancement", "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism",
+    "NoPrivacy", "NoisyClusters", "OptimalMechanism", "OptimizedUnaryEncoding", "RPWithPrior",
+    "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
+    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+]  # fmt: skip

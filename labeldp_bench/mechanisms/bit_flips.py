@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Prior, count_true
-from labeldp_bench.mechanisms.classes import ClassMechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
 from labeldp_bench.mechanisms.draws import coins, numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
@@ -128,11 +128,7 @@ def check_bits(released: Tensor, num_classes: int) -> Tensor:
 
 def refuse_non_bits(released: Tensor, num_classes: int) -> None:
     """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
-    check_integer("num_classes", num_classes, low=2)
-    if released.dim() != 2 or released.shape[1] != num_classes:
-        raise InputError(
-            f"released bits must have shape (N, {num_classes}), got {tuple(released.shape)}"
-        )
+    check_rows("bits", released, num_classes)
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
 

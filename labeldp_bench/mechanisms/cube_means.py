@@ -72,7 +72,6 @@ class FullCubeMeans(CubeMeans):
     Source: Zhao et al. (2025), theoretical_limits, equation 35.
 
     Args:
-        eps: > 0.
         density: lower bound of the density of the features, public; 1 for uniform ones.
     """
 

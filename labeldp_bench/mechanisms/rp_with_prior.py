@@ -29,7 +29,6 @@ class RPWithPrior(GridMechanism):
     Source: Liu, Huang (2026), as restated in Liu, Ding (2026), BlockRR.
 
     Args:
-        eps: > 0.
         levels: of the prior and of the search for a, b and r, >= 2.
         mass: what [a, b] must hold of the prior, in [0, 1].
     """

@@ -26,7 +26,6 @@ class RROnBins(GridMechanism):
     algorithm 2; the programme is our derivation (docs/theory.md).
 
     Args:
-        eps: > 0.
         levels: labels are rounded to as many values, >= 2.
     """
 

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.cube_means import CubeMeans, FullCubeMeans
-from labeldp_bench.mechanisms.exponential_cubes import ExponentialCubes
+from labeldp_bench.mechanisms.group_classes import ExponentialCubes, NoisyClusters
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
-from labeldp_bench.mechanisms.noisy_clusters import NoisyClusters
 from labeldp_bench.support.validate import InputError
 
 MOST_LABELS = 40

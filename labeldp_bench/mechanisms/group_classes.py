@@ -1,4 +1,4 @@
-"""One class for each cube by the exponential mechanism; central."""
+"""What a curator releases about the classes in each group: one class, or noisy counts."""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import check_choice, check_labels
@@ -21,8 +22,6 @@ class ExponentialCubes(GroupMechanism):
 
     Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
     """
-
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     @property
     def weight(self) -> float:
@@ -56,7 +55,6 @@ class FullExponentialCubes(ExponentialCubes):
     weight, so that eps/2 suffices too (docs/theory.md): equation 19 is eps-DP as it stands.
 
     Args:
-        eps: > 0.
         constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).
     """
 
@@ -72,3 +70,28 @@ class FullExponentialCubes(ExponentialCubes):
     def weight(self) -> float:
         """What one label adds to the log-probability of its class."""
         return self.eps / 4 if self.constant == "paper" else self.eps / 2
+
+
+@dataclass(frozen=True)
+class NoisyClusters(GroupMechanism):
+    """Releases how often each class occurs in each group, with Laplace noise of scale 2 / eps.
+
+    eps-label-DP, tight: a replaced label moves two counts of its group by 1.
+
+    Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
+    is ours.
+    """
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 2 / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns noisy counts, float64 (G, K); some are negative."""
+        num_classes = int(limit)
+        counts = group_counts(check_labels(labels, num_classes), num_classes, groups, num_groups)
+        noise = laplace(counts.shape, numpy_stream(generator))
+        return counts + self.scale * noise

@@ -101,10 +101,7 @@ class SubsetSelection(BitMechanism):
         The ratio of two labels depends on their own two bits alone, and for d < K some such set
         holds one label of any pair without the other.
         """
-        start = torch.arange(num_classes)
-        return ((start - start[:, None]) % num_classes < self.chosen_size(num_classes)).to(
-            torch.uint8
-        )
+        return arcs(torch.arange(num_classes), self.chosen_size(num_classes), num_classes)
 
     def bit_rates(self, num_classes: int) -> tuple[float, float]:
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
@@ -150,3 +147,11 @@ def subsets(members: Tensor, size: int, num_classes: int) -> Tensor:
         )
     chosen = torch.tensor(list(itertools.combinations(members.tolist(), size)))
     return torch.zeros((count, num_classes), dtype=torch.uint8).scatter_(1, chosen, 1)
+
+
+def arcs(members: Tensor, size: int, num_classes: int) -> Tensor:
+    """Returns the sets of `size` cyclically consecutive members as uint8 bits (members, K)."""
+    start = torch.arange(len(members))
+    bits = torch.zeros((len(members), num_classes), dtype=torch.uint8)
+    bits[:, members] = ((start - start[:, None]) % len(members) < size).to(torch.uint8)
+    return bits

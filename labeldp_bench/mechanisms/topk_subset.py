@@ -15,7 +15,7 @@ from labeldp_bench.mechanisms.classes import (
     two_levels,
 )
 from labeldp_bench.mechanisms.ranking import ranking
-from labeldp_bench.mechanisms.subset_selection import subsets
+from labeldp_bench.mechanisms.subset_selection import arcs, subsets
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import check_integer, check_labels
 
@@ -133,20 +133,14 @@ class TopKSubset(ClassMechanism):
 
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all d-subsets of the top k, uint8."""
-        members, size = self._members(num_classes, prior)
-        return subsets(members, size, num_classes)
+        return subsets(*self._members(num_classes, prior), num_classes)
 
     def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the k sets of d cyclically consecutive members, uint8 (k, K).
 
         As in subset selection; a label outside is never the worst of a pair.
         """
-        members, size = self._members(num_classes, prior)
-        start = torch.arange(len(members))
-        arcs = (start - start[:, None]) % len(members) < size
-        bits = torch.zeros((len(members), num_classes), dtype=torch.uint8)
-        bits[:, members] = arcs.to(torch.uint8)
-        return bits
+        return arcs(*self._members(num_classes, prior), num_classes)
 
     def _members(self, num_classes: int, prior: Prior) -> tuple[Tensor, int]:
         """Returns the top k labels of a global prior, and d."""

@@ -8,16 +8,12 @@ from typing import NoReturn, SupportsIndex
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, count_true
+from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
-from labeldp_bench.privacy.release import Release
+from labeldp_bench.privacy.release import Release, ReleaseError
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
-
-
-class ReleaseError(RuntimeError):
-    """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
 
 
 class LabelVault:
@@ -41,6 +37,7 @@ class LabelVault:
             self.__labels = check_values(true_labels, bound).clone()
         self.num_classes = num_classes
         self.bound = bound
+        self._limit = num_classes if bound is None else bound
         self._ledger = Ledger(len(true_labels), budget=0.0)
         self._releases: list[Release] = []
         self._noise = NoiseStreams(0, "")  # a closed vault draws none
@@ -51,8 +48,8 @@ class LabelVault:
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
-            seed: seed of the run; the noise comes from its stream "privacy", so that who knows
-                the seed can undo it. None takes 256 secret bits from the operating system.
+            seed: of the run. The noise follows from it, so that anybody who knows the seed can
+                undo the noise. None takes 256 secret bits from the operating system.
             data: names the data set among those that are released under one seed.
         """
         if self.budget > 0:
@@ -184,9 +181,9 @@ class LabelVault:
         return self._drawn.left
 
     def load_state_dict(self, state: dict[str, Drawn]) -> None:
-        """Makes releases that were made before a run was cut off give again what they gave.
+        """Takes what left the vault before a run was cut off.
 
-        They are booked as they come; noise is drawn for new ones only.
+        The same releases give the same outputs again, and are booked; only new ones draw noise.
         """
         self._drawn.earlier = dict(state)
 
@@ -216,12 +213,12 @@ class LabelVault:
         return self.__labels[indices].clone()
 
     def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
-        """Returns `outputs` as the release of `indices`: computed by who was trusted with them.
+        """Returns `outputs`, which were computed from trusted labels, as the release of `indices`.
 
         Costs nothing beyond `trusted_labels`, which must have come first.
 
         Raises:
-            BudgetError: a label was not trusted to anybody, or has its release already.
+            BudgetError: nobody was trusted with a label, or it has its release already.
         """
         indices = self._ledger.check_indices(indices)
         before = [release.indices for release in self._releases]
@@ -235,7 +232,7 @@ class LabelVault:
 
     @property
     def ledger(self) -> list[LedgerEntry]:
-        """A line for each time that something left."""
+        """One line for each release, in order."""
         return self._ledger.entries
 
     @property
@@ -257,25 +254,13 @@ class LabelVault:
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
-        The evaluation side: a diagnostic for the record, not covered by eps. A learner's door does
-        not lead here: asked after each single release it would tell every label. None before the
-        first release.
+        None before the first release. A diagnostic for the record, not covered by eps: asked after
+        each single release it would tell every label, so that no learner's door leads here.
         """
         if not self._releases:
             return None
-        agreement = torch.cat([self._agreement(release) for release in self._releases])
-        return float(agreement.mean())
-
-    def _agreement(self, release: Release) -> Tensor:
-        true_labels = self.__labels[release.indices]
-        plausible, wanted = release.plausible, (len(true_labels), self.num_classes)
-        if plausible.shape != wanted:  # gather would name a label
-            name = type(release.mechanism).__name__
-            raise ReleaseError(
-                f"{name}.plausible must have shape {wanted}, got {tuple(plausible.shape)}"
-            )
-        hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
-        return hit.to(torch.float64) / count_true(plausible)
+        shares = [release.agreement(self.__labels[release.indices]) for release in self._releases]
+        return float(torch.cat(shares).mean())
 
     def check_task(self, mechanism: Mechanism) -> None:
         """Refuses a mechanism for another kind of label."""
@@ -286,11 +271,6 @@ class LabelVault:
                 f"{type(mechanism).__name__} is made for {mechanism.tasks[0]}, and this data set "
                 f"has {has})"
             )
-
-    @property
-    def _limit(self) -> float:
-        """What limits labels: the number of classes, or the bound of real ones."""
-        return self.num_classes if self.bound is None else self.bound
 
 
 def _guarded(mechanism: Mechanism, draw: Callable[[], Tensor]) -> Tensor:

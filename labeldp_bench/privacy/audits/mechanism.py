@@ -1,7 +1,7 @@
 """Privacy audits: is a mechanism's eps what it claims? From its likelihood, and from its draws."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import torch
 from scipy.stats import binomtest
@@ -29,23 +29,16 @@ def exact_epsilon(
         prior: global, float64 (K,), or None for uniform.
 
     Returns:
-        Infinity too for a likelihood that is no number somewhere, or that allows no output.
+        Infinity too if a likelihood is NaN somewhere, or if no output is possible.
     """
     check_integer("num_classes", num_classes, low=2)
     try:
         outputs = mechanism.output_space(num_classes, prior)
     except InputError:
         outputs = mechanism.extreme_outputs(num_classes, prior)
-    largest = []
-    for start in range(0, len(outputs), CHUNK):
-        part = mechanism.log_likelihood(outputs[start : start + CHUNK], num_classes, prior)
-        if part.isnan().any():
-            return math.inf
-        high, low = part.max(1).values, part.min(1).values
-        # An output that no label gives says nothing, and its -inf - -inf would be NaN.
-        ratios = (high - low)[high > -math.inf]
-        largest += [float(ratios.max())] if len(ratios) else []
-    return max(largest, default=math.inf)
+    return _worst_ratio(
+        mechanism.log_likelihood(part, num_classes, prior) for part in outputs.split(CHUNK)
+    )
 
 
 def exact_real_epsilon(
@@ -53,15 +46,23 @@ def exact_real_epsilon(
 ) -> float:
     """Returns the largest log ratio of the densities under two labels, over the breakpoints.
 
-    Infinity too for a density that is no number somewhere, or 0 everywhere.
+    Infinity too if a density is NaN somewhere, or 0 everywhere.
     """
     outputs, values = mechanism.breakpoints(bound, prior)
-    densities = mechanism.log_density(outputs, values, bound, prior)
-    if densities.isnan().any():
-        return math.inf
-    high, low = densities.max(1).values, densities.min(1).values
-    possible = high > -torch.inf  # an output that no label gives says nothing
-    return float((high - low)[possible].max()) if possible.any() else math.inf
+    return _worst_ratio([mechanism.log_density(outputs, values, bound, prior)])
+
+
+def _worst_ratio(log_likelihoods: Iterable[Tensor]) -> float:
+    """Returns the largest log ratio within any row; infinity where it cannot be told."""
+    largest = []
+    for part in log_likelihoods:
+        if part.isnan().any():
+            return math.inf
+        high, low = part.max(1).values, part.min(1).values
+        # An output that no label gives says nothing, and its -inf - -inf would be NaN.
+        ratios = (high - low)[high > -math.inf]
+        largest += [float(ratios.max())] if len(ratios) else []
+    return max(largest, default=math.inf)
 
 
 def sampled_epsilon(
@@ -95,8 +96,9 @@ def sampled_epsilon(
     def counts(label: int, size: int) -> Tensor:
         """Returns how often each event happened, int64 (K + 1, K + 1); see `_event_counts`."""
         total = torch.zeros((num_classes + 1, num_classes + 1), dtype=torch.float64)
-        for part in _parts(size, max(1, 10 * CHUNK // num_classes)):
-            labels = torch.full((part,), label)
+        largest = max(1, 10 * CHUNK // num_classes)
+        for start in range(0, size, largest):
+            labels = torch.full((min(largest, size - start),), label)
             released = mechanism.release(labels, num_classes, generator, prior)
             total += _event_counts(released, num_classes)
         return total
@@ -137,9 +139,3 @@ def _choose(table: Tensor) -> tuple[int, int, tuple[int, int]]:
     flat = int((top.values - bottom.values).argmax())
     event = divmod(flat, table.shape[2])
     return int(top.indices[event]), int(bottom.indices[event]), event
-
-
-def _parts(size: int, largest: int) -> Iterator[int]:
-    """Yields numbers that add up to `size`, none above `largest`."""
-    for start in range(0, size, largest):
-        yield min(largest, size - start)

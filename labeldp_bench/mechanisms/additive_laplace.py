@@ -14,7 +14,7 @@ from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows, two_lev
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.support.validate import check_integer, check_labels, check_number
 
-ENTRIES = 100_000  # drawn at once: their float64 stay in the cache while operations pass over them
+ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AdditiveLaplace(ClassMechanism):
     def evidence(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density less the largest of its row, float32 (N, K); O(N K).
 
-        What the noise has in common for all labels never comes into it.
+        Leaves out what all labels of a row have in common.
         """
         if self.scale == 0:
             return super().evidence(released, num_classes, prior)
@@ -102,8 +102,8 @@ class AdditiveLaplace(ClassMechanism):
 def argmax_retention(scale: float, num_classes: int) -> float:
     """Returns how often the largest entry is the label's own, by quadrature to 1e-9.
 
-    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. All of a label that the
-    likelihood can keep: it ties entries above 1, and any of those is as good a guess as another.
+    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. No guess is right more
+    often: the likelihood ties all entries above 1, and any of those is as good a guess as another.
 
     Args:
         scale: b of the noise, >= 0; 2 / eps is ALIBI's.

@@ -18,7 +18,7 @@ ENUMERABLE_CLASSES = 16
 
 
 class BitMechanism(ClassMechanism):
-    """A mechanism that releases K bits, uint8, of which each class has one."""
+    """A mechanism that releases K bits, uint8, one for each class."""
 
     @abstractmethod
     def bit_rates(self, num_classes: int) -> tuple[float, float]:
@@ -73,7 +73,6 @@ class BitFlips(BitMechanism):
 
         Drawn from the exact law: a binomial number of kept ones plus one of flipped zeros.
         """
-        check_labels(labels, num_classes)
         stream = numpy_stream(generator)
         own = group_counts(labels, num_classes, groups, num_groups)
         others = own.sum(1, keepdim=True) - own

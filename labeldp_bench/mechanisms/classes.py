@@ -20,7 +20,7 @@ class ClassMechanism(Mechanism[int]):
     tight: ClassVar[bool] = True
     """Whether the worst log ratio equals eps (tested to 1e-9) or only stays below it."""
     identity_at_inf: ClassVar[bool] = True
-    """Whether eps=inf reveals the label exactly; mechanisms for which that is false say so."""
+    """Whether eps=inf reveals the label exactly."""
 
     @abstractmethod
     def release(
@@ -117,7 +117,7 @@ class LabelMechanism(ClassMechanism):
         if _is_per_example(prior):
             return super().plausible(released, num_classes, prior)
         check_labels(released, num_classes)
-        # Rows that lie in one piece are gathered ten times as fast.
+        # Gathering is ten times as fast from a contiguous table.
         each = most_likely(self.transition_matrix(num_classes, prior).log().T).contiguous()
         return each.index_select(0, released)  # faster than each[released]
 
@@ -145,7 +145,7 @@ class LabelMechanism(ClassMechanism):
 def draw_columns(transition: Tensor, rows: Tensor, generator: Generator) -> Tensor:
     """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
     cumulative = transition.cumsum(1)
-    # The last sum may round to just below 1. Divided by it, no draw falls behind the last column.
+    # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
     cumulative = cumulative / cumulative[:, -1:]
     uniform = torch.rand((len(rows), 1), generator=generator, dtype=torch.float64)
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)

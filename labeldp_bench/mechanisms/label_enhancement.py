@@ -1,4 +1,4 @@
-"""Protective label enhancement: what it publishes. Not differentially private at any eps."""
+"""What protective label enhancement publishes; not differentially private at any eps."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class LabelEnhancement(ClassMechanism):
     No guarantee: d is a function of the data, so no finite eps bounds what it tells of a label.
 
     Source: anonymous submission "Protective Label Enhancement for Label Privacy" (ple),
-    section 3.2. Its range of each parameter, and what this project takes, are in the YAML.
+    section 3.2. The YAML gives its range of each parameter and the value taken here.
 
     Args:
         punishment: a1 in [0, 1), taken from the weight of an example whose true label is on top.
@@ -78,5 +78,5 @@ class LabelEnhancement(ClassMechanism):
         return order.argsort(1)[:, : self.k1 - 1]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the words that stand wherever a number of it does."""
+        """Returns the words that go with every number of it."""
         return {"guarantee": "none"}

@@ -9,12 +9,7 @@ from torch import Generator, Tensor
 from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
-from labeldp_bench.mechanisms.sum_laws import (
-    group_counts,
-    group_sizes,
-    group_sums,
-    laplace_sums,
-)
+from labeldp_bench.mechanisms.sum_laws import group_counts, group_sizes, group_sums, laplace_sums
 
 
 @dataclass(frozen=True)

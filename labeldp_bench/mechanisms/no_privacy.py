@@ -1,4 +1,4 @@
-"""No privacy: the label itself. The baseline has no special path."""
+"""No privacy: the label itself. A mechanism too, so that the baseline needs no special path."""
 
 import math
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ class OptimalMechanism(ClassMechanism):
     one for every sublinear utility, so that theta solves a linear programme. Labels of equal prior
     are treated alike: one variable for all sets that hold as many of each such group, one equation
     for each group. A single solution of the programme over all sets may be as informative on
-    average and tell two labels from each other not at all. For K <= 10 only: 2^K - 1 sets.
+    average and yet not tell two labels apart. For K <= 10 only: 2^K - 1 sets.
 
     Source: Kairouz, Oh, Viswanath (2016), "Extremal mechanisms for local differential privacy",
     JMLR 17, Theorems 2 and 4.

@@ -51,7 +51,6 @@ class RandomizedResponse(LabelMechanism):
         Drawn from the exact law: a label is kept for certain or replaced by a uniform one, itself
         included, with probability K p_flip.
         """
-        check_labels(labels, num_classes)
         stream = numpy_stream(generator)
         counts = group_counts(labels, num_classes, groups, num_groups)
         kept = binomial(counts, 1 - num_classes * self.p_flip(num_classes), stream)

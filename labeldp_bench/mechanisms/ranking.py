@@ -20,9 +20,9 @@ def places(order: Tensor) -> Tensor:
 def by_falling_prior(prior: Tensor) -> Tensor:
     """Returns the labels by falling prior, int64 (rows, K).
 
-    Ties go to the lower label. Priors count as tied if they agree in all but the last bits, as many
-    as a label has: the label takes their place in the number that is sorted, which is several times
-    as fast as sorting indices.
+    Ties go to the lower label. The last bits of each prior, as many as a label has, are replaced by
+    the label, so that sorting the numbers sorts the labels: several times as fast as sorting
+    indices. Priors that differ in those bits only therefore count as tied.
 
     Args:
         prior: (rows, K), >= 0.

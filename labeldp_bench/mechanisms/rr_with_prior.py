@@ -102,7 +102,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
     def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the released label, bool (N, K); all of them where the prior leaves only one.
 
-        Not one outside of the top k is as likely: 1/k < e^eps/Z for k > 1.
+        No label outside of the top k is as likely: 1/k < e^eps/Z for k > 1.
         """
         check_labels(released, num_classes)
         rows = prior_rows(prior, len(released), num_classes)

@@ -77,14 +77,14 @@ class TopKSubset(ClassMechanism):
             check_integer("mechanism.size", self.size, low=1, high=num_classes - 1)
         ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
-        # A prior that is sure of its label leaves nothing to tell: any pair does.
+        # Where a prior is sure of its label, a release tells nothing, and any pair will do.
         chosen = torch.tensor(pairs[:1]).expand(len(prior), 2).clone()
         mass, squares = ordered.cumsum(1), ordered.square().cumsum(1)
         for k, d in pairs:
             information = expected_information(
                 ordered[:, 0], mass[:, k - 1], squares[:, k - 1], self.eps, k, d
             )
-            # Equal up to rounding: the earlier, smaller pair stays.
+            # Where pairs are equal up to rounding, the earlier, smaller one stays.
             better = information > best + 1e-12
             best = torch.where(better, information, best)
             chosen[better] = torch.tensor([k, d])

@@ -16,12 +16,12 @@ from labeldp_bench.mechanisms.classes import draw_columns
 from labeldp_bench.mechanisms.real import GridMechanism, exact_match
 from labeldp_bench.support.validate import InputError, check_integer
 
-LOWEST = 1e-5  # far enough above the slack
+LOWEST = 1e-5  # the smallest eps: far enough above the slack
 SLACK = 1e-6
 """The programme is solved for eps less this, so that its rounding stays within eps."""
 REACH = 2.0
-"""Outputs lie within this many times the outermost of two-point randomised response, the least that
-the means allow; the solution never goes beyond 1.6 times (tests/test_real_mechanisms.py)."""
+"""Outputs lie within this many times those of two-point randomised response, the smallest that the
+means allow; no solution needs more than 1.6 times (tests/mechanisms/test_real_mechanisms.py)."""
 
 
 @dataclass(frozen=True)

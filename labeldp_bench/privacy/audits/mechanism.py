@@ -1,4 +1,4 @@
-"""Privacy audits: is a mechanism's eps what it claims? From its likelihood, and from its draws."""
+"""Privacy audits: whether a mechanism has the eps that it claims, from likelihood and draws."""
 
 import math
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ def exact_epsilon(
     """Returns the largest log ratio of the likelihoods of two labels, over all outputs.
 
     Enumerates the output space; where that is infinite or too large, the mechanism's extreme
-    outputs, among which the worst ratio is attained. Believes the likelihood, not the sampler.
+    outputs, among which the worst ratio is attained. Trusts the likelihood, and draws nothing.
 
     Args:
         mechanism: any with an output space or extreme outputs.
@@ -75,7 +75,7 @@ def sampled_epsilon(
 ) -> float:
     """Returns a lower bound on eps that holds with the given confidence, from draws alone.
 
-    Believes nothing but the sampler. Half of the draws choose two labels and an event; the other
+    Trusts the sampler alone. Half of the draws choose two labels and an event; the other
     half, drawn afresh, gives Clopper-Pearson bounds on the event's two probabilities. Events are
     one entry high, one entry low, or one high and another low; entries are those of a released
     label's one-hot vector, of bits, or of reals (high >= 1, low <= 0).

@@ -107,8 +107,8 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), lambda *_: None, say)
-    fields = {name: getattr(model, name) for name in ("network", "trainer", "initial")}
-    parts.learner.fit(bundle.train_features, vault.door, mechanism, ReleaseOnly(**fields), session)
+    release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
+    parts.learner.fit(bundle.train_features, vault.door, mechanism, release_only, session)
     # The attack is scored on true labels, which come from a vault of its own.
     order = torch.cat([release.indices for release in vault.releases])
     truth = bundle.vault.open(math.inf, None).trusted_labels(NoPrivacy(), "scoring", order)

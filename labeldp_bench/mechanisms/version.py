@@ -7,5 +7,5 @@ Two runs of one cell under one seed have the same releases if they have the same
 releases of the same law otherwise. tests/mechanisms/test_version.py pins what every mechanism
 releases and fails where this number was not raised.
 
-1: records up to the change of noise streams. 2: since.
+1: records up to the change of noise streams, of commits before 6728eca. 2: since.
 """

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
@@ -30,6 +31,7 @@ def new_record(cell: Cell, **measured: Any) -> Record:
     identity = cell.identity
     return {
         "schema_version": SCHEMA_VERSION,
+        "draws": DRAWS,
         "task": measured.pop("task", "classification"),
         "dataset": measured.pop("dataset"),
         "mechanism": identity["mechanism"],

@@ -78,7 +78,7 @@ def releases(bundle: Any, seed: int, watch: Stopwatch) -> list[Supervision]:
     for name in MECHANISMS:
         cell = compose_cell([f"mechanism={name}", f"dataset.num_classes={bundle.num_classes}"])
         parts = cell.build()
-        loss, mechanism = loss_named(parts["learner"].loss), parts["mechanism"]
+        loss, mechanism = loss_named(parts.learner.loss), parts.mechanism
         door = bundle.vault.open(mechanism.eps, seed).door
 
         def release(door: Any = door, mechanism: Any = mechanism, loss: Any = loss) -> Supervision:

@@ -54,17 +54,16 @@ OWN = {"device": "auto", "out": str(BENCHMARKS)}
 def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     """Returns one row of the table: test accuracies and seconds of both."""
     parts = cell.build()
-    model, mechanism = parts["model"], parts["mechanism"]
+    model, mechanism, learner = parts.model, parts.mechanism, parts.learner
     if not isinstance(model, NetworkModel):
         raise InputError("only networks are trained in epochs (use model=cnn)")
     trainer = model.trainer
-    learner = parts["learner"]
     if cell.identity["mechanism"] != "rr" or learner != SingleStage("plain"):
         raise InputError(
             "a textbook loop takes released labels as they are, once (use mechanism=rr and its own "
             "learner)"
         )
-    if "pretrain" in parts:
+    if parts.pretrain is not None:
         raise InputError("a textbook loop starts at random weights (use pretrain=none)")
     differs = ["augment"] if trainer.augment else []
     differs += [name for name, value in PLAIN.items() if getattr(trainer, name) != value]
@@ -73,7 +72,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
             f"a textbook loop has another trainer.{differs[0]} (use trainer=vector_approximation)"
         )
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
-    bundle = parts["dataset"].draw(data_dir, seed)
+    bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     release = vault.door.release(mechanism)
     session = Session(seed, device, lambda *_: None, say)

@@ -4,11 +4,10 @@
         [precision=float32] [out=FOLDER]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
-step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
-one; a textbook loop (benchmarks/textbook.py) in the same process; and which share
-the step has of what the device reached a moment before in one large matrix product and one large
-copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each
-network, 3 with budget=quick; ten times as many on a GPU.
+step of each network is not timed. Beside it: a textbook loop (benchmarks/textbook.py) in the same
+process, and the share of what the device reached just before in one large matrix product and one
+large copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of
+each network, 3 with budget=quick; ten times as many on a GPU.
 """
 
 import resource
@@ -20,8 +19,6 @@ from labeldp_bench.support.process import prepare_threads, prepare_training
 prepare_threads()  # before torch, which reads the setting
 
 import torch  # noqa: E402
-from labeldp_bench.training.pack import Pack  # noqa: E402
-from torch import Tensor  # noqa: E402
 
 from benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
 from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
@@ -52,14 +49,13 @@ NETWORKS = {
     "resnet18": (COLOUR, (32, 32, 3)),
 }
 IMAGES = {"mnist": 60_000, "cifar10": 50_000}
-PACKED = 16
 STEPS = {PAPER: 20, "quick": 3}
 OWN = {
     "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
     "out": str(BENCHMARKS),
 }  # fmt: skip
 SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
-         "packed_images_per_second", "textbook_images_per_second", "over_textbook",
+         "textbook_images_per_second", "over_textbook",
          "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
 
 
@@ -72,7 +68,7 @@ def measure(
         [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
          f"trainer.precision={precision}"]
     )  # fmt: skip
-    model: NetworkModel = cell.build()["model"]
+    model: NetworkModel = cell.build().model
     size = model.trainer.batch_size
     epochs: list[Epoch] = []
     parameters = 0
@@ -100,11 +96,6 @@ def measure(
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
     textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
-    packed = None
-    if cell.packs_on:
-        for batches in (1, few):  # the first is warm-up
-            used = torch.arange(count) < batches * size
-            packed = round(_packed_rate(model, images[used], supervision.take(used), device), 1)
     return {
         "model": name,
         "image": "x".join(map(str, shape)),
@@ -114,7 +105,6 @@ def measure(
         "precision": model.precision_on(device),
         "steps": steps,
         "images_per_second": round(rate, 1),
-        "packed_images_per_second": packed,
         "textbook_images_per_second": round(textbook, 1),
         "over_textbook": round(rate / textbook, 2),
         "matmul_share": round(rate * flops / limits.flops, 4),
@@ -124,18 +114,6 @@ def measure(
         "matmul_tflops": round(limits.flops / 1e12, 4),
         "copy_gb": round(limits.copied_bytes / 1e9, 2),
     }
-
-
-def _packed_rate(
-    model: NetworkModel, images: Tensor, supervision: Supervision, device: torch.device
-) -> float:
-    """Returns images per second of all networks of one pack together, over one epoch."""
-    pack, seconds = Pack(model), []
-    session = Session(0, device, lambda epoch, _: seconds.append(epoch.seconds), lambda _: None)
-    for _ in range(PACKED):
-        pack.fit(images, supervision, session)
-    pack.train()
-    return PACKED * len(images) / sum(seconds)
 
 
 def peak_mib(device: torch.device) -> float:

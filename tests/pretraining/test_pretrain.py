@@ -75,13 +75,13 @@ def test_a_second_run_reads_the_weights_and_trains_none(environment, monkeypatch
 def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monkeypatch):
     # Everything would be random after all, or the classifier of 100 classes would be kept.
     seen = []
-    fit = Trainer.fit
+    plain = Trainer.run
 
-    def spy(self, classifier, *rest):
-        seen.append({k: v.clone() for k, v in classifier.network.state_dict().items()})
-        fit(self, classifier, *rest)
+    def spy(self, fit, *rest):
+        seen.append({k: v.clone() for k, v in fit.classifier.network.state_dict().items()})
+        plain(self, fit, *rest)
 
-    monkeypatch.setattr(Trainer, "fit", spy)
+    monkeypatch.setattr(Trainer, "run", spy)
     run(tiny_cell(), environment)
     stored = load_file(weights_file(environment))
     before_pretraining, before_training = seen
@@ -218,7 +218,7 @@ def test_images_of_another_shape_are_refused_before_the_training(environment, mo
     labels = np.arange(20, dtype=np.int64) % 10
     arrays = dict(x_train=grey, y_train=labels, x_test=grey, y_test=labels)
     np.savez(environment.data_dir / "mnist.npz", **arrays)
-    monkeypatch.setattr(Trainer, "fit", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained"))
     cell = tiny_cell("dataset=mnist", "model=resnet18")
     assert run_cells([cell], environment) == 1
     assert "do not fit the network: stem.0.weight" in capsys.readouterr().err

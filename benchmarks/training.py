@@ -14,27 +14,24 @@ import resource
 import sys
 from typing import Any
 
-from labeldp_bench.support.process import prepare_threads, prepare_training
+import torch
 
-prepare_threads()  # before torch, which reads the setting
-
-import torch  # noqa: E402
-
-from benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
-from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
-from benchmarks.textbook import textbook_rate  # noqa: E402
-from benchmarks.work import per_image  # noqa: E402
-from labeldp_bench.cli.script import command, output_folder, read_arguments  # noqa: E402
-from labeldp_bench.experiments.compose import compose_cell  # noqa: E402
-from labeldp_bench.experiments.identity import PAPER  # noqa: E402
-from labeldp_bench.models import NetworkModel  # noqa: E402
-from labeldp_bench.supervision.interfaces import Epoch, Session  # noqa: E402
-from labeldp_bench.supervision.losses import loss_named  # noqa: E402
-from labeldp_bench.supervision.targets import Supervision  # noqa: E402
-from labeldp_bench.support.device import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.support.validate import check_choice  # noqa: E402
-from labeldp_bench.training.classifier import resolve_precision  # noqa: E402
-from labeldp_bench.training.trainer import PRECISIONS  # noqa: E402
+from benchmarks.ceilings import Ceilings, ceilings
+from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.textbook import textbook_rate
+from benchmarks.work import per_image
+from labeldp_bench.cli.script import command, output_folder, read_arguments
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.models import NetworkModel
+from labeldp_bench.supervision.interfaces import Epoch, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.device import describe_device, resolve_device
+from labeldp_bench.support.process import prepare_training
+from labeldp_bench.support.validate import check_choice
+from labeldp_bench.training.classifier import resolve_precision
+from labeldp_bench.training.trainer import PRECISIONS
 
 CLASSES = 10
 DIGITS = ["dataset=mnist", "trainer=vector_approximation"]  # Adam, batch 400, nothing augmented
@@ -68,7 +65,8 @@ def measure(
         [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
          f"trainer.precision={precision}"]
     )  # fmt: skip
-    model: NetworkModel = cell.build().model
+    model = cell.build().model
+    assert isinstance(model, NetworkModel)
     size = model.trainer.batch_size
     epochs: list[Epoch] = []
     parameters = 0
@@ -124,12 +122,6 @@ def peak_mib(device: torch.device) -> float:
     return kilobytes / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def _spelled(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
-
-
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
@@ -144,14 +136,13 @@ def main(arguments: list[str]) -> int:
     prepare_training()
     limits = ceilings(device, resolve_precision(precision, device))
     print(f"{describe_device(device)}: {limits}\n")
-    print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
+    print_head(SHOWN)
     rows = []
     for name in names:
         rows.append(measure(name, device, precision, steps, limits))
-        shown = [_spelled(rows[-1][key]) for key in SHOWN]
-        print("| " + " | ".join(shown) + " |", flush=True)
-    path = write_benchmark("training", rows, device, out)
-    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
+        shown = [rows[-1][key] for key in SHOWN]
+        print_row(value if isinstance(value, str) else f"{value:,}" for value in shown)
+    write_benchmark("training", rows, device, out)
     return 0
 
 

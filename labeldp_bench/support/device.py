@@ -2,10 +2,14 @@
 
 import platform
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from labeldp_bench.support.validate import InputError
+
+# Older versions of torch raise a plain RuntimeError where a GPU fails.
+ACCELERATOR_ERROR: Any = getattr(torch, "AcceleratorError", ())
 
 
 def resolve_device(name: str) -> torch.device:
@@ -45,3 +49,8 @@ def out_of_memory(error: BaseException) -> bool:
     """Returns whether an allocation failed, on a GPU or on the CPU."""
     on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
+
+
+def device_failed(error: BaseException) -> bool:
+    """Returns whether the hardware is to blame for an error: no memory left, or a GPU failed."""
+    return out_of_memory(error) or isinstance(error, ACCELERATOR_ERROR)

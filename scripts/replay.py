@@ -2,8 +2,8 @@
 
     python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
 
-Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take)
-and whose data files are there. Each is run anew into `out_dir` (default: a temporary folder), so
+Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take),
+whose data files are there and which need no pre-training, since weights take minutes to train. Each is run anew into `out_dir` (default: a temporary folder), so
 that no earlier run passes for it. A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
 differ by rounding. Exit status 1 if a record with today's draws on today's hardware differs.
@@ -89,7 +89,10 @@ def _affordable(
     return [
         cell
         for key, cell in sorted(cells.items())
-        if key in records and estimator.seconds(cell)[0] <= longest and _has_data(cell, data_dir)
+        if key in records
+        and not cell.pretrain_recipe
+        and estimator.seconds(cell)[0] <= longest
+        and _has_data(cell, data_dir)
     ]
 
 

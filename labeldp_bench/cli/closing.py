@@ -1,13 +1,13 @@
 """What a run or a sweep shows when it ends: a small table and a picture."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
-from labeldp_bench.records.collect import find_done
-from labeldp_bench.records.record import is_heuristic, read_record
+from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.tables.sweep import (
     RISKS,
@@ -38,6 +38,11 @@ def show_run(folder: Path) -> None:
         *_score_lines(record, spread),
         f"privacy         {privacy}",
     ]
+    if record["private"]:
+        lines.append(
+            f"noise           from the public seed {record['seed']}: repeatable, which protects no "
+            "secret label"
+        )
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
     if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
@@ -79,12 +84,11 @@ def _per_class(accuracies: list[float | None]) -> str:
     return f"from {low:.1f} (class {worst}) to {high:.1f} (class {best}); all in per_class.csv"
 
 
-def close_sweep(cells: list[Cell], out_dir: Path, name: str, *, committed: bool) -> None:
+def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) -> None:
     """Prints a table of each score of a sweep and writes them under `out_dir`/sweeps.
 
     Accuracies have a picture beside.
     """
-    done = find_done(cells, out_dir, committed=committed)
     if not done:
         say("no cell has a record yet: no table, no picture")
         return

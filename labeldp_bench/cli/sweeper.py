@@ -8,7 +8,8 @@ import hashlib
 import sys
 import time
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.core.plugins import Plugins
@@ -75,14 +76,16 @@ class CellSweeper(Sweeper):
         with open_dict(self.config):
             self.config.out_dir = str(out_dir)  # `~` is a name to Hydra
 
+        stored = experiment is not None and not self.config.rerun
+
         def find() -> dict[str, Any]:
-            return find_done(every, out_dir, committed=experiment is not None)
+            return find_done(every, out_dir, committed=stored)
 
         done = find()
         refuse_changed_data(every, done, out_dir, environment.data_dir)
         jobs = group([pair for key, pair in cells.items() if key not in done])
         todo = len(cells) - len(done)
-        say(f"{len(cells)} cells: {len(done)} done, {todo} to run in {len(jobs)} jobs")
+        say(f"{sources(every, done, out_dir)}, {todo} to run in {len(jobs)} jobs")
         try:
             failed = self._launch(jobs)
         except (KeyboardInterrupt, Exception) as error:
@@ -95,10 +98,11 @@ class CellSweeper(Sweeper):
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
         # The plain name is for the whole: a part of it, or another version, is no such table.
         name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
-        close_sweep(every, out_dir, name, committed=experiment is not None)
+        done = find()
+        close_sweep(every, done, out_dir, name)
+        say(sources(every, done, out_dir))
         if failed:
             say(f"{failed} of {len(cells)} cells failed; each has an error.txt")
-        done = find()
         missing = [cell.title for cell in every if cell.config_hash not in done]
         if self.config.minutes is not None and len(missing) > failed:
             titles = "; ".join(missing)
@@ -189,6 +193,16 @@ def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str
         key = cell.shared_work or cell.config_hash
         jobs.setdefault(key, []).append((cell, overrides))
     return list(jobs.values())
+
+
+def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
+    """Returns how many cells are done, and where their records are."""
+    here = sum((out_dir / cell.folder / "record.json").is_file() for cell in cells)
+    stored = sum(cell.config_hash in done for cell in cells) - here
+    from_table = (
+        f"{stored} done in results/records.csv (rerun=true trains anew), " if stored else ""
+    )
+    return f"{len(cells)} cells: {from_table}{here} done in {out_dir}"
 
 
 def hash_of(cells: Iterable[str]) -> str:

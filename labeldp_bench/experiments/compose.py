@@ -46,6 +46,7 @@ class RunConfig:
     out_dir: str = "results/runs"
     checkpoint_epochs: int | None = None
     minutes: float | None = None
+    rerun: bool = False
     budget: Any = None  # the rules of configs/budget; its name is what counts
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
@@ -133,7 +134,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     shown = ("cells", "table", "figure", "job")
-    local = ("hydra", *shown, *LOCAL, "minutes", "trainer", "eps")
+    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "eps")
     if "hydra" in config:
         config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -111,7 +111,7 @@ def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) 
             values = list(override.sweep_string_iterator())
         else:
             raise InputError(f"{key} needs values to sweep over, got {override.input_line}")
-        if key in (*LOCAL, "minutes", *OF_THE_SWEEP):
+        if key in (*LOCAL, "minutes", "rerun", *OF_THE_SWEEP):
             if override.is_sweep_override():
                 how = f" ({how_to_quote(override.input_line)})" if key.endswith("_dir") else ""
                 raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}{how}")

@@ -25,7 +25,7 @@ def test_sweep_with_time_is_as_without(tmp_path):
     assert outcome.returncode == 0
     assert len(records_under(tmp_path)) == 4
     again = quick(SWEEP, tmp_path)
-    assert again.lines[1] == "4 cells: 4 done, 0 to run in 0 jobs"
+    assert again.lines[1] == "4 cells: 4 done in results/runs, 0 to run in 0 jobs"
 
 
 def test_failed_cells_are_not_what_is_left(tmp_path):

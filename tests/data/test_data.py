@@ -204,8 +204,8 @@ def test_every_official_data_set_has_its_config():
     """If it failed, `make data` would bring a data set that no run can name."""
     for name in official.OFFICIAL:
         cell = compose_cell([f"dataset={name}"])
-        dataset = cell.build()["dataset"]
+        dataset = cell.build().dataset
         assert dataset == ImageData(name, num_classes=100 if name == "cifar100" else 10)
         assert cell.identity["model"] == ("resnet18" if name.startswith("cifar") else "cnn")
     cell = compose_cell(["dataset=npz", "dataset.name=mine", "dataset.num_classes=4"])
-    assert cell.build()["dataset"] == ImageData("mine", num_classes=4)
+    assert cell.build().dataset == ImageData("mine", num_classes=4)

@@ -57,7 +57,7 @@ def test_counts_and_labels_are_right(tmp_path, selection):
 def test_sizes_of_the_paper(name, sizes):
     """If it failed, our imbalanced CIFAR-10 would not have the paper's size."""
     cell = compose_cell([f"dataset={name}"])
-    dataset = cell.build()["dataset"]
+    dataset = cell.build().dataset
     test_sizes = [count // 10 for count in dataset.train_counts]
     assert (sum(dataset.train_counts), sum(test_sizes)) == sizes
     assert (dataset.name, dataset.source, dataset.selection) == (name, "cifar10", "hash")
@@ -136,5 +136,5 @@ def test_real_parts_are_those_of_our_records(name, fingerprint):
     """If it failed, records of before and after would be of different images."""
     if not (REAL / "cifar10.npz").is_file():
         pytest.skip("LABELDP_DATA names no folder that holds cifar10.npz")
-    bundle = compose_cell([f"dataset={name}"]).build()["dataset"].draw(REAL, seed=0)
+    bundle = compose_cell([f"dataset={name}"]).build().dataset.draw(REAL, seed=0)
     assert bundle.selection_sha256 == fingerprint

@@ -20,8 +20,8 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.losses import LOSSES
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
@@ -140,12 +140,10 @@ def test_two_stages_of_lp_mst_are_lp_2st():
     scores = []
     for overrides in (["mechanism=lp_2st"], ["mechanism=lp_mst", "learner.fractions=[0.5,0.5]"]):
         parts = compose_cell([*TINY_CIRCLE, *overrides]).build()
-        bundle = parts["dataset"].draw(None, 0)
+        bundle = parts.dataset.draw(None, 0)
         vault = bundle.vault.open(1.0, 0)
-        fit = parts["learner"].fit
-        classifier = fit(
-            bundle.train_features, vault.door, parts["mechanism"], parts["model"], session()
-        )
+        fit = parts.learner.fit
+        classifier = fit(bundle.train_features, vault.door, parts.mechanism, parts.model, session())
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
 
@@ -156,11 +154,11 @@ def test_k_rule_reaches_the_mechanism():
     for rule in ("paper", "released_code"):
         overrides = [*TINY_CIRCLE, "mechanism=lp_2st", "eps=0.5", f"mechanism.k_rule={rule}"]
         parts = compose_cell(overrides).build()
-        bundle = parts["dataset"].draw(None, 0)
+        bundle = parts.dataset.draw(None, 0)
         where = session()
-        parts["learner"].fit(
-            bundle.train_features, bundle.vault.open(0.5, 0).door, parts["mechanism"],
-            parts["model"], where,
+        parts.learner.fit(
+            bundle.train_features, bundle.vault.open(0.5, 0).door, parts.mechanism,
+            parts.model, where,
         )  # fmt: skip
         found[rule] = where.notes["stage_2_mean_top_k"]
     assert 1 <= found["released_code"] < found["paper"] <= 4
@@ -264,7 +262,7 @@ def test_circle_rows_keep_their_order(tmp_path):
              "dataset.n_test=500", "dataset.trials=6", "model.k=60"]  # fmt: skip
     names = ("none", "rappor", "alibi", "lp_2st", "rr")
     cells = {name: compose_cell([*small, f"mechanism={name}"]) for name in names}
-    assert run_cells(list(cells.values()), Place(tmp_path, tmp_path, CPU)) == []
+    assert run_cells(list(cells.values()), Environment(tmp_path, tmp_path, CPU)) == 0
     found = {name: read_record(tmp_path / cell.folder) for name, cell in cells.items()}
     accuracy = {name: record["accuracy"] for name, record in found.items()}
     assert accuracy["none"] == pytest.approx(found["none"]["bayes_accuracy"], abs=0.02)

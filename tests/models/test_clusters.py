@@ -15,8 +15,8 @@ from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -168,12 +168,12 @@ def test_cells_of_one_job_share_graph_and_clusters(tmp_path, tiny_images, monkey
     )
     names = ("lp_2st", "noisy_clusters", "rappor", "exponential_cubes")
     cells = [compose_cell([*TINY, f"mechanism={name}", "model=clusters"]) for name in names]
-    together = Place(tmp_path / "together", tiny_images, CPU)
-    assert run_cells(cells, together) == []
+    together = Environment(tmp_path / "together", tiny_images, CPU)
+    assert run_cells(cells, together) == 0
     assert len(made) == 1
     for cell in cells:
-        alone = Place(tmp_path / "alone", tiny_images, CPU)
-        assert run_cells([cell], alone) == []
+        alone = Environment(tmp_path / "alone", tiny_images, CPU)
+        assert run_cells([cell], alone) == 0
         records = [read_record(place.out_dir / cell.folder) for place in (together, alone)]
         assert records[0]["per_class_accuracy"] == records[1]["per_class_accuracy"]
         assert records[0]["eps_spent"] == 4

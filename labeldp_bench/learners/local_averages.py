@@ -74,8 +74,6 @@ class LocalAverages(Learner):
         self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Any, session: Session
     ) -> Any:
         """Returns the averages at the test points, or everywhere in case of cubes."""
-        if not hasattr(model, "averaging"):
-            raise InputError("learner=local_averages needs model=cubes, clusters or knn")
         mechanism, averages = self._tuned(features, vault, mechanism, model)
         if isinstance(mechanism, GroupMechanism) and not averages.disjoint:
             raise InputError(
@@ -91,13 +89,14 @@ class LocalAverages(Learner):
         session.notes.update(averages.notes)
         if getattr(mechanism, "clip", None) is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
-        groups, num_groups = averages.groups(features, session)
-        outputs = vault.release_groups(mechanism, groups, num_groups)
+        groups = averages.grouping(features, session)
+        outputs = vault.release_groups(mechanism, groups.members, groups.count)
         if outputs.dtype == torch.int64:  # one class for each cube
             outputs = torch.nn.functional.one_hot(outputs, vault.num_classes).to(torch.float64)
         elif outputs.dim() == 1 and averages.disjoint and not isinstance(mechanism, GroupMechanism):
-            outputs = outputs / torch.bincount(groups, minlength=num_groups).clamp_min(1)
-        return averages.estimator(outputs)
+            sizes = torch.bincount(groups.members, minlength=groups.count)
+            outputs = outputs / sizes.clamp_min(1)
+        return groups.estimator(outputs)
 
     def _tuned(
         self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Any

@@ -7,7 +7,6 @@ import torch
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
-from labeldp_bench.learners.consensus import retrained
 from labeldp_bench.learners.multi_stage import split
 from labeldp_bench.mechanisms import (
     BlockRR,
@@ -65,11 +64,12 @@ def test_an_empty_stage_is_one_line():
         split(3, [0.9, 0.1], seed=0)
 
 
+CONSENSUS = SingleStage("plain", retrain="consensus")
 LEARNERS = {
     "single": (SingleStage(loss="plain"), RandomizedResponse(eps=1.0)),
     "two": (TWO_STAGES, RandomizedResponseWithPrior(eps=1.0)),
     "three": (
-        MultiStage("plain", [0.5, 0.3, 0.2], RR_FIRST, 0.5, True, True, 0.1, "consensus"),
+        MultiStage("plain", [0.5, 0.3, 0.2], RR_FIRST, 0.5, True, True, 0.1, retrain="consensus"),
         RandomizedResponseWithPrior(eps=1.0),
     ),
     "subset": (
@@ -171,7 +171,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     # Retraining would see examples that the first model contradicts.
     model, features, open_vault = setting
     vault, where, spy = open_vault(), session(), Spy(model)
-    SingleStage("plain", "consensus").fit(features, vault.door, RR_FIRST, spy, where)
+    CONSENSUS.fit(features, vault.door, RR_FIRST, spy, where)
     (first_seen, _, _, first), (seen, again, start, _) = spy.fits
     released = first_seen.targets
     # As the evaluator would predict: votes tie, and the lowest class must not win them.
@@ -198,8 +198,8 @@ def test_consensus_on_bits_agrees_with_any_class_that_explains_them():
             return supervision.indices.tolist()
 
     arguments = FixedClassifier(table), Model(), torch.arange(3), supervision, session()
-    assert retrained("consensus", *arguments) == [0, 2]
-    assert retrained("none", *arguments) is arguments[0]
+    assert CONSENSUS.retrained(*arguments) == [0, 2]
+    assert SingleStage("plain").retrained(*arguments) is arguments[0]
 
 
 def test_consensus_of_nobody_keeps_the_first_model():
@@ -207,7 +207,7 @@ def test_consensus_of_nobody_keeps_the_first_model():
     release = Release(torch.arange(2), torch.tensor([0, 0]), RR_FIRST, 2)
     supervision = Supervision.of([release], LOSSES["plain"])
     classifier = FixedClassifier(torch.tensor([[0.0, 1.0]] * 2))
-    kept = retrained("consensus", classifier, None, torch.arange(2), supervision, session())
+    kept = CONSENSUS.retrained(classifier, None, torch.arange(2), supervision, session())
     assert kept is classifier
 
 

@@ -11,13 +11,13 @@ from labeldp_bench.learners.rates import TRUSTS, Problem, clip, side
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.supervision.interfaces import Learner, Session
+from labeldp_bench.supervision.interfaces import Averages, Fitted, Learner, Model, Session
 from labeldp_bench.support.validate import InputError, check_choice, check_eps, check_number
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")
 MOST_DIMENSIONS = 2
-"""Beyond, the rule's sides exceed the box long before N is large: `auto` leaves the size alone."""
+"""With more, the rule's sides exceed the box unless N is huge: `auto` leaves the size alone."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ class LocalAverages(Learner):
             )
         check_choice("learner.tuning", self.tuning, TUNINGS)
         check_number("learner.beta", self.beta, above=0, high=1)
-        for name in ("constant", "factor", "clip_constant", "clip_factor"):
-            check_number(f"learner.{name}", getattr(self, name), above=0)
+        check_number("learner.constant", self.constant, above=0)
+        check_number("learner.factor", self.factor, above=0)
+        check_number("learner.clip_constant", self.clip_constant, above=0)
+        check_number("learner.clip_factor", self.clip_factor, above=0)
         if self.moment is not None:
             check_number("learner.moment", self.moment, low=2)
         if self.rule is not None:
@@ -71,9 +73,9 @@ class LocalAverages(Learner):
             check_eps(self.rule_eps, "learner.rule_eps")
 
     def fit(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Any, session: Session
-    ) -> Any:
-        """Returns the averages at the test points, or everywhere in case of cubes."""
+        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Model, session: Session
+    ) -> Fitted:
+        """Returns the averages: of neighbours at the test points, of groups everywhere."""
         mechanism, averages = self._tuned(features, vault, mechanism, model)
         if isinstance(mechanism, GroupMechanism) and not averages.disjoint:
             raise InputError(
@@ -99,8 +101,8 @@ class LocalAverages(Learner):
         return groups.estimator(outputs)
 
     def _tuned(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Any
-    ) -> tuple[Any, Any]:
+        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Model
+    ) -> tuple[Any, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):

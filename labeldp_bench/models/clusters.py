@@ -33,11 +33,9 @@ class Clusters(SmoothModel, GroupModel):
     (2022), NoiseCluster.
 
     Args:
-        network: of `pretrain`; unused without one.
-        neighbours: k of the graph, >= 1; see Eigenmaps.
+        network, neighbours, initial: as `SmoothModel`.
         functions: how many smooth functions tell where an example lies, >= 1.
         clusters: how many, >= 1.
-        initial: weights below the classifier, from `pretrain`.
     """
 
     functions: int = 20

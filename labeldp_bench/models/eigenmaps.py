@@ -21,24 +21,22 @@ PER_FUNCTION = 3
 class Eigenmaps(SmoothModel):
     """Fits what was released by functions that hardly change between neighbours.
 
-    Classes are groups of similar images, which features show without a label: some ten smooth
-    functions tell ten classes apart, so that 60,000 releases have to settle a hundred numbers. The
-    fit to what each release adds to a vote is linear and has one minimum, where a likelihood has
-    many at small eps. The number of functions is that of the least squared error on releases that
-    were held out: no true label is asked.
+    Classes are groups of similar images, and features show these groups without a label: about ten
+    smooth functions tell ten classes apart, so that 60,000 releases decide a hundred numbers only.
+    The fit to what each release adds to a vote is linear and has one minimum; a likelihood has many
+    at small eps. The number of functions is the one with the least squared error on held-out
+    releases, so no true label is needed.
 
-    Who is whose neighbour: see `Embedding`. Where examples were chosen by an earlier fit
-    (`learner.retrain=consensus`), so were those that are held out.
+    `Embedding` says what a neighbour is. If an earlier fit chose the examples
+    (`learner.retrain=consensus`), it also chose those that are held out.
 
     Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; on releases,
     ours.
 
     Args:
-        network: of `pretrain`; unused without one.
-        neighbours: k of the graph, >= 1.
+        network, neighbours, initial: as `SmoothModel`.
         functions: how many to choose from, as multiples of the number of classes, >= 1.
         folds: parts of the examples that are held out in turn, >= 2.
-        initial: weights below the classifier, from `pretrain`.
     """
 
     functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)

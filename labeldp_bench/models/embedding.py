@@ -47,7 +47,9 @@ class SmoothModel(PretrainableModel):
     """A model on the smoothest functions; cells on the same examples share them.
 
     Args:
+        network: of `pretrain`; unused without one.
         neighbours: k of the graph, >= 1.
+        initial: weights below the classifier, from `pretrain`.
     """
 
     neighbours: int = 10

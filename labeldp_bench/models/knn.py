@@ -23,12 +23,12 @@ from labeldp_bench.support.validate import InputError, check_integer
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
 CHUNK = 1000
-# Of coordinates and of what they span: squares neither overflow nor vanish.
+# Limits of coordinates and of their ranges: squares neither overflow nor vanish.
 LARGEST, SMALLEST = 1e150, 1e-140
-# Loading the compiled search takes a second, compiling it ten, once per machine; it saves 20 ms
-# of each fit.
+# Fits from which the compiled search pays. Loading it takes a second and compiling it ten, once per
+# machine; it saves 20 ms of each fit.
 COMPILED_FROM = 200
-# Stages of a learner and held-out parts have searches of their own; more than these few are rare.
+# Stages of a learner and held-out parts have searches of their own, rarely more than this.
 KEPT_ANSWERS = 8
 
 Search = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[Any]]
@@ -135,7 +135,7 @@ class NearestNeighbours(Model):
         return "float32"
 
     def prepare(self, fits: int, say: Callable[[str], None]) -> None:
-        """Readies the model for that many fits; changes their speed, not their result."""
+        """Compiles the search if there are many fits."""
         if fits >= COMPILED_FROM:
             self.search.compile(say)
 
@@ -149,7 +149,7 @@ class NearestNeighbours(Model):
         """Returns a classifier that remembers the supervised examples."""
         self._checked(len(supervision.indices))
         indices, votes = supervision.indices, supervision.targets
-        if votes.dim() > 1:  # labels are counted as they are
+        if votes.dim() > 1:  # one-dimensional targets are labels, which are counted directly
             votes = supervision.votes()
         if (indices.diff() < 0).any():  # several stages: by rising index, as in a single one
             order = indices.argsort()
@@ -233,9 +233,9 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
 
 def _moderate(points: Tensor, queries: Tensor) -> bool:
     """Returns whether the compiled search, which checks nothing, can tell distances apart."""
-    if len(queries) == 0:  # without ends
+    if len(queries) == 0:  # no smallest and largest coordinate
         return False
-    # Column by column, which is several times as fast; a NaN fails every comparison.
+    # Column by column is several times as fast. A NaN fails every comparison.
     ends = [tuple(map(float, column.aminmax())) for column in (*points.T, *queries.T)]
     finite = all(-LARGEST < low <= high < LARGEST for low, high in ends)
     spans = [high - low for low, high in ends[: points.shape[1]]]

@@ -25,10 +25,8 @@ class NetworkModel(PretrainableModel):
     """A network and the recipe that trains it.
 
     Args:
-        network: called with `num_classes` and `image_shape` (H, W, C).
+        network, initial: as `PretrainableModel`.
         trainer: the recipe.
-        initial: weights and statistics that a fresh network starts from, by name. What is not
-            named, such as the classifier, starts at random. None: everything does.
     """
 
     trainer: Trainer
@@ -61,11 +59,7 @@ class NetworkModel(PretrainableModel):
         return classifier
 
     def _begin(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None,
+        self, features: Tensor, supervision: Supervision, session: Session, start: Classifier | None
     ) -> NetworkClassifier:
         """Returns the network before training; first weights come from the global stream."""
         network = self.network(

@@ -14,7 +14,7 @@ from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import Diverged, InputError, check_number
+from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
@@ -26,16 +26,15 @@ class Probe(PretrainableModel):
 
     At small eps a release tells so little that a whole network learns its noise. The features come
     from `pretrain`, are standardised and stay as they are; the classifier minimises the mean loss
-    plus penalty / 2 times its squared weights, in few steps. The penalty is that of the least loss
-    on releases that were held out, and the fit is then repeated on all: no true label is asked.
+    plus penalty / 2 times its squared weights, in few steps. The penalty is the one with the least
+    loss on held-out releases; the fit is then repeated on all releases. No true label is needed.
 
     Source: ours; linear evaluation as in Chen et al. (2020), arXiv:2002.05709.
 
     Args:
-        network: as NetworkModel's.
+        network, initial: as `PretrainableModel`; the classifier is not used.
         penalties: > 0, to choose from; one alone is taken as it is.
         held_out: share of the examples that choose, in (0, 1).
-        initial: weights below the classifier, from `pretrain`.
     """
 
     penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
@@ -49,12 +48,11 @@ class Probe(PretrainableModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.penalties, Sequence) or not self.penalties:
-            raise InputError(f"model.penalties must be a list of numbers, got {self.penalties!r}")
+        if not check_list("model.penalties", self.penalties, "numbers"):
+            raise InputError("model.penalties must be a list of numbers, got an empty one")
         for penalty in self.penalties:
             check_number("model.penalties", penalty, above=0)
-        if check_number("model.held_out", self.held_out, above=0) >= 1:
-            raise InputError(f"model.held_out must be a number > 0 and < 1, got {self.held_out}")
+        check_number("model.held_out", self.held_out, above=0, below=1)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features and classifier."""
@@ -68,7 +66,7 @@ class Probe(PretrainableModel):
         start: Classifier | None = None,
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
-        assert supervision.refine is None, "there are no epochs, after which targets could change"
+        assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
         encoder, encoded = self._last.get(
             (session.device, features), lambda: self._encoded(features, session.device)
         )
@@ -80,7 +78,9 @@ class Probe(PretrainableModel):
         session.notes["penalty"] = penalty
         weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty, weights)
         if not bool(weights.isfinite().all()):
-            raise Diverged("the classifier's weights are no numbers (take larger model.penalties)")
+            raise Diverged(
+                "the classifier's weights are NaN or infinite (take larger model.penalties)"
+            )
         return ProbeClassifier(encoder, weights)
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:

@@ -33,10 +33,11 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 test: $(VENV)/.test  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
-lint: $(VENV)/.lint  ## format check, lint, type check
+lint: $(VENV)/.lint  ## format check, lint, type check, layers of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.lint  ## format and mend what can be mended by itself
 	$(BIN)/ruff format .

@@ -29,7 +29,7 @@ from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.attack import draw_attacks
-from labeldp_bench.runs.environment import place_of
+from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
@@ -77,12 +77,12 @@ def main(arguments: list[str]) -> int:
     own = {"experiment": "", "known": "", "out": str(OUT), "out_dir": str(RUNS)}
     own, axes = split_arguments(arguments, own | {"data_dir": default_data_dir()})
     shares = read_shares(own["known"])
-    place = place_of(own["out_dir"], own["data_dir"], "cpu")
+    environment = environment_of(own["out_dir"], own["data_dir"], "cpu")
     blocks = blocks_of(own["experiment"]) if own["experiment"] else [{}]
     cells, out = cells_of(blocks, axes), output_file("out", own["out"])
     for cell in cells:
-        done = find_done([cell], place.out_dir, committed=True).get(cell.config_hash, {})
-        rows = attack(cell, shares, place.data_dir)
+        done = find_done([cell], environment.out_dir, committed=True).get(cell.config_hash, {})
+        rows = attack(cell, shares, environment.data_dir)
         write([row | {"accuracy": done.get("accuracy")} for row in rows], out)
     return 0
 
@@ -100,17 +100,15 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     """Returns one row per share of known labels."""
     say(cell.title)
     parts = cell.build()
-    mechanism, model = parts["mechanism"], parts["model"]
+    mechanism, model = parts.mechanism, parts.model
     if not isinstance(model, NetworkModel):
         raise InputError("attacks are made on images (use model=cnn and dataset=mnist)")
     seed = seeding.derive(cell.seed, "trial", 0)
-    bundle = parts["dataset"].draw(data_dir, seed)
+    bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), lambda *_: None, say)
-    fields = {name: getattr(model, name) for name in ("network", "trainer", "initial")}
-    parts["learner"].fit(
-        bundle.train_features, vault.door, mechanism, ReleaseOnly(**fields), session
-    )
+    release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
+    parts.learner.fit(bundle.train_features, vault.door, mechanism, release_only, session)
     # The attack is scored on true labels, which come from a vault of its own.
     order = torch.cat([release.indices for release in vault.releases])
     truth = bundle.vault.open(math.inf, None).trusted_labels(NoPrivacy(), "scoring", order)

@@ -23,8 +23,14 @@ from torch import Tensor
 
 from labeldp_bench.cli.script import command
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
-from labeldp_bench.mechanisms import GroupMechanism, LabelEnhancement, Mechanism, RealMechanism
-from labeldp_bench.mechanisms.base import check_global_prior
+from labeldp_bench.mechanisms import (
+    ClassMechanism,
+    GroupMechanism,
+    LabelEnhancement,
+    Mechanism,
+    RealMechanism,
+)
+from labeldp_bench.mechanisms.classes import check_global_prior
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import (
     exact_epsilon,
@@ -51,9 +57,13 @@ def main(arguments: list[str]) -> int:
     """Prints the audit and returns the exit status."""
     options, parameters = parse(arguments)
     mechanism = build(options["mechanism"], options["eps"], parameters)
-    if isinstance(mechanism, Mechanism):
+    if isinstance(mechanism, RealMechanism | GroupMechanism):
+        return audit_other(mechanism, options)
+    if isinstance(mechanism, ClassMechanism):
         return audit(mechanism, options)
-    return audit_other(mechanism, options)
+    raise InputError(
+        f"mechanism={options['mechanism']} releases no single labels: there is nothing to audit"
+    )
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -87,21 +97,16 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, parameters
 
 
-def build(
-    name: str, eps: float, parameters: dict[str, Any]
-) -> Mechanism | RealMechanism | GroupMechanism:
+def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
     """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
     check_choice("mechanism", name, mechanism_names())
     check_eps(eps)
     config = compose_cell([f"mechanism={name}", f"eps={eps}"]).config["mechanism"]
     try:
-        mechanism = hydra.utils.instantiate({**config, **parameters}, _convert_="all")
+        return hydra.utils.instantiate({**config, **parameters}, _convert_="all")
     except (InstantiationException, OmegaConfBaseException) as error:
         cause = str(error.__cause__ or error).splitlines()[0]
         raise InputError(f"mechanism={name}: {cause}") from error
-    if not isinstance(mechanism, Mechanism | RealMechanism | GroupMechanism):
-        raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
-    return mechanism
 
 
 def read_prior(options: dict[str, Any]) -> Tensor | None:
@@ -117,7 +122,7 @@ def read_prior(options: dict[str, Any]) -> Tensor | None:
         raise InputError(f"prior must be a list of numbers, got {prior!r}") from error
 
 
-def audit(mechanism: Mechanism, options: dict[str, Any]) -> int:
+def audit(mechanism: ClassMechanism, options: dict[str, Any]) -> int:
     """Prints claimed, found and verdict; returns the exit status."""
     num_classes, given = options["num_classes"], read_prior(options)
     # Under a uniform prior RRWithPrior and BlockRR are plain randomised response: a skewed one too.

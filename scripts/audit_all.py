@@ -16,7 +16,13 @@ import torch
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
-from labeldp_bench.mechanisms import GroupMechanism, Mechanism, RealMechanism
+from labeldp_bench.mechanisms import (
+    ClassMechanism,
+    ClippingMechanism,
+    FullExponentialCubes,
+    GroupMechanism,
+    RealMechanism,
+)
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
 from labeldp_bench.support.files import write_text
@@ -73,14 +79,14 @@ def _others(names: list[str]) -> pd.DataFrame:
         mechanism = hydra.utils.instantiate(config, _convert_="all")
         if not isinstance(mechanism, RealMechanism | GroupMechanism):
             continue
-        if hasattr(mechanism, "clip"):
+        if isinstance(mechanism, ClippingMechanism):
             mechanism = replace(mechanism, clip=CLIP)
         variants = {name: mechanism}
-        if hasattr(mechanism, "constant"):
+        if isinstance(mechanism, FullExponentialCubes):
             variants[f"{name}, constant=tight"] = replace(mechanism, constant="tight")
         for variant, one in variants.items():
             rows[variant] = {
-                "trust, protects": f"{one.trust}, {getattr(one, 'protects', 'labels')}",
+                "trust, protects": f"{one.trust}, {one.protects}",
                 **{f"eps={eps:g}": _other(replace(one, eps=eps)) for eps in BUDGETS},
             }
     table = pd.DataFrame.from_dict(rows, orient="index")
@@ -97,7 +103,7 @@ def _other(mechanism: RealMechanism | GroupMechanism) -> str:
 def _found(name: str, num_classes: int, eps: float) -> str:
     config = compose_cell([f"mechanism={name}"]).config["mechanism"]
     mechanism = hydra.utils.instantiate(config, _convert_="all")
-    if not isinstance(mechanism, Mechanism) or not mechanism.private:
+    if not isinstance(mechanism, ClassMechanism) or not mechanism.private:
         return ""
     prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
     try:

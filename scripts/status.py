@@ -2,7 +2,7 @@
 
     python scripts/status.py [budget=quick] [experiment=blockrr/table3,quickstart] [out_dir=FOLDER]
 
-`budget` is paper (default), quick or smoke; `experiment` takes all that are not named otherwise.
+`budget` is one of configs/budget, paper by default; without `experiment` all are listed.
 Hours are for the device at hand, one process, from what was measured on the same hardware.
 """
 
@@ -13,11 +13,12 @@ from labeldp_bench.cli.script import command, listed, read_arguments
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
+from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.validate import InputError, check_choice
 
 OWN = {"budget": PAPER, "experiment": "", "out_dir": "results/runs"}
-BUDGETS = (PAPER, "quick", "smoke")
+BUDGETS = sorted(path.stem for path in (CONFIGS / "budget").glob("*.yaml"))
 
 
 @command(__doc__)
@@ -28,7 +29,8 @@ def main(arguments: list[str]) -> int:
     known = experiment_names()
     names = [check_choice("experiment", name, known) for name in listed(own["experiment"])]
     out_dir = Path(own["out_dir"]).expanduser()
-    if own["out_dir"] != OWN["out_dir"] and not out_dir.is_dir():  # before the first run, no typo
+    # The usual folder is not there before the first run; another one would be a typing error.
+    if own["out_dir"] != OWN["out_dir"] and not out_dir.is_dir():
         raise InputError(f"out_dir must be the folder of your runs, got '{out_dir}' (no folder)")
     device = describe_device(resolve_device("auto"))
     statuses = every_status(out_dir, device, budget, names)

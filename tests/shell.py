@@ -10,7 +10,7 @@ from pathlib import Path
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["labeldp_bench.cli.main", "labeldp_bench.runs.run", "labeldp_bench.cli.closing"]
+    ["labeldp_bench.cli.main", "labeldp_bench.runs.job", "labeldp_bench.cli.closing"]
 )
 
 NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]

@@ -14,8 +14,8 @@ import yaml
 from omegaconf import OmegaConf
 
 import labeldp_bench
-from labeldp_bench.cli.sweeper import expand
 from labeldp_bench.experiments.compose import compose_cell, use_configs
+from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
 
 # Spelled in parts: this file is tracked too.

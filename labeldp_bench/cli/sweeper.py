@@ -114,8 +114,8 @@ class CellSweeper(Sweeper):
         spelled = expand(blocks, axes)
         if not spelled:
             raise InputError("the sweep has no cell (cells: is an empty list)")
-        asked = (f"{key}={','.join(values)}" for key, values in axes.items())
-        say(f"{' '.join([name or 'sweep', *asked])}: {len(spelled)} cells")
+        over = [f"{key}={','.join(values)}" for key, values in axes.items() if len(values) > 1]
+        say(f"sweep: {' '.join([*([name] if name else []), *over]) or 'one setting'}")
         cells: dict[str, tuple[Cell, list[str]]] = {}
         for overrides in spelled:
             overrides = scaled(overrides, asked=axes)

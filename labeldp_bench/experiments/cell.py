@@ -72,7 +72,7 @@ class Cell:
         if self.config["pretrain"]:
             parts.append(f"pretrain={self.choices['pretrain']}")
         if self.has("mechanism.eps"):
-            parts.append(f"eps={self.setting('mechanism.eps'):g}")
+            parts.append(f"eps={self._eps}")
         elif mechanism != "none":  # the baseline claims to protect nothing
             parts.append(NO_GUARANTEE)
         if not self.has("dataset.name"):  # synthetic data
@@ -80,6 +80,11 @@ class Cell:
             parts += [f"K={self.num_classes}"] if self.has("dataset.num_classes") else []
         parts.append(f"seed {self.seed}")
         return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
+
+    @property
+    def _eps(self) -> str:
+        eps = self.setting("mechanism.eps")
+        return f"{eps:g}" if isinstance(eps, int | float) else str(eps)
 
     @property
     def budget(self) -> str:

@@ -146,4 +146,5 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     plain["budget"] = choices.get("budget") or PAPER
-    return Cell(plain, choices)
+    taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain")}
+    return Cell(plain, taken)

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.learners.rates import TRUSTS, Problem, clip, side
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.privacy.door import ReleaseDoor
@@ -73,7 +74,12 @@ class LocalAverages(Learner):
             check_eps(self.rule_eps, "learner.rule_eps")
 
     def fit(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Model, session: Session
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
     ) -> Fitted:
         """Returns the averages: of neighbours at the test points, of groups everywhere."""
         mechanism, averages = self._tuned(features, vault, mechanism, model)
@@ -82,14 +88,14 @@ class LocalAverages(Learner):
                 f"{type(mechanism).__name__} answers about cubes, which neighbourhoods are not: "
                 "they overlap (use model=cubes or clusters)"
             )
-        protects = getattr(mechanism, "protects", "labels")
-        if protects != "labels" and not averages.fixed:
+        if mechanism.protects != "labels" and not averages.fixed:
             raise InputError(
-                f"{type(mechanism).__name__} protects {protects}, and these groups depend on "
-                "everybody's features: one moved example may change them all (use model=cubes)"
+                f"{type(mechanism).__name__} protects {mechanism.protects}, and these groups "
+                "depend on everybody's features: one moved example may change them all "
+                "(use model=cubes)"
             )
         session.notes.update(averages.notes)
-        if getattr(mechanism, "clip", None) is not None:
+        if isinstance(mechanism, ClippingMechanism) and mechanism.clip is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
         groups = averages.grouping(features, session)
         outputs = vault.release_groups(mechanism, groups.members, groups.count)
@@ -101,21 +107,25 @@ class LocalAverages(Learner):
         return groups.estimator(outputs)
 
     def _tuned(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Any, model: Model
-    ) -> tuple[Any, Averages]:
+        self, features: Tensor, vault: ReleaseDoor, mechanism: Mechanism, model: Model
+    ) -> tuple[Mechanism, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):
             return mechanism, model.averaging(None, num_examples, dimension)
         problem = self._problem(num_examples, dimension, vault, mechanism)
         cube_side = self.constant * self.factor * side(problem)
-        if self.moment is not None and getattr(mechanism, "clip", 0) is None:
+        if (
+            self.moment is not None
+            and isinstance(mechanism, ClippingMechanism)
+            and mechanism.clip is None
+        ):
             tuned = self.clip_constant * self.clip_factor * clip(problem, cube_side)
             mechanism = replace(mechanism, clip=tuned)
         return mechanism, model.averaging(cube_side, num_examples, dimension)
 
     def _problem(
-        self, num_examples: int, dimension: int, vault: ReleaseDoor, mechanism: Any
+        self, num_examples: int, dimension: int, vault: ReleaseDoor, mechanism: Mechanism
     ) -> Problem:
         is_private = mechanism.private and math.isfinite(mechanism.eps)
         own = "local_full" if isinstance(mechanism, LocalFull) else mechanism.trust

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from scipy.integrate import quad
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, two_levels
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows, two_levels
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
-from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
+from labeldp_bench.support.validate import check_integer, check_labels, check_number
 
-ENTRIES = 100_000  # drawn at once: their float64 stay in the cache while operations pass over them
+ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
 
 
 @dataclass(frozen=True)
-class AdditiveLaplace(Mechanism):
+class AdditiveLaplace(ClassMechanism):
     """Adds independent Laplace noise of scale 2/eps to each entry of the one-hot label.
 
     eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
@@ -38,7 +38,7 @@ class AdditiveLaplace(Mechanism):
         return 2 / self.eps
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
@@ -51,15 +51,13 @@ class AdditiveLaplace(Mechanism):
             rows.copy_(noisy)
         return released
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
 
         Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
         the output is the one-hot vector itself, with log-probability 0 or -inf.
         """
-        reals = _check_reals(released, num_classes).to(torch.float64)
+        reals = check_rows("reals", released, num_classes).to(torch.float64)
         magnitude = reals.abs()
         if self.scale == 0:
             # The distance to each label's one-hot vector.
@@ -70,21 +68,21 @@ class AdditiveLaplace(Mechanism):
         slope = (2 * reals).sub_(1).clamp_(-1, 1).div_(self.scale)
         return slope.add_(common).sub_(normaliser)
 
-    def evidence(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def evidence(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density less the largest of its row, float32 (N, K); O(N K).
 
-        What the noise has in common for all labels never comes into it.
+        Leaves out what all labels of a row have in common.
         """
         if self.scale == 0:
             return super().evidence(released, num_classes, prior)
-        clipped = _check_reals(released, num_classes).to(torch.float32).clamp(0, 1)
+        clipped = check_rows("reals", released, num_classes).to(torch.float32).clamp(0, 1)
         return clipped.sub_(clipped.amax(1, keepdim=True)).mul_(2 / self.scale)
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels with the largest entry, bool (N, K); above 1 and below 0 all tie."""
         return self.evidence(released, num_classes, prior) == 0
 
-    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the K one-hot vectors, float32 (K, K).
 
         The ratio of two labels grows with the one's own entry up to 1 and falls with the
@@ -92,9 +90,9 @@ class AdditiveLaplace(Mechanism):
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2))
 
-    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def unbiased(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
-        return _check_reals(released, num_classes).to(torch.float64)
+        return check_rows("reals", released, num_classes).to(torch.float64)
 
     def summary(self) -> dict[str, Any]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""
@@ -104,8 +102,8 @@ class AdditiveLaplace(Mechanism):
 def argmax_retention(scale: float, num_classes: int) -> float:
     """Returns how often the largest entry is the label's own, by quadrature to 1e-9.
 
-    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. All of a label that the
-    likelihood can keep: it ties entries above 1, and any of those is as good a guess as another.
+    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. No guess is right more
+    often: the likelihood ties all entries above 1, and any of those is as good a guess as another.
 
     Args:
         scale: b of the noise, >= 0; 2 / eps is ALIBI's.
@@ -130,46 +128,3 @@ def argmax_retention(scale: float, num_classes: int) -> float:
     edges = (-reach, 0.0, 1.0, 1 + scale * math.log(num_classes), 1 + reach)
     parts = (quad(density, low, high, epsabs=1e-10)[0] for low, high in pairwise(edges))
     return min(1.0, sum(parts))
-
-
-def laplace_information(scale: float, num_classes: int) -> float:
-    """Returns the mutual information of a uniform label and its noisy one-hot vector, in nats.
-
-    With T_j = clip(2 o_j - 1, -1, 1) / b, the log likelihood ratio of label j, it is
-    ln K + E T_own - E ln S with S = sum_j exp(T_j). The T_j are independent, so that
-    E ln S = integral over t > 0 of (e^-t - E e^(-t S)) / t (Frullani) needs no draws: E e^(-t S) is
-    a product of integrals over one entry. With t = e^u the trapezoidal rule is exact to 1e-9.
-
-    Args:
-        scale: b of the noise, > 0; 2 / eps is ALIBI's.
-        num_classes: K >= 2.
-
-    >>> round(laplace_information(scale=2 / 3, num_classes=10) / math.log(2), 4)
-    0.8977
-    """
-    check_number("scale", scale, above=0)
-    check_integer("num_classes", num_classes, low=2)
-    # A wrong entry is noise: below 0, between, above 1. The own one mirrors it around 1/2.
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    inside = (nodes + 1) / 2
-    ratios = np.concatenate([[-1.0], nodes, [1.0]]) / scale
-    tail = math.exp(-1 / scale) / 2
-    density = weights / 2 * np.exp(-inside / scale) / (2 * scale)
-    wrong = np.concatenate([[0.5], density, [tail]])
-    own = wrong[::-1]
-    width = 0.03  # outside of these steps lies less than 1e-15
-    t = np.exp(np.arange(-40 - 1 / scale, 8 + 1 / scale, width))[:, None]
-    decay = np.exp(-t * np.exp(ratios))
-    laplace_of_sum = (decay @ own) * (decay @ wrong) ** (num_classes - 1)
-    log_sum = width * float((np.exp(-t[:, 0]) - laplace_of_sum).sum())
-    return math.log(num_classes) + float(ratios @ own) - log_sum
-
-
-def _check_reals(released: Tensor, num_classes: int) -> Tensor:
-    """Returns `released` if it has shape (N, K)."""
-    check_integer("num_classes", num_classes, low=2)
-    if released.dim() != 2 or released.shape[1] != num_classes:
-        raise InputError(
-            f"released reals must have shape (N, {num_classes}), got {tuple(released.shape)}"
-        )
-    return released

@@ -1,4 +1,4 @@
-"""What all unary encodings share: the one-hot label, each bit flipped on its own."""
+"""Mechanisms that release a bit for each class, and the unary encodings among them."""
 
 import math
 from abc import abstractmethod
@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, count_true, debias_bits
+from labeldp_bench.mechanisms.base import Prior, count_true
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
 from labeldp_bench.mechanisms.draws import coins, numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
@@ -16,8 +17,24 @@ from labeldp_bench.support.validate import InputError, check_integer, check_labe
 ENUMERABLE_CLASSES = 16
 
 
-class BitFlips(Mechanism):
-    """A mechanism that releases K independent bits.
+class BitMechanism(ClassMechanism):
+    """A mechanism that releases K bits, uint8, one for each class."""
+
+    @abstractmethod
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how likely the bit is 1 of the true label, and of one wrong label."""
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the debiased bits, float64 (N, K)."""
+        bits = check_bits(released, num_classes)
+        own, other = self.bit_rates(num_classes)
+        if own == other:
+            raise InputError("bits that do not depend on the label have no unbiased estimate")
+        return (bits.to(torch.float64) - other) / (own - other)
+
+
+class BitFlips(BitMechanism):
+    """A unary encoding: the one-hot label, each of its K bits flipped on its own.
 
     The label's own bit is 0 with probability `p_drop`, every other bit is 1 with probability
     `p_flip`. A replaced label changes two bits, so the worst ratio is
@@ -34,8 +51,12 @@ class BitFlips(Mechanism):
     def p_flip(self) -> float:
         """Probability that the bit of one wrong label is 1."""
 
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how likely the bit is 1 of the true label, and of one wrong label."""
+        return 1 - self.p_drop, self.p_flip
+
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K)."""
         check_labels(labels, num_classes)
@@ -52,16 +73,13 @@ class BitFlips(Mechanism):
 
         Drawn from the exact law: a binomial number of kept ones plus one of flipped zeros.
         """
-        check_labels(labels, num_classes)
         stream = numpy_stream(generator)
         own = group_counts(labels, num_classes, groups, num_groups)
         others = own.sum(1, keepdim=True) - own
         ones = binomial(own, 1 - self.p_drop, stream) + binomial(others, self.p_flip, stream)
         return ones.to(torch.float64)
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(bits | label = c), float64 (N, K), from the number of other ones."""
         bits = check_bits(released, num_classes)
         log_flip, log_stay = _log(self.p_flip), _log1m(self.p_flip)
@@ -76,30 +94,25 @@ class BitFlips(Mechanism):
         outside = with_own(_log(self.p_drop), ones.clamp_max(num_classes - 1))
         return torch.where(bits == 1, inside, outside)
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
         refuse_non_bits(released, num_classes)
         ones = truth_values(released)
         nothing = count_true(ones) == 0
         return ones | nothing[:, None] if nothing.any() else ones
 
-    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all 2**K bit vectors, uint8 (2**K, K)."""
         check_integer("num_classes", num_classes, low=2, high=ENUMERABLE_CLASSES)
         codes = torch.arange(2**num_classes)
         return (codes[:, None] >> torch.arange(num_classes) & 1).to(torch.uint8)
 
-    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the K one-hot vectors, uint8 (K, K).
 
         The ratio of two labels depends on their own two bits alone and is 1 where those agree.
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.uint8)
-
-    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
-        """Returns the debiased bits, float64 (N, K)."""
-        bits = check_bits(released, num_classes)
-        return debias_bits(bits, 1 - self.p_drop, self.p_flip)
 
     def summary(self) -> dict[str, Any]:
         """Returns the two probabilities that define the mechanism."""
@@ -114,11 +127,7 @@ def check_bits(released: Tensor, num_classes: int) -> Tensor:
 
 def refuse_non_bits(released: Tensor, num_classes: int) -> None:
     """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
-    check_integer("num_classes", num_classes, low=2)
-    if released.dim() != 2 or released.shape[1] != num_classes:
-        raise InputError(
-            f"released bits must have shape (N, {num_classes}), got {tuple(released.shape)}"
-        )
+    check_rows("bits", released, num_classes)
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior, two_levels
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import LabelMechanism, check_global_prior, two_levels
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
@@ -56,7 +57,7 @@ class BlockRR(LabelMechanism):
         favoured[order[frequent[order]][: self.favoured]] = True
         return frequent, favoured
 
-    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns float64 (K, K), row = true label; `prior` (K,) decides the blocks."""
         prior = check_global_prior(prior, num_classes)
         frequent, favoured = self.partition(prior)

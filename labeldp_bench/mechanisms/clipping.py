@@ -1,26 +1,44 @@
-"""The clip of real labels without a bound: given, or chosen by the learner's rule."""
+"""Mechanisms that clip real labels without a bound."""
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
+from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.support.validate import InputError, check_number
 
 
-def check_clip(clip: float | None) -> None:
-    """Raises InputError unless `clip` is a number > 0, or None: the learner is to choose it."""
-    if clip is not None:
-        check_number("mechanism.clip", clip, above=0)
+@dataclass(frozen=True)
+class ClippingMechanism(Mechanism[float]):
+    """A mechanism that clips real labels to [-clip, clip] before it uses them.
 
-
-def clip_or_bound(clip: float | None, bound: float) -> float:
-    """Returns to which range labels are clipped: `clip`, or the bound of labels that have one.
-
-    Raises:
-        InputError: neither is there.
+    Args:
+        eps: > 0.
+        clip: > 0; None takes the bound of labels that have one, and for others leaves the choice
+            to the learner, by a theorem's rule.
     """
-    reach = bound if clip is None else clip
-    if math.isinf(reach):
-        raise InputError(
-            "mechanism.clip must be given for labels without a bound (or use "
-            "learner.tuning=theory, which chooses it)"
-        )
-    return reach
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clip is not None:
+            check_number("mechanism.clip", self.clip, above=0)
+
+    def reach(self, bound: float) -> float:
+        """Returns the largest size of a clipped label: `clip`, or the bound.
+
+        Raises:
+            InputError: neither is there.
+        """
+        reach = bound if self.clip is None else self.clip
+        if math.isinf(reach):
+            raise InputError(
+                "mechanism.clip must be given for labels without a bound (or use "
+                "learner.tuning=theory, which chooses it)"
+            )
+        return reach
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what is worth a line without the clip, and the clip."""
+        return super().summary() | ({} if self.clip is None else {"clip": self.clip})

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
+from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
@@ -55,29 +55,11 @@ class CubeMeans(GroupMechanism):
 
 
 @dataclass(frozen=True)
-class ClippedCubeMeans(CubeMeans):
+class ClippedCubeMeans(ClippingMechanism, CubeMeans):
     """The same for labels without a bound, which are clipped to [-clip, clip] first.
 
     Source: Zhao et al. (2025), theoretical_limits, equation 30 and Theorem 12.
-
-    Args:
-        eps: > 0.
-        clip: > 0; None where the learner is to choose it by the theorem's rule.
     """
-
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_clip(self.clip)
-
-    def reach(self, bound: float) -> float:
-        """Returns the clip, or the bound of labels that have one."""
-        return clip_or_bound(self.clip, bound)
-
-    def summary(self) -> dict[str, Any]:
-        """Returns what is protected and the clip."""
-        return super().summary() | ({} if self.clip is None else {"clip": self.clip})
 
 
 @dataclass(frozen=True)
@@ -90,7 +72,6 @@ class FullCubeMeans(CubeMeans):
     Source: Zhao et al. (2025), theoretical_limits, equation 35.
 
     Args:
-        eps: > 0.
         density: lower bound of the density of the features, public; 1 for uniform ones.
     """
 

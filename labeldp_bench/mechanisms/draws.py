@@ -1,7 +1,7 @@
 """Random draws of whole matrices, several times as fast as one float64 uniform for each entry.
 
-A coin needs 8 random bits, seldom more; a random set needs keys to compare, not numbers to
-calculate with.
+A coin needs 8 random bits, and seldom more. A random set needs keys that can be compared, which 32
+random bits are.
 """
 
 import math
@@ -26,8 +26,8 @@ def numpy_stream(generator: Generator) -> np.random.Generator:
 def coins(probability: float, shape: tuple[int, ...], stream: np.random.Generator) -> NDArray:
     """Returns independent coins, bool, True with `probability` to within 2^-61.
 
-    A byte below floor(256 p) is heads, one above is tails; the one that is equal is decided by a
-    float64 uniform, once in 256 coins.
+    A byte below floor(256 p) is heads, one above is tails. An equal byte, once in 256 coins, leaves
+    the coin to a float64 uniform.
     """
     whole = math.floor(probability * FACES)
     faces = _random_bits(math.prod(shape), stream, np.uint8).reshape(shape)
@@ -48,7 +48,7 @@ def sets_around(
 
     Args:
         own: the label of each row, int64 (N,).
-        holds_own: bool (N,); the set holds the row's own label there, and misses it elsewhere.
+        holds_own: bool (N,); whether the row's set holds its own label.
         size: in [1, K-1].
         num_classes: K.
         stream: where random numbers come from.
@@ -62,10 +62,10 @@ def sets_around(
 
 def laplace(shape: tuple[int, ...], stream: np.random.Generator) -> Tensor:
     """Returns independent Laplace variables of scale 1, float64, at most 36.8 in size."""
-    # In place and exact up to the logarithm. Uniforms are multiples of 2^-53, the middles of whose
-    # steps lie evenly around 0 and reach neither end, where the variable is infinite.
+    # In place, and exact up to the logarithm. Uniforms are multiples of 2^-53: moved by half a step
+    # they lie evenly around 0, and none is at an end, where the variable would be infinite.
     centred = torch.from_numpy(stream.random(shape)).sub_(HALF_LESS_HALF_A_STEP)
-    # Torch's logarithm comes in vectors on every CPU, NumPy's with AVX-512 alone.
+    # Torch's logarithm uses vector instructions on every CPU, NumPy's only with AVX-512.
     return centred.abs().mul_(-2).add_(1).log_().copysign_(centred)
 
 
@@ -81,8 +81,8 @@ def _few_sets(
     # NumPy selects several times as fast as torch.topk.
     sets = keys <= np.partition(keys, size - 1, axis=1)[:, size - 1 : size]
     if np.count_nonzero(sets) > size * len(sets):
-        # Equal keys at the border make a set too large. All of its row's keys are drawn again,
-        # which favours no label.
+        # Equal keys at the border make a set too large. Its row draws all keys again, which favours
+        # no label.
         again = np.flatnonzero(np.count_nonzero(sets, axis=1) != size)
         sets[again] = _few_sets(own[again], holds_own[again], size, num_classes, stream)
     return sets

@@ -7,13 +7,14 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
-from labeldp_bench.mechanisms.bit_flips import check_bits
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.bit_flips import BitMechanism, check_bits
+from labeldp_bench.mechanisms.classes import two_levels
 from labeldp_bench.support.validate import check_integer, check_labels
 
 
 @dataclass(frozen=True)
-class HadamardResponse(Mechanism):
+class HadamardResponse(BitMechanism):
     """Releases a uniform message of the label's own half with probability e^eps / (1 + e^eps).
 
     The message is a number o in [0, L), L the smallest power of two above K. It belongs to label
@@ -41,7 +42,7 @@ class HadamardResponse(Mechanism):
         return 1 / (1 + math.exp(-self.eps))
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K + K^2)."""
         check_labels(labels, num_classes)
@@ -54,9 +55,7 @@ class HadamardResponse(Mechanism):
         message = torch.where(belongs == (uniform < self.p_keep), message, message ^ (row & -row))
         return table[message]
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(message | label = c), float64 (N, K): two values, eps apart."""
         bits = check_bits(released, num_classes)
         table = self.output_space(num_classes)
@@ -67,12 +66,11 @@ class HadamardResponse(Mechanism):
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(~is_message, -math.inf)
 
-    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
-        """Returns the debiased bits, float64 (N, K)."""
-        bits = check_bits(released, num_classes)
-        return debias_bits(bits, self.p_keep, 0.5)
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how likely the bit is 1 of the true label, and of one wrong label."""
+        return self.p_keep, 0.5
 
-    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the bits of all L messages, uint8 (L, K)."""
         check_integer("num_classes", num_classes, low=2)
         message = torch.arange(2 ** num_classes.bit_length())

@@ -1,4 +1,4 @@
-"""Protective label enhancement: what it publishes. Not differentially private at any eps."""
+"""What protective label enhancement publishes; not differentially private at any eps."""
 
 import math
 from dataclasses import dataclass
@@ -7,18 +7,19 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, most_likely
+from labeldp_bench.mechanisms.base import Prior, most_likely
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
 
 @dataclass(frozen=True)
-class LabelEnhancement(Mechanism):
+class LabelEnhancement(ClassMechanism):
     """Publishes d = f(x), f a network that a client trained on true labels (`learner=ple`).
 
     No guarantee: d is a function of the data, so no finite eps bounds what it tells of a label.
 
     Source: anonymous submission "Protective Label Enhancement for Label Privacy" (ple),
-    section 3.2. Its range of each parameter, and what this project takes, are in the YAML.
+    section 3.2. The YAML gives its range of each parameter and the value taken here.
 
     Args:
         punishment: a1 in [0, 1), taken from the weight of an example whose true label is on top.
@@ -47,7 +48,7 @@ class LabelEnhancement(Mechanism):
         check_integer("mechanism.k1", self.k1, low=1)
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Refuses: labels alone are not enough, a client's network needs the images too."""
         check_labels(labels, num_classes)
@@ -56,13 +57,11 @@ class LabelEnhancement(Mechanism):
             "(use learner=ple)"
         )
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Refuses: a published vector follows from the data, it has no likelihood."""
         raise InputError("ple publishes a function of the data: there is no likelihood to compute")
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the argmax set of each published vector: what the paper's accuracy reads."""
         return most_likely(released)
 
@@ -79,5 +78,5 @@ class LabelEnhancement(Mechanism):
         return order.argsort(1)[:, : self.k1 - 1]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the words that stand wherever a number of it does."""
+        """Returns the words that go with every number of it."""
         return {"guarantee": "none"}

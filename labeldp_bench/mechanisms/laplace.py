@@ -1,14 +1,16 @@
-"""Laplace noise on a bounded real label."""
+"""Laplace noise on a real label, bounded or clipped."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.draws import laplace, numpy_stream
-from labeldp_bench.mechanisms.real import RealMechanism
+from labeldp_bench.mechanisms.real import RealMechanism, exact_match
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.support.validate import InputError
 
@@ -26,47 +28,72 @@ class Laplace(RealMechanism):
     4.0
     """
 
-    def scale(self, bound: float) -> float:
-        """Returns the scale b of the noise; its standard deviation is sqrt(2) b."""
+    def reach(self, bound: float) -> float:
+        """Returns the largest size of a label that noise is added to."""
         if math.isinf(bound):
             raise InputError(
                 "mechanism=laplace needs bounded labels, and these have no bound "
                 "(use mechanism=clipped_laplace)"
             )
-        return 2 * bound / self.eps
+        return bound
+
+    def scale(self, bound: float) -> float:
+        """Returns the scale b of the noise; its standard deviation is sqrt(2) b."""
+        return 2 * self.reach(bound) / self.eps
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
     ) -> Tensor:
-        """Returns the label plus noise, float64 (N,)."""
-        scale = self.scale(bound)
+        """Returns the label, clipped to what is reached, plus noise, float64 (N,)."""
+        reach, scale = self.reach(bound), self.scale(bound)
         noise = laplace(values.shape, numpy_stream(generator))
-        return values + scale * noise
+        return values.clamp(-reach, reach) + scale * noise
 
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator
     ) -> Tensor:
         """Returns sums of releases, float64 (G,), drawn from their exact law."""
-        scale, sizes = self.scale(bound), group_sizes(groups, num_groups)
-        noise = laplace_sums(sizes, scale, numpy_stream(generator))
-        return group_sums(values, groups, num_groups) + noise
+        reach, sizes = self.reach(bound), group_sizes(groups, num_groups)
+        noise = laplace_sums(sizes, self.scale(bound), numpy_stream(generator))
+        return group_sums(values.clamp(-reach, reach), groups, num_groups) + noise
 
     def log_density(
-        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+        self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
         """Returns -|z - y| / b - log 2b, float64 (R, V); at eps=inf 0 or -inf."""
-        distance = (released[:, None] - values[None, :]).abs()
-        scale = self.scale(bound)
+        reach, scale = self.reach(bound), self.scale(bound)
+        values = values.clamp(-reach, reach)
         if scale == 0:
-            return torch.where(distance == 0, 0.0, -math.inf).to(torch.float64)
-        return -distance / scale - math.log(2 * scale)
+            return exact_match(released, values)
+        return -(released[:, None] - values[None, :]).abs() / scale - math.log(2 * scale)
 
-    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns the ends of the range: |z - y| - |z - y'| is extreme where z is at an end."""
-        self.scale(bound)
-        ends = torch.tensor([-bound, 0.0, bound], dtype=torch.float64)
+        reach = self.reach(bound)
+        ends = torch.tensor([-reach, 0.0, reach], dtype=torch.float64)
         return ends, ends
 
     def summary(self) -> dict[str, Any]:
         """Returns the scale of the noise per unit of the bound."""
         return {"scale_per_bound": 2 / self.eps}
+
+
+@dataclass(frozen=True)
+class ClippedLaplace(ClippingMechanism, Laplace):
+    """Clips the label to [-clip, clip], then adds Laplace noise of scale 2 clip / eps.
+
+    eps-label-DP under label replacement, tight. Clipping makes the release biased.
+
+    Source: Zhao et al. (2025), theoretical_limits, section VI-A and Theorem 10; clip is its T.
+
+    >>> ClippedLaplace(eps=1.0, clip=3.0).scale(float("inf"))
+    6.0
+    """
+
+    mean_is_label: ClassVar[bool] = False
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the clip and the scale of the noise."""
+        if self.clip is None:
+            return {}
+        return {"clip": self.clip, "scale": 2 * self.clip / self.eps}

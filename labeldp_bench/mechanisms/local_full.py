@@ -1,24 +1,19 @@
 """Local privacy of features and labels together, for the comparison row of the theory."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.clipping import check_clip, clip_or_bound
+from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
-from labeldp_bench.mechanisms.sum_laws import (
-    group_counts,
-    group_sizes,
-    group_sums,
-    laplace_sums,
-)
+from labeldp_bench.mechanisms.sum_laws import group_counts, group_sizes, group_sums, laplace_sums
 
 
 @dataclass(frozen=True)
-class LocalFull(GroupMechanism):
+class LocalFull(ClippingMechanism, GroupMechanism):
     """Every example releases its indicator over cubes x classes with Laplace noise of scale 2/eps.
 
     eps-DP under replacement of a whole example, tight: the indicator moves by 2 in L1. Real labels:
@@ -28,21 +23,11 @@ class LocalFull(GroupMechanism):
 
     Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
     et al. (2025), theoretical_limits, table I.
-
-    Args:
-        eps: > 0.
-        clip: > 0, for real labels without a bound; None where the learner is to choose it.
     """
-
-    clip: float | None = None
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     trust: ClassVar[str] = "local"
     protects: ClassVar[str] = "labels and features"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_clip(self.clip)
 
     @property
     def class_scale(self) -> float:
@@ -66,7 +51,7 @@ class LocalFull(GroupMechanism):
         if not labels.is_floating_point():
             counts = group_counts(labels, int(limit), groups, num_groups)
             return counts + laplace_sums(torch.full_like(counts, total), self.class_scale, stream)
-        clip = clip_or_bound(self.clip, limit)
+        clip = self.reach(limit)
         sizes = group_sizes(groups, num_groups)
         everyone = torch.full_like(sizes, total)
         sums = group_sums(labels.clamp(-clip, clip), groups, num_groups)
@@ -74,7 +59,3 @@ class LocalFull(GroupMechanism):
         noisy_sizes = sizes + laplace_sums(everyone, self.size_scale, stream)
         # A mean cannot be beyond the clip; a size below half the average is noise.
         return (sums / noisy_sizes.clamp_min(total / num_groups / 2)).clamp(-clip, clip)
-
-    def summary(self) -> dict[str, Any]:
-        """Returns what is protected and the clip."""
-        return super().summary() | ({} if self.clip is None else {"clip": self.clip})

@@ -1,4 +1,4 @@
-"""No privacy: the label itself. The baseline has no special path."""
+"""No privacy: the label itself. A mechanism too, so that the baseline needs no special path."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import LabelMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sums
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
 
@@ -32,7 +33,7 @@ class NoPrivacy(LabelMechanism):
             raise InputError(f"the true label costs eps=inf, got eps={self.eps:g}")
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns a copy of `labels`, int64 (N,) or real float64 (N,)."""
         if labels.dtype == torch.float64:
@@ -48,6 +49,6 @@ class NoPrivacy(LabelMechanism):
             return group_sums(labels, groups, num_groups)
         return super().release_groups(labels, num_classes, groups, num_groups, generator)
 
-    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the identity, float64 (K, K)."""
         return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.float64)

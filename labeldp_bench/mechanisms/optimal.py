@@ -9,8 +9,9 @@ import torch
 from scipy.optimize import linprog
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, draw_columns
+from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import check_bits
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_global_prior, draw_columns
 from labeldp_bench.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10
@@ -18,7 +19,7 @@ SMALLEST_EPS = 1e-6
 
 
 @dataclass(frozen=True)
-class OptimalMechanism(Mechanism):
+class OptimalMechanism(ClassMechanism):
     """Releases a set of labels; which sets, and how often, maximises the mutual information.
 
     eps-label-DP under label replacement, tight: every set S has probability theta_S for a label
@@ -26,7 +27,7 @@ class OptimalMechanism(Mechanism):
     one for every sublinear utility, so that theta solves a linear programme. Labels of equal prior
     are treated alike: one variable for all sets that hold as many of each such group, one equation
     for each group. A single solution of the programme over all sets may be as informative on
-    average and tell two labels from each other not at all. For K <= 10 only: 2^K - 1 sets.
+    average and yet not tell two labels apart. For K <= 10 only: 2^K - 1 sets.
 
     Source: Kairouz, Oh, Viswanath (2016), "Extremal mechanisms for local differential privacy",
     JMLR 17, Theorems 2 and 4.
@@ -38,7 +39,7 @@ class OptimalMechanism(Mechanism):
     """
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K), a set for each label; O(N sets)."""
         check_labels(labels, num_classes)
@@ -46,9 +47,7 @@ class OptimalMechanism(Mechanism):
         transition = (log_weight + (sets.T.to(torch.float64) - 1) * self._cost).exp()
         return sets[draw_columns(transition, labels, generator)]
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(set | label = c), float64 (N, K): two values, eps apart."""
         bits = check_bits(released, num_classes)
         sets, log_weight = self._solution(num_classes, prior)
@@ -58,18 +57,18 @@ class OptimalMechanism(Mechanism):
         inside = table[(bits * place).sum(1)][:, None]
         return torch.where(bits == 1, inside, inside - self.eps)
 
-    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the sets that are ever released, uint8 (sets, K)."""
         return self._solution(num_classes, prior)[0]
 
-    def information(self, num_classes: int, prior: Tensor | None = None) -> float:
+    def information(self, num_classes: int, prior: Prior = None) -> float:
         """Returns the mutual information of label and release, in nats."""
         row = check_global_prior(prior, num_classes)
         sets, log_weight = self._solution(num_classes, prior)
         utility = set_utilities(self.eps, sets.to(torch.float64).numpy(), row.numpy())
         return float(utility @ log_weight.exp().numpy())
 
-    def _solution(self, num_classes: int, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _solution(self, num_classes: int, prior: Prior) -> tuple[Tensor, Tensor]:
         """Returns the sets, uint8 (sets, K), and the log-probability of each for its members."""
         row = check_global_prior(prior, num_classes)
         if num_classes > MOST_CLASSES:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism, two_levels
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import LabelMechanism, two_levels
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import check_integer, check_labels
@@ -32,7 +33,7 @@ class RandomizedResponse(LabelMechanism):
         return tail / (1 + (num_classes - 1) * tail)
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns int64 (N,): the label, or a uniform other one; O(N)."""
         check_labels(labels, num_classes)
@@ -50,7 +51,6 @@ class RandomizedResponse(LabelMechanism):
         Drawn from the exact law: a label is kept for certain or replaced by a uniform one, itself
         included, with probability K p_flip.
         """
-        check_labels(labels, num_classes)
         stream = numpy_stream(generator)
         counts = group_counts(labels, num_classes, groups, num_groups)
         kept = binomial(counts, 1 - num_classes * self.p_flip(num_classes), stream)
@@ -58,16 +58,14 @@ class RandomizedResponse(LabelMechanism):
         uniform = stream.multinomial(replaced.numpy(), [1 / num_classes] * num_classes)
         return (kept + torch.from_numpy(uniform)).to(torch.float64)
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the two log-probabilities, eps apart, float64 (N, K)."""
         check_labels(released, num_classes)
         keep = -math.log1p((num_classes - 1) * math.exp(-self.eps))
         is_released = torch.arange(num_classes) == released[:, None]
         return two_levels(is_released, keep, keep - self.eps)
 
-    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns float64 (K, K), row = true label; the prior plays no role."""
         check_integer("num_classes", num_classes, low=2)
         p_flip = self.p_flip(num_classes)

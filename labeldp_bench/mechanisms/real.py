@@ -1,39 +1,27 @@
-"""The contract of a mechanism for real labels: a sampler and its exact density."""
+"""Mechanisms for real labels: a sampler and its exact density."""
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.base import Mechanism, Prior
 from labeldp_bench.mechanisms.sum_laws import group_sums
-from labeldp_bench.support.validate import InputError, check_eps, check_prior
+from labeldp_bench.support.validate import InputError, check_integer, check_prior
 
 
-@dataclass(frozen=True)
-class RealMechanism(ABC):
-    """A randomiser of real labels that is eps-label-DP under label replacement.
-
-    `eps` is what ONE release of one label costs; infinity is allowed.
-    """
-
-    eps: float
+class RealMechanism(Mechanism[float]):
+    """A mechanism that releases something about each real label."""
 
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
-    private: ClassVar[bool] = True
-    trust: ClassVar[str] = "local"
-    delta: ClassVar[float] = 0.0
     mean_is_label: ClassVar[bool] = True
     """Whether the release has the label as its mean."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", check_eps(self.eps))
-
     @abstractmethod
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns one noisy output per label, float64 (N,).
 
@@ -49,7 +37,7 @@ class RealMechanism(ABC):
 
     @abstractmethod
     def log_density(
-        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+        self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
         """Returns the log-density (or log-probability) of outputs, float64 (R, V).
 
@@ -61,7 +49,7 @@ class RealMechanism(ABC):
         """
 
     @abstractmethod
-    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns outputs and labels among which the worst log ratio is attained.
 
         Between these points the log-density is linear or constant in the output and monotone in
@@ -74,32 +62,41 @@ class RealMechanism(ABC):
         """Returns the sum, in each group, of one release of every label, float64 (G,)."""
         return group_sums(self.release(values, bound, generator), groups, num_groups)
 
-    def summary(self) -> dict[str, Any]:
-        """Returns derived parameters worth a line in the record."""
-        return {}
+
+def exact_match(released: Tensor, values: Tensor) -> Tensor:
+    """Returns the log-probability of outputs that are the labels themselves: 0 or -inf, (R, V)."""
+    return torch.where(released[:, None] == values[None, :], 0.0, -math.inf).to(torch.float64)
 
 
-def label_grid(name: str, bound: float, levels: int) -> Tensor:
-    """Returns `levels` equally spaced labels in [-bound, bound], float64.
+class GridMechanism(RealMechanism):
+    """A mechanism whose release rests on `levels` equally spaced labels in [-bound, bound]."""
 
-    Raises:
-        InputError: an infinite bound.
-    """
-    if math.isinf(bound):
-        raise InputError(
-            f"{name} needs bounded labels, and these have no bound (use mechanism=clipped_laplace)"
-        )
-    return torch.linspace(-bound, bound, levels, dtype=torch.float64)
+    levels: int
+    most_levels: ClassVar[int]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("mechanism.levels", self.levels, low=2, high=self.most_levels)
 
-def on_grid(values: Tensor, bound: float, levels: int) -> Tensor:
-    """Returns the number of the nearest level of each label, int64 (N,)."""
-    place = (values / bound + 1) / 2 * (levels - 1)
-    return place.round().long().clamp(0, levels - 1)
+    def grid(self, bound: float) -> Tensor:
+        """Returns the levels, float64 (levels,).
 
+        Raises:
+            InputError: an infinite bound.
+        """
+        if math.isinf(bound):
+            raise InputError(
+                f"{type(self).__name__} needs bounded labels, and these have no bound "
+                "(use mechanism=clipped_laplace)"
+            )
+        return torch.linspace(-bound, bound, self.levels, dtype=torch.float64)
 
-def prior_on_grid(prior: Tensor | None, levels: int) -> Tensor:
-    """Returns the prior over levels, float64 (levels,); None is the uniform one."""
-    if prior is not None and torch.as_tensor(prior).dim() != 1:
-        raise InputError("a prior over levels must be global, of shape (levels,)")
-    return check_prior(prior, 1, levels)
+    def place(self, values: Tensor, bound: float) -> Tensor:
+        """Returns where labels lie between the first level, 0, and the last, float64 (N,)."""
+        return (values / bound + 1) / 2 * (self.levels - 1)
+
+    def weights(self, prior: Prior) -> tuple[float, ...]:
+        """Returns the prior of each level; None is the uniform one."""
+        if prior is not None and torch.as_tensor(prior).dim() != 1:
+            raise InputError("a prior over levels must be global, of shape (levels,)")
+        return tuple(check_prior(prior, 1, self.levels).tolist())

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import two_levels
-from labeldp_bench.mechanisms.real import RealMechanism, label_grid, prior_on_grid
-from labeldp_bench.support.validate import check_integer, check_number
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import two_levels
+from labeldp_bench.mechanisms.real import GridMechanism, exact_match
+from labeldp_bench.support.validate import check_number
 
 
 @dataclass(frozen=True)
-class RPWithPrior(RealMechanism):
+class RPWithPrior(GridMechanism):
     """Draws from a band of radius r around the label, or with a lower density elsewhere.
 
     For a label in the interval [a, b]: density 1/g within r of it and e^-eps/g in the rest of
@@ -28,7 +29,6 @@ class RPWithPrior(RealMechanism):
     Source: Liu, Huang (2026), as restated in Liu, Ding (2026), BlockRR.
 
     Args:
-        eps: > 0.
         levels: of the prior and of the search for a, b and r, >= 2.
         mass: what [a, b] must hold of the prior, in [0, 1].
     """
@@ -36,22 +36,21 @@ class RPWithPrior(RealMechanism):
     levels: int = 33
     mass: float = 0.9
 
+    most_levels: ClassVar[int] = 129
     mean_is_label: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("mechanism.levels", self.levels, low=2, high=129)
         check_number("mechanism.mass", self.mass, low=0, high=1)
 
-    def shape(self, bound: float, prior: Tensor | None = None) -> tuple[float, float, float]:
+    def shape(self, bound: float, prior: Prior = None) -> tuple[float, float, float]:
         """Returns a, b and r."""
-        label_grid(type(self).__name__, bound, self.levels)
-        weights = tuple(prior_on_grid(prior, self.levels).tolist())
-        low, high, radius = optimal_shape(self.eps, self.mass, weights)
+        self.grid(bound)  # refuses labels without a bound
+        low, high, radius = optimal_shape(self.eps, self.mass, self.weights(prior))
         return low * bound, high * bound, radius * bound
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns a real for each label, float64 (N,), in [a - r, b + r]."""
         if math.isinf(self.eps):
@@ -68,12 +67,12 @@ class RPWithPrior(RealMechanism):
         return torch.where(inside, torch.where(uniform[0] < share, near, far), anywhere)
 
     def log_density(
-        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+        self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
         """Returns the log-density, float64 (R, V); -inf outside [a - r, b + r]."""
-        z, y = released[:, None], values[None, :]
         if math.isinf(self.eps):
-            return torch.where(z == y, 0.0, -math.inf).to(torch.float64)
+            return exact_match(released, values)
+        z, y = released[:, None], values[None, :]
         low, high, radius = self.shape(bound, prior)
         log_g = math.log(2 * radius + math.exp(-self.eps) * (high - low))
         in_band = two_levels((z - y).abs() <= radius, -log_g, -self.eps - log_g)
@@ -81,7 +80,7 @@ class RPWithPrior(RealMechanism):
         density = torch.where((y >= low) & (y <= high), in_band, in_band.new_tensor(flat))
         return torch.where((z < low - radius) | (z > high + radius), -math.inf, density)
 
-    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns both ends, the middle, and labels inside and outside of the interval.
 
         The density has three values, so that any output in one label's band and outside another's

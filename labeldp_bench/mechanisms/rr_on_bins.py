@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import two_levels
-from labeldp_bench.mechanisms.real import RealMechanism, label_grid, on_grid, prior_on_grid
-from labeldp_bench.support.validate import check_integer
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import two_levels
+from labeldp_bench.mechanisms.real import GridMechanism
 
 
 @dataclass(frozen=True)
-class RROnBins(RealMechanism):
+class RROnBins(GridMechanism):
     """Maps the label to one of m values and applies randomised response to these.
 
     eps-label-DP under label replacement, tight for m >= 2. m, the bins and their values minimise
@@ -26,30 +26,28 @@ class RROnBins(RealMechanism):
     algorithm 2; the programme is our derivation (docs/theory.md).
 
     Args:
-        eps: > 0.
         levels: labels are rounded to as many values, >= 2.
     """
 
     levels: int = 64
 
+    most_levels: ClassVar[int] = 1024
     mean_is_label: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("mechanism.levels", self.levels, low=2, high=1024)
-
-    def bins(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def bins(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns the bin of each level, int64 (levels,), and each bin's value, float64 (m,)."""
-        grid = label_grid(type(self).__name__, bound, self.levels)
-        weights = prior_on_grid(prior, self.levels)
-        return optimal_bins(self.eps, tuple(grid.tolist()), tuple(weights.tolist()))
+        return optimal_bins(self.eps, tuple(self.grid(bound).tolist()), self.weights(prior))
+
+    def level(self, values: Tensor, bound: float) -> Tensor:
+        """Returns the number of the nearest level of each label, int64 (N,)."""
+        return self.place(values, bound).round().long().clamp(0, self.levels - 1)
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns one of the m values for each label, float64 (N,)."""
         which, centres = self.bins(bound, prior)
-        own = which[on_grid(values, bound, self.levels)]
+        own = which[self.level(values, bound)]
         uniform = torch.rand(own.shape, generator=generator, dtype=torch.float64)
         m = len(centres)
         if m == 1:
@@ -59,20 +57,20 @@ class RROnBins(RealMechanism):
         return centres[torch.where(uniform < flip, (own + other) % m, own)]
 
     def log_density(
-        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+        self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
         """Returns the log-probability of each value, float64 (R, V)."""
         which, centres = self.bins(bound, prior)
-        own = centres[which[on_grid(values, bound, self.levels)]]
+        own = centres[which[self.level(values, bound)]]
         keep = -math.log1p((len(centres) - 1) * math.exp(-self.eps))
         hit = released[:, None] == own[None, :]
         known = (released[:, None] == centres[None, :]).any(1, keepdim=True)
         densities = two_levels(hit, keep, keep - self.eps)
         return torch.where(known, densities, -math.inf)
 
-    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns all values that are released and all levels."""
-        return self.bins(bound, prior)[1], label_grid(type(self).__name__, bound, self.levels)
+        return self.bins(bound, prior)[1], self.grid(bound)
 
     def summary(self) -> dict[str, Any]:
         """Returns the number of levels, and of bins under a uniform prior."""

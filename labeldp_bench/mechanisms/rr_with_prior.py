@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import LabelMechanism, check_global_prior
-from labeldp_bench.mechanisms.ranking import by_falling_prior, places, remembers_last_prior
-from labeldp_bench.support.validate import check_choice, check_labels, check_prior
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import LabelMechanism, check_global_prior, prior_rows
+from labeldp_bench.mechanisms.ranking import by_falling_prior, places
+from labeldp_bench.support.last_results import LastResults
+from labeldp_bench.support.validate import check_choice, check_labels
 
 K_RULES = ("paper", "released_code")
+LAST_RANKED = LastResults[tuple[Tensor, Tensor]](copy=True)
+"""Of the last prior: a release, its plausible labels and the note on its top k ask one by one."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +61,21 @@ class RandomizedResponseWithPrior(LabelMechanism):
         others = torch.arange(ordered.shape[1], dtype=torch.float64) - off_by
         return ordered.cumsum(1) / (1 + others * math.exp(-self.eps))
 
-    @remembers_last_prior
     def _ranked(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the labels by falling prior, int64 (rows, K), and the top k, int64 (rows, 1)."""
+        return LAST_RANKED.get((self, prior), lambda: self._rank(prior))
+
+    def _rank(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         order = by_falling_prior(prior)
         scores = self.scores(prior.gather(1, order).to(torch.float64))
         return order, _first_largest(scores)[:, None] + 1
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns int64 labels (N,), each among the top k of its prior; O(N K log K)."""
         check_labels(labels, num_classes)
-        rows = torch.atleast_2d(check_prior(prior, len(labels), num_classes))
+        rows = prior_rows(prior, len(labels), num_classes)
         order, size = self._ranked(rows)
         own = places(order).expand(len(labels), -1).gather(1, labels[:, None])
         flips = (size - 1).to(torch.float64) * math.exp(-self.eps)
@@ -80,12 +86,10 @@ class RandomizedResponseWithPrior(LabelMechanism):
         drawn = torch.where(own < size, torch.where(flipped, other, own), anywhere)
         return order.expand(len(labels), -1).gather(1, drawn).squeeze(1)
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(released | label = c), float64 (N, K); -inf outside the top k."""
         check_labels(released, num_classes)
-        rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
+        rows = prior_rows(prior, len(released), num_classes)
         order, top_k = self._ranked(rows)
         rank, size = places(order), top_k.to(torch.float64)
         keep = -torch.log1p((size - 1) * math.exp(-self.eps))
@@ -95,18 +99,18 @@ class RandomizedResponseWithPrior(LabelMechanism):
         possible = (rank < size).expand(len(released), -1).gather(1, released[:, None])
         return log_likelihood.masked_fill(~possible, -math.inf)
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the released label, bool (N, K); all of them where the prior leaves only one.
 
-        Not one outside of the top k is as likely: 1/k < e^eps/Z for k > 1.
+        No label outside of the top k is as likely: 1/k < e^eps/Z for k > 1.
         """
         check_labels(released, num_classes)
-        rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
+        rows = prior_rows(prior, len(released), num_classes)
         says_nothing = (self.top_k(rows) == 1)[:, None]
         itself = torch.zeros((len(released), num_classes), dtype=torch.bool)
         return itself.scatter_(1, released[:, None], True).logical_or_(says_nothing)
 
-    def transition_matrix(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns float64 (K, K), row = true label, for one global prior of shape (K,)."""
         prior = check_global_prior(prior, num_classes)
         return self.log_likelihood(torch.arange(num_classes), num_classes, prior).exp().T

@@ -9,8 +9,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, debias_bits, two_levels
-from labeldp_bench.mechanisms.bit_flips import check_bits, refuse_non_bits, truth_values
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.bit_flips import (
+    BitMechanism,
+    check_bits,
+    refuse_non_bits,
+    truth_values,
+)
+from labeldp_bench.mechanisms.classes import two_levels
 from labeldp_bench.mechanisms.draws import coins, numpy_stream, sets_around
 from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_labels
 
@@ -18,7 +24,7 @@ ENUMERABLE_SETS = 2**16
 
 
 @dataclass(frozen=True)
-class SubsetSelection(Mechanism):
+class SubsetSelection(BitMechanism):
     """Releases a set of d labels, e^eps times as likely if it holds the true one.
 
     eps-label-DP under label replacement, tight: over all d-subsets the unnormalised weights are
@@ -61,7 +67,7 @@ class SubsetSelection(Mechanism):
         return max(sizes, key=lambda size: subset_information(num_classes, size, self.eps))
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K) with d ones each; O(N K)."""
         check_labels(labels, num_classes)
@@ -71,9 +77,7 @@ class SubsetSelection(Mechanism):
         sets = sets_around(labels.numpy(), inside, size, num_classes, stream)
         return torch.from_numpy(sets.view(np.uint8))
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(set | label = c), float64 (N, K): two values, eps apart."""
         bits = check_bits(released, num_classes)
         size = self.chosen_size(num_classes)
@@ -81,34 +85,29 @@ class SubsetSelection(Mechanism):
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(bits.sum(1, keepdim=True) != size, -math.inf)
 
-    def plausible(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels in the set, bool (N, K)."""
         refuse_non_bits(released, num_classes)
         return truth_values(released)
 
-    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""
         size = self.chosen_size(num_classes)
         return subsets(torch.arange(num_classes), size, num_classes)
 
-    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the K sets of d cyclically consecutive labels, uint8 (K, K).
 
         The ratio of two labels depends on their own two bits alone, and for d < K some such set
         holds one label of any pair without the other.
         """
-        start = torch.arange(num_classes)
-        return ((start - start[:, None]) % num_classes < self.chosen_size(num_classes)).to(
-            torch.uint8
-        )
+        return arcs(torch.arange(num_classes), self.chosen_size(num_classes), num_classes)
 
-    def unbiased(self, released: Tensor, num_classes: int, prior: Tensor | None = None) -> Tensor:
-        """Returns the debiased bits, float64 (N, K)."""
-        bits = check_bits(released, num_classes)
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how likely the bit is 1 of the true label, and of one wrong label."""
         size = self.chosen_size(num_classes)
         own = 1 - p_outside(self.eps, num_classes, size)
-        other = (size - own) / (num_classes - 1)  # a set has `size` ones in all
-        return debias_bits(bits, own, other)
+        return own, (size - own) / (num_classes - 1)  # a set has `size` ones in all
 
     def summary(self) -> dict[str, Any]:
         """Returns the rule that chose the size; the size itself depends on K."""
@@ -148,3 +147,11 @@ def subsets(members: Tensor, size: int, num_classes: int) -> Tensor:
         )
     chosen = torch.tensor(list(itertools.combinations(members.tolist(), size)))
     return torch.zeros((count, num_classes), dtype=torch.uint8).scatter_(1, chosen, 1)
+
+
+def arcs(members: Tensor, size: int, num_classes: int) -> Tensor:
+    """Returns the sets of `size` cyclically consecutive members as uint8 bits (members, K)."""
+    start = torch.arange(len(members))
+    bits = torch.zeros((len(members), num_classes), dtype=torch.uint8)
+    bits[:, members] = ((start - start[:, None]) % len(members) < size).to(torch.uint8)
+    return bits

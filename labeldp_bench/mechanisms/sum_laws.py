@@ -1,16 +1,19 @@
 """Exact laws of sums: what many labels release together, drawn in one step per group.
 
-The sum of n independent releases has a known law; a draw from it cannot be told from n draws that
-are added up (tests/test_sum_laws.py), and costs as much as one of them.
+The sum of n independent releases has a known law. One draw from it has the same distribution as n
+draws that are added up (tests/mechanisms/test_sum_laws.py), and costs as much as one of them.
 """
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labeldp_bench.support.validate import check_labels
+
 
 def group_counts(labels: Tensor, num_classes: int, groups: Tensor, num_groups: int) -> Tensor:
-    """Returns how often each class occurs in each group, int64 (G, K)."""
+    """Returns how often each class occurs in each group, int64 (G, K); checks the labels."""
+    check_labels(labels, num_classes)
     pairs = groups * num_classes + labels
     counts = torch.bincount(pairs, minlength=num_groups * num_classes)
     return counts.reshape(num_groups, num_classes)

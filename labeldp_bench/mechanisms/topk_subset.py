@@ -6,15 +6,25 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, check_global_prior, two_levels
+from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import check_bits
-from labeldp_bench.mechanisms.ranking import ranking, remembers_last_prior
-from labeldp_bench.mechanisms.subset_selection import subsets
-from labeldp_bench.support.validate import check_integer, check_labels, check_prior
+from labeldp_bench.mechanisms.classes import (
+    ClassMechanism,
+    check_global_prior,
+    prior_rows,
+    two_levels,
+)
+from labeldp_bench.mechanisms.ranking import ranking
+from labeldp_bench.mechanisms.subset_selection import arcs, subsets
+from labeldp_bench.support.last_results import LastResults
+from labeldp_bench.support.validate import check_integer, check_labels
+
+LAST_CHOSEN = LastResults[Tensor](copy=True)
+"""Of the last prior: a release, its likelihood and the note on its top k ask one by one."""
 
 
 @dataclass(frozen=True)
-class TopKSubset(Mechanism):
+class TopKSubset(ClassMechanism):
     """Releases a d-subset of the k most likely labels, favouring sets with the true one.
 
     A label inside the top k gives subset selection among them, a label outside a uniform
@@ -52,11 +62,10 @@ class TopKSubset(Mechanism):
 
     def top_k_and_size(self, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Returns k and d, both int64 (rows,), for a prior of shape (rows, K)."""
-        chosen = self._chosen(prior).clone()  # the kept one stays as it is
-        return chosen[:, 0], chosen[:, 1]
+        chosen = LAST_CHOSEN.get((self, prior), lambda: self._choose(prior))
+        return chosen[:, 0].clone(), chosen[:, 1].clone()  # the kept one stays as it is
 
-    @remembers_last_prior
-    def _chosen(self, prior: Tensor) -> Tensor:
+    def _choose(self, prior: Tensor) -> Tensor:
         """Returns k and d side by side, int64 (rows, 2)."""
         num_classes = prior.shape[1]
         tops = grid(num_classes) if self.top is None else [self.top]
@@ -68,14 +77,14 @@ class TopKSubset(Mechanism):
             check_integer("mechanism.size", self.size, low=1, high=num_classes - 1)
         ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
-        # A prior that is sure of its label leaves nothing to tell: any pair does.
+        # Where a prior is sure of its label, a release tells nothing, and any pair will do.
         chosen = torch.tensor(pairs[:1]).expand(len(prior), 2).clone()
         mass, squares = ordered.cumsum(1), ordered.square().cumsum(1)
         for k, d in pairs:
             information = expected_information(
                 ordered[:, 0], mass[:, k - 1], squares[:, k - 1], self.eps, k, d
             )
-            # Equal up to rounding: the earlier, smaller pair stays.
+            # Where pairs are equal up to rounding, the earlier, smaller one stays.
             better = information > best + 1e-12
             best = torch.where(better, information, best)
             chosen[better] = torch.tensor([k, d])
@@ -86,11 +95,11 @@ class TopKSubset(Mechanism):
         return self.top_k_and_size(prior)[0]
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K) with d ones each, all inside the top k; O(N K log K)."""
         check_labels(labels, num_classes)
-        rows = torch.atleast_2d(check_prior(prior, len(labels), num_classes))
+        rows = prior_rows(prior, len(labels), num_classes)
         _, rank = ranking(rows)
         top, size = (column[:, None] for column in self.top_k_and_size(rows))
         keys = torch.rand((len(labels), num_classes), generator=generator, dtype=torch.float64)
@@ -105,12 +114,10 @@ class TopKSubset(Mechanism):
         taken = (torch.arange(num_classes) < size).expand(len(labels), -1).to(torch.uint8)
         return torch.zeros_like(taken).scatter_(1, keys.argsort(1), taken)
 
-    def log_likelihood(
-        self, released: Tensor, num_classes: int, prior: Tensor | None = None
-    ) -> Tensor:
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(set | label = c), float64 (N, K); -inf for sets it cannot release."""
         bits = check_bits(released, num_classes)
-        rows = torch.atleast_2d(check_prior(prior, len(released), num_classes))
+        rows = prior_rows(prior, len(released), num_classes)
         _, rank = ranking(rows)
         top, size = (column[:, None] for column in self.top_k_and_size(rows))
         k, d = top.to(torch.float64), size.to(torch.float64)
@@ -124,24 +131,18 @@ class TopKSubset(Mechanism):
         )
         return log_likelihood.masked_fill(impossible, -math.inf)
 
-    def output_space(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all d-subsets of the top k, uint8."""
-        members, size = self._members(num_classes, prior)
-        return subsets(members, size, num_classes)
+        return subsets(*self._members(num_classes, prior), num_classes)
 
-    def extreme_outputs(self, num_classes: int, prior: Tensor | None = None) -> Tensor:
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the k sets of d cyclically consecutive members, uint8 (k, K).
 
         As in subset selection; a label outside is never the worst of a pair.
         """
-        members, size = self._members(num_classes, prior)
-        start = torch.arange(len(members))
-        arcs = (start - start[:, None]) % len(members) < size
-        bits = torch.zeros((len(members), num_classes), dtype=torch.uint8)
-        bits[:, members] = arcs.to(torch.uint8)
-        return bits
+        return arcs(*self._members(num_classes, prior), num_classes)
 
-    def _members(self, num_classes: int, prior: Tensor | None) -> tuple[Tensor, int]:
+    def _members(self, num_classes: int, prior: Prior) -> tuple[Tensor, int]:
         """Returns the top k labels of a global prior, and d."""
         row = check_global_prior(prior, num_classes)[None]
         top, size = self.top_k_and_size(row)

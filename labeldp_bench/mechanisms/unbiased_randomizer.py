@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,20 +11,21 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 from torch import Generator, Tensor
 
-from labeldp_bench.mechanisms.base import draw_columns
-from labeldp_bench.mechanisms.real import RealMechanism, label_grid, prior_on_grid
+from labeldp_bench.mechanisms.base import Prior
+from labeldp_bench.mechanisms.classes import draw_columns
+from labeldp_bench.mechanisms.real import GridMechanism, exact_match
 from labeldp_bench.support.validate import InputError, check_integer
 
-LOWEST = 1e-5  # far enough above the slack
+LOWEST = 1e-5  # the smallest eps: far enough above the slack
 SLACK = 1e-6
 """The programme is solved for eps less this, so that its rounding stays within eps."""
 REACH = 2.0
-"""Outputs lie within this many times the outermost of two-point randomised response, the least that
-the means allow; the solution never goes beyond 1.6 times (tests/test_real_mechanisms.py)."""
+"""Outputs lie within this many times those of two-point randomised response, the smallest that the
+means allow; no solution needs more than 1.6 times (tests/mechanisms/test_real_mechanisms.py)."""
 
 
 @dataclass(frozen=True)
-class UnbiasedRandomizer(RealMechanism):
+class UnbiasedRandomizer(GridMechanism):
     """Releases a value whose mean is the label, with the least expected squared error.
 
     eps-label-DP under label replacement (within 1e-5 of tight). A label between two levels is
@@ -44,43 +45,42 @@ class UnbiasedRandomizer(RealMechanism):
     levels: int = 17
     outputs: int = 129
 
+    most_levels: ClassVar[int] = 64
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("mechanism.levels", self.levels, low=2, high=64)
         check_integer("mechanism.outputs", self.outputs, low=2, high=512)
         if not LOWEST <= self.eps <= 20 and self.eps < math.inf:
             raise InputError(
                 f"eps of unbiased_randomizer must be in [{LOWEST:g}, 20] or inf, got {self.eps:g}"
             )
 
-    def channel(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def channel(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns P(output | level), float64 (levels, V), and the outputs, float64 (V,)."""
-        label_grid(type(self).__name__, bound, self.levels)
-        weights = tuple(prior_on_grid(prior, self.levels).tolist())
-        matrix, outputs = solve(self.eps, self.levels, self.outputs, weights)
+        self.grid(bound)  # refuses labels without a bound
+        matrix, outputs = solve(self.eps, self.levels, self.outputs, self.weights(prior))
         return matrix, outputs * bound
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
     ) -> Tensor:
         """Returns one of the outputs for each label, float64 (N,)."""
         if math.isinf(self.eps):
             return values.clone()
         matrix, outputs = self.channel(bound, prior)
-        place = (values / bound + 1) / 2 * (self.levels - 1)
+        place = self.place(values, bound)
         below = place.floor().clamp(0, self.levels - 2)
         up = torch.rand(values.shape, generator=generator, dtype=torch.float64) < place - below
         return outputs[draw_columns(matrix, (below + up).long(), generator)]
 
     def log_density(
-        self, released: Tensor, values: Tensor, bound: float, prior: Tensor | None = None
+        self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
         """Returns the log-probability of each output, float64 (R, V)."""
         if math.isinf(self.eps):
-            hit = released[:, None] == values[None, :]
-            return torch.where(hit, 0.0, -math.inf).to(torch.float64)
+            return exact_match(released, values)
         matrix, outputs = self.channel(bound, prior)
-        place = (values / bound + 1) / 2 * (self.levels - 1)
+        place = self.place(values, bound)
         below = place.floor().clamp(0, self.levels - 2).long()
         share = (place - below)[:, None]
         mixed = (1 - share) * matrix[below] + share * matrix[below + 1]
@@ -88,9 +88,9 @@ class UnbiasedRandomizer(RealMechanism):
         found = mixed.T[number].log()
         return torch.where((outputs[number] == released)[:, None], found, -math.inf)
 
-    def breakpoints(self, bound: float, prior: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:
         """Returns all outputs and all levels: between levels the channel is a mixture of two."""
-        return self.channel(bound, prior)[1], label_grid(type(self).__name__, bound, self.levels)
+        return self.channel(bound, prior)[1], self.grid(bound)
 
     def summary(self) -> dict[str, Any]:
         """Returns the size of the programme."""

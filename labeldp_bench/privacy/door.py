@@ -1,6 +1,6 @@
 """The learner's side of the wall."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class ReleaseDoor:
     """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
 
-    True labels themselves only on behalf of a mechanism without a guarantee. No other budget, no
-    ledger to edit, no evaluation. It guards against mistakes; Python cannot stop code that sets out
-    to read private names (docs/privacy.md).
+    A learner gets true labels only on behalf of a mechanism without a guarantee. It cannot change
+    the budget, edit the ledger or reach the evaluation. The door guards against mistakes; Python
+    cannot stop code that sets out to read private names (docs/privacy.md).
     """
 
     __slots__ = ("__vault",)
@@ -48,7 +48,7 @@ class ReleaseDoor:
         """Returns one release for each of `indices`; see `LabelVault.release`."""
         return self.__vault.release(mechanism, indices, prior)
 
-    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+    def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what is released about groups of labels; see `LabelVault.release_groups`."""
         return self.__vault.release_groups(mechanism, groups, num_groups)
 

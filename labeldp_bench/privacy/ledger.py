@@ -39,11 +39,29 @@ class Ledger:
         self.spent = torch.zeros(num_labels, dtype=torch.float64)
         self.entries: list[LedgerEntry] = []
 
-    def check(self, indices: Tensor | slice, eps: float) -> None:
-        """Asks whether each of `indices` may spend `eps` more; called before anything leaves.
+    def check_indices(self, indices: Tensor) -> Tensor:
+        """Returns `indices` if they are distinct positions in [0, N), int64 (n,).
 
         Raises:
-            BudgetError: one of them may not.
+            InputError: another type or shape, a position out of range or twice.
+        """
+        last = len(self.spent) - 1
+        if indices.dtype != torch.int64 or indices.dim() != 1:
+            raise InputError(
+                "indices must be an int64 tensor of shape (n,), got "
+                f"{indices.dtype} of shape {tuple(indices.shape)}"
+            )
+        if indices.numel() and (indices.min() < 0 or indices.max() > last):
+            raise InputError(f"indices must be in [0, {last}], got one outside")
+        if len(indices.unique()) != len(indices):
+            raise InputError("indices must be distinct: a label is released once")
+        return indices
+
+    def check(self, indices: Tensor | slice, eps: float) -> None:
+        """Refuses a release that a label of `indices` cannot pay; called before anything leaves.
+
+        Raises:
+            BudgetError: one of them would have spent more than the budget.
         """
         after = self.spent[indices] + eps
         # The tolerance absorbs the rounding of a budget that was split into parts.
@@ -58,10 +76,10 @@ class Ledger:
         self, mechanism: str, trust: str, eps: float, indices: Tensor | slice,
         reason: str | None = None,
     ) -> None:  # fmt: skip
-        """Adds a line, and `eps` to what each of `indices`, distinct ones, has spent."""
+        """Adds a line to the ledger, and `eps` to what each of the distinct `indices` has spent."""
         self.spent[indices] += eps
-        count = len(self.spent) if isinstance(indices, slice) else len(indices)
-        self.entries.append(LedgerEntry(mechanism, trust, eps, count, reason))
+        num_labels = len(self.spent[indices])
+        self.entries.append(LedgerEntry(mechanism, trust, eps, num_labels, reason))
 
     @property
     def trust(self) -> str:

@@ -1,9 +1,10 @@
-"""Where the noise of releases comes from: a stream for each, drawn once, kept for a checkpoint."""
+"""The noise of releases: a random stream for each, and what was drawn, for a checkpoint."""
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Generator, Tensor
@@ -16,9 +17,10 @@ from labeldp_bench.support import seeding
 class NoiseStreams:
     """The random streams of one run's releases.
 
-    Runs of one seed that differ in the data set, the mechanism, eps, in whom they ask or in the
-    prior share no random numbers: two releases with the same ones would tell more of a label than
-    both budgets together. Where nothing differs they share the release itself.
+    Runs of one seed share no random numbers if they differ in the data set, the mechanism, eps,
+    the labels that they ask for, or the prior: two releases with the same random numbers would
+    tell more of a label than both budgets together. Where nothing differs, they share the release
+    itself.
 
     Args:
         seed: of the run; None takes 256 secret bits from the operating system.
@@ -40,46 +42,53 @@ class NoiseStreams:
             part: which labels, or in which groups; None for all of them, each on its own.
             prior: what the mechanism may assume.
         """
-        of = ["-" if each is None else _digest(each) for each in (part, prior)]
-        return seeding.keyed_generator(self.key, "privacy", self.data, name, number, *of)
+        digests = ["-" if each is None else _digest(each) for each in (part, prior)]
+        return seeding.keyed_generator(self.key, "privacy", self.data, name, number, *digests)
+
+
+class Drawn(TypedDict):
+    """What one release gave, of which labels and under which prior; holds no true label."""
+
+    indices: Tensor
+    outputs: Tensor
+    prior: Tensor | None
 
 
 class DrawnReleases:
     """What left a vault: a run that was cut off and goes on gives it again, and draws nothing.
 
     Attributes:
-        left: {number and name of a release: indices, outputs, prior}; holds no true label.
+        left: what each release gave, by its number and name.
         earlier: the same, of the run before it was cut off.
     """
 
     def __init__(self) -> None:
-        self.left: dict[str, dict[str, Tensor | None]] = {}
-        self.earlier: dict[str, dict[str, Any]] = {}
+        self.left: dict[str, Drawn] = {}
+        self.earlier: dict[str, Drawn] = {}
 
-    def recall(self, number: int, name: str, indices: Tensor) -> dict[str, Any] | None:
-        """Returns what a release gave before the run was cut off; None: it is new.
+    def once(
+        self, number: int, name: str, indices: Tensor, prior: Tensor | None,
+        draw: Callable[[], Tensor],
+    ) -> Drawn:  # fmt: skip
+        """Returns what a release gave before the run was cut off, or else what `draw` gives.
 
         Raises:
             BudgetError: it was of other labels then.
         """
-        before = self.earlier.pop(f"{number} {name}", None)
+        key = f"{number} {name}"
+        before = self.earlier.pop(key, None)
         if before is not None and not torch.equal(before["indices"], indices):
             raise BudgetError(
                 f"release {number} was of other labels before the run was cut off "
                 "(delete its checkpoint.pt to start afresh)"
             )
-        return before
-
-    def keep(
-        self, number: int, name: str, indices: Tensor, outputs: Tensor, prior: Tensor | None
-    ) -> None:
-        """Notes what a release gave."""
-        self.left[f"{number} {name}"] = {"indices": indices, "outputs": outputs, "prior": prior}
+        self.left[key] = before or Drawn(indices=indices, outputs=draw(), prior=prior)
+        return self.left[key]
 
 
 def spelled(mechanism: Mechanism) -> str:
     """Returns class and parameters, without those at their default."""
-    given = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    given = vars(mechanism)
     changed = {f.name: given[f.name] for f in fields(mechanism) if given[f.name] != f.default}
     return f"{type(mechanism).__name__}({changed})"
 

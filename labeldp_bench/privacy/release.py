@@ -6,7 +6,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.base import Mechanism, count_true
+
+
+class ReleaseError(RuntimeError):
+    """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,18 @@ class Release:
         if "evidence" in vars(self):  # paid for already
             return torch.from_numpy(self.evidence.numpy() == 0)  # torch's takes ten times as long
         return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)
+
+    def agreement(self, true_labels: Tensor) -> Tensor:
+        """Returns for each true label 1 / (number of plausible classes) if it is one, else 0.
+
+        Float64 (n,); a diagnostic for who holds true labels, not covered by eps.
+
+        Raises:
+            ReleaseError: the mechanism's `plausible` returns another shape.
+        """
+        expected = (len(true_labels), self.num_classes)
+        if self.plausible.shape != expected:  # gather would name a label in its message
+            name, shape = type(self.mechanism).__name__, tuple(self.plausible.shape)
+            raise ReleaseError(f"{name}.plausible must have shape {expected}, got {shape}")
+        is_hit = self.plausible.gather(1, true_labels[:, None]).squeeze(1)
+        return is_hit.to(torch.float64) / count_true(self.plausible)

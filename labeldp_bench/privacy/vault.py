@@ -2,21 +2,18 @@
 
 import math
 import traceback
-from typing import Any, NoReturn, SupportsIndex
+from collections.abc import Callable
+from typing import NoReturn, SupportsIndex
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism, count_true
+from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
-from labeldp_bench.privacy.noise import DrawnReleases, NoiseStreams, spelled
-from labeldp_bench.privacy.release import Release
+from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
+from labeldp_bench.privacy.release import Release, ReleaseError
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
-
-
-class ReleaseError(RuntimeError):
-    """A mechanism failed on true labels; its own message is withheld, as it may hold some."""
 
 
 class LabelVault:
@@ -40,6 +37,7 @@ class LabelVault:
             self.__labels = check_values(true_labels, bound).clone()
         self.num_classes = num_classes
         self.bound = bound
+        self._limit = num_classes if bound is None else bound
         self._ledger = Ledger(len(true_labels), budget=0.0)
         self._releases: list[Release] = []
         self._noise = NoiseStreams(0, "")  # a closed vault draws none
@@ -50,8 +48,8 @@ class LabelVault:
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
-            seed: seed of the run; the noise comes from its stream "privacy", so that who knows
-                the seed can undo it. None takes 256 secret bits from the operating system.
+            seed: of the run. The noise follows from it, so that anybody who knows the seed can
+                undo the noise. None takes 256 secret bits from the operating system.
             data: names the data set among those that are released under one seed.
         """
         if self.budget > 0:
@@ -92,26 +90,26 @@ class LabelVault:
             InputError: indices out of range or repeated, or the mechanism refuses the prior.
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
+        self.check_task(mechanism)
         part = indices
-        indices = torch.arange(len(self)) if part is None else self._check_indices(part)
+        indices = torch.arange(len(self)) if part is None else self._ledger.check_indices(part)
         spending = slice(None) if part is None else indices
-        self._check_kind(mechanism, "release")
         self._ledger.check(spending, check_eps(mechanism.eps))
         number, name = len(self.ledger), spelled(mechanism)
-        before = self._drawn.recall(number, name, indices)
-        if before is None:
+
+        def draw() -> Tensor:
             noise = self._noise.stream(number, name, part, prior)
-            outputs = self._draw(mechanism, indices, noise, prior)
-        else:
-            outputs, prior = before["outputs"], before["prior"]
-        self._drawn.keep(number, name, indices, outputs, prior)
+            return mechanism.release(self.__labels[indices], self._limit, noise, prior)
+
+        drawn = self._drawn.once(number, name, indices, prior, lambda: _guarded(mechanism, draw))
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
+        outputs, prior = drawn["outputs"], drawn["prior"]
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
         if self.bound is None:  # real labels have no classes to agree with
             self._releases.append(release)
         return release
 
-    def release_groups(self, mechanism: Any, groups: Tensor, num_groups: int) -> Tensor:
+    def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what `mechanism` releases about each group of labels, and books all labels.
 
         A local mechanism releases every label once, and the outputs are added up in each group;
@@ -119,7 +117,7 @@ class LabelVault:
         are disjoint and come from features, so that a label is in one of them.
 
         Args:
-            mechanism: local or central, with a method `release_groups`.
+            mechanism: local or central.
             groups: int64 (N,), the group of each label, in [0, G).
             num_groups: G, fixed in advance.
 
@@ -129,13 +127,18 @@ class LabelVault:
         Raises:
             BudgetError, InputError, ReleaseError: as `release`.
         """
-        self._check_kind(mechanism, "release_groups")
+        self.check_task(mechanism)
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
         self._ledger.check(slice(None), check_eps(mechanism.eps))
         name = f"{spelled(mechanism)}/groups={num_groups}"
         noise = self._noise.stream(len(self.ledger), name, groups)
-        outputs = self._draw(mechanism, slice(None), noise, None, groups, num_groups)
+
+        def draw() -> Tensor:
+            labels = self.__labels.clone()
+            return mechanism.release_groups(labels, self._limit, groups, num_groups, noise)
+
+        outputs = _guarded(mechanism, draw)
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
         return outputs
 
@@ -157,31 +160,30 @@ class LabelVault:
                 "a histogram counts classes, and this data set has real labels (use "
                 "mechanism=laplace)"
             )
-        indices = self._check_indices(indices)
+        indices = self._ledger.check_indices(indices)
         self._ledger.check(indices, check_eps(eps))
-        counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
         number, name = len(self.ledger), f"LaplaceHistogram(eps={eps!r})"
-        before = self._drawn.recall(number, name, indices)
-        if before is None:
+
+        def draw() -> Tensor:
+            counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
             noise = self._noise.stream(number, name, indices)
             uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
             # A difference of two exponentials is Laplace, and never infinite.
             exponentials = -torch.log1p(-uniform)
-            noisy = counts + (exponentials[0] - exponentials[1]) * (2 / eps)
-        else:
-            noisy = before["outputs"]
-        self._drawn.keep(number, name, indices, noisy, None)
+            return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+
+        noisy = self._drawn.once(number, name, indices, None, draw)["outputs"]
         self._ledger.book("LaplaceHistogram", "central", eps, indices)
         return noisy
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Drawn]:
         """Returns what left the vault, for a checkpoint; it holds no true label."""
         return self._drawn.left
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes releases that were made before a run was cut off give again what they gave.
+    def load_state_dict(self, state: dict[str, Drawn]) -> None:
+        """Takes what left the vault before a run was cut off.
 
-        They are booked as they come; noise is drawn for new ones only.
+        The same releases give the same outputs again, and are booked; only new ones draw noise.
         """
         self._drawn.earlier = dict(state)
 
@@ -205,20 +207,20 @@ class LabelVault:
                 f"{name} claims privacy, so nobody gets true labels on its behalf "
                 "(use release; true labels are for mechanisms with private = False)"
             )
-        indices = self._check_indices(indices)
+        indices = self._ledger.check_indices(indices)
         self._ledger.check(indices, math.inf)
         self._ledger.book(name, "none", math.inf, indices, reason)
         return self.__labels[indices].clone()
 
     def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
-        """Returns `outputs` as the release of `indices`: computed by who was trusted with them.
+        """Returns `outputs`, which were computed from trusted labels, as the release of `indices`.
 
         Costs nothing beyond `trusted_labels`, which must have come first.
 
         Raises:
-            BudgetError: a label was not trusted to anybody, or has its release already.
+            BudgetError: nobody was trusted with a label, or it has its release already.
         """
-        indices = self._check_indices(indices)
+        indices = self._ledger.check_indices(indices)
         before = [release.indices for release in self._releases]
         if (
             not self._ledger.spent[indices].isinf().all()
@@ -230,7 +232,7 @@ class LabelVault:
 
     @property
     def ledger(self) -> list[LedgerEntry]:
-        """A line for each time that something left."""
+        """One line for each release, in order."""
         return self._ledger.entries
 
     @property
@@ -252,78 +254,36 @@ class LabelVault:
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
-        The evaluation side: a diagnostic for the record, not covered by eps. A learner's door does
-        not lead here: asked after each single release it would tell every label. None before the
-        first release.
+        None before the first release. A diagnostic for the record, not covered by eps: asked after
+        each single release it would tell every label, so that no learner's door leads here.
         """
         if not self._releases:
             return None
-        agreement = torch.cat([self._agreement(release) for release in self._releases])
-        return float(agreement.mean())
+        shares = [release.agreement(self.__labels[release.indices]) for release in self._releases]
+        return float(torch.cat(shares).mean())
 
-    def _agreement(self, release: Release) -> Tensor:
-        true_labels = self.__labels[release.indices]
-        plausible, wanted = release.plausible, (len(true_labels), self.num_classes)
-        if plausible.shape != wanted:  # gather would name a label
-            name = type(release.mechanism).__name__
-            raise ReleaseError(
-                f"{name}.plausible must have shape {wanted}, got {tuple(plausible.shape)}"
-            )
-        hit = plausible.gather(1, true_labels[:, None]).squeeze(1)
-        return hit.to(torch.float64) / count_true(plausible)
-
-    def _draw(
-        self,
-        mechanism: Any,
-        indices: Tensor | slice,
-        noise: Generator,
-        prior: Tensor | None,
-        groups: Tensor | None = None,
-        num_groups: int = 0,
-    ) -> Tensor:
-        """Returns the mechanism's outputs; an exception takes no true label along."""
-        limit = self.num_classes if self.bound is None else self.bound
-        try:
-            if groups is None:
-                return mechanism.release(self.__labels[indices], limit, noise, prior)
-            return mechanism.release_groups(self.__labels.clone(), limit, groups, num_groups, noise)
-        except InputError as error:  # says what is wrong with arguments other than the labels
-            traceback.clear_frames(error.__traceback__)
-            failure: Exception = InputError(str(error))
-        except Exception as error:
-            traceback.clear_frames(error.__traceback__)
-            failure = ReleaseError(
-                f"{type(mechanism).__name__}.release failed with {type(error).__name__}; its "
-                "message is withheld, as it may hold true labels (call it on made-up labels to "
-                "see it)"
-            )
-        raise failure  # with no cause and no frame of the one that was caught
-
-    def check_task(self, mechanism: Any) -> None:
+    def check_task(self, mechanism: Mechanism) -> None:
         """Refuses a mechanism for another kind of label."""
-        name, real = type(mechanism).__name__, self.bound is not None
-        tasks = getattr(mechanism, "tasks", ("classification",))
-        if ("regression" if real else "classification") not in tasks:
+        real = self.bound is not None
+        if ("regression" if real else "classification") not in mechanism.tasks:
             has = "real labels (use mechanism=laplace" if real else "classes (use mechanism=rappor"
-            raise InputError(f"{name} is made for {tasks[0]}, and this data set has {has})")
-
-    def _check_kind(self, mechanism: Any, method: str) -> None:
-        """Refuses a mechanism for another kind of label, or one without the method asked for."""
-        self.check_task(mechanism)
-        if not hasattr(mechanism, method):
             raise InputError(
-                f"{type(mechanism).__name__} releases nothing about single labels, only about "
-                "groups of them (use learner=local_averages)"
+                f"{type(mechanism).__name__} is made for {mechanism.tasks[0]}, and this data set "
+                f"has {has})"
             )
 
-    def _check_indices(self, indices: Tensor) -> Tensor:
-        if indices.dtype != torch.int64 or indices.dim() != 1:
-            raise InputError(
-                "indices must be an int64 tensor of shape (n,), got "
-                f"{indices.dtype} of shape {tuple(indices.shape)}"
-            )
-        if indices.numel() and (indices.min() < 0 or indices.max() >= len(self)):
-            raise InputError(f"indices must be in [0, {len(self) - 1}], got one outside")
-        if len(indices.unique()) != len(indices):
-            raise InputError("indices must be distinct: a label is released once")
-        return indices
+
+def _guarded(mechanism: Mechanism, draw: Callable[[], Tensor]) -> Tensor:
+    """Returns what the mechanism draws; an exception takes no true label along."""
+    try:
+        return draw()
+    except InputError as error:  # says what is wrong with arguments other than the labels
+        traceback.clear_frames(error.__traceback__)
+        failure: Exception = InputError(str(error))
+    except Exception as error:
+        traceback.clear_frames(error.__traceback__)
+        failure = ReleaseError(
+            f"{type(mechanism).__name__}.release failed with {type(error).__name__}; its message "
+            "is withheld, as it may hold true labels (call it on made-up labels to see it)"
+        )
+    raise failure  # with no cause and no frame of the one that was caught

@@ -9,7 +9,14 @@ import pandas as pd
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
-from labeldp_bench.records.record import guarantee, is_done, read_record
+from labeldp_bench.records.record import (
+    Record,
+    Records,
+    draws_of,
+    guarantee,
+    is_done,
+    read_record,
+)
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -21,8 +28,8 @@ COLUMNS = (
     "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
     "trust", "private", "released_agreement", "selection", "pretrain", "precision", "epochs",
     "trials", "n_train", "n_test", "wall_seconds", "images_per_second", "device", "torch_version",
-    "git_commit", "schema_version", "task", "excess_risk", "excess_risk_sem", "bias", "variance",
-    "test_mse", "test_mse_sem", "config_hash", "identity",
+    "git_commit", "schema_version", "draws", "task", "excess_risk", "excess_risk_sem", "bias",
+    "variance", "test_mse", "test_mse_sem", "config_hash", "identity",
 )  # fmt: skip
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
@@ -32,7 +39,7 @@ CLASS_COLUMNS = (
 )  # fmt: skip
 
 
-def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
+def read_committed(path: Path = COMMITTED) -> Records:
     """Returns {config_hash: record} of a records table; empty if there is none."""
     if not path.is_file():
         return {}
@@ -41,6 +48,7 @@ def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
     for row in rows:
         record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
         record["identity"] = json.loads(str(record["identity"]))
+        record["draws"] = draws_of(record)
         records[str(record["config_hash"])] = record
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
@@ -48,9 +56,7 @@ def read_committed(path: Path = COMMITTED) -> dict[str, dict[str, Any]]:
     return records
 
 
-def read_with_classes(
-    path: Path = COMMITTED, per_class_csv: Path = PER_CLASS
-) -> dict[str, dict[str, Any]]:
+def read_with_classes(path: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> Records:
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
     records = read_committed(path)
     if per_class_csv.is_file():
@@ -61,7 +67,7 @@ def read_with_classes(
     return records
 
 
-def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> dict[str, dict[str, Any]]:
+def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> Records:
     """Returns {config_hash: record} of the cells that are done.
 
     Args:
@@ -100,7 +106,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
-        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows have none
+        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
@@ -108,11 +114,11 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     return len(found)
 
 
-def _row(record: dict[str, Any]) -> dict[str, Any]:
+def _row(record: Record) -> dict[str, Any]:
     row = {column: record.get(column) for column in COLUMNS}
     for key in ("eps", "eps_spent"):
         row[key] = _text(row[key])
-    row["budget"] = row["budget"] or PAPER  # older records have none
+    row["budget"] = row["budget"] or PAPER  # older records lack it
     row["identity"] = canonical(record["identity"])
     return row
 

@@ -12,20 +12,26 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
 SCHEMA_VERSION = 1
+Record = dict[str, Any]
+"""What `record.json` holds."""
+Records = dict[str, Record]
+"""{config_hash: record}."""
 KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
 """Without these a file is no record."""
 
 
-def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
+def new_record(cell: Cell, **measured: Any) -> Record:
     """Returns a record: what the cell is, what was measured, and what it ran on."""
     identity = cell.identity
     return {
         "schema_version": SCHEMA_VERSION,
+        "draws": DRAWS,
         "task": measured.pop("task", "classification"),
         "dataset": measured.pop("dataset"),
         "mechanism": identity["mechanism"],
@@ -45,7 +51,12 @@ def new_record(cell: Cell, **measured: Any) -> dict[str, Any]:
     }
 
 
-def is_heuristic(record: dict[str, Any]) -> bool:
+def draws_of(record: Record) -> int:
+    """Returns the version of the samplers that a record's releases were drawn with; first: 1."""
+    return int(record.get("draws") or 1)  # older records lack it
+
+
+def is_heuristic(record: Record) -> bool:
     """Returns whether a record's scheme claims to protect labels, and guarantees nothing.
 
     Neither the baseline without privacy is one, nor a private mechanism at eps=inf.
@@ -55,15 +66,15 @@ def is_heuristic(record: dict[str, Any]) -> bool:
     return record["trust"] == "none" or math.isfinite(float(record["eps"]))
 
 
-def guarantee(record: dict[str, Any]) -> str:
+def guarantee(record: Record) -> str:
     """Returns what a record's scheme guarantees, in words for a table: `eps=1`, `none`, ..."""
     if is_heuristic(record):
         return NO_GUARANTEE
     return f"eps={float(record['eps']):g}" if record["private"] else "none"
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Writes `record.json` in one step and takes away the `error.txt` of an earlier try."""
+def write_record(folder: Path, record: Record) -> None:
+    """Writes `record.json` in one step and removes the `error.txt` of an earlier try."""
     text = json.dumps(json_safe(record), indent=1, allow_nan=False)
     write_text(folder / "record.json", text + "\n")  # the folder's lock keeps other writers away
     (folder / "error.txt").unlink(missing_ok=True)
@@ -79,7 +90,7 @@ def write_confusion(folder: Path, confusion: Tensor) -> None:
         folder: of the run.
         confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
     """
-    # They load for a second, and most commands write no matrix.
+    # These take a second to import, and most commands write no confusion matrix.
     from pandas import DataFrame
     from scipy.stats import binomtest
 
@@ -101,15 +112,16 @@ def is_done(folder: Path) -> bool:
     return (folder / "record.json").is_file()
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> Record:
     """Returns the record of a finished run; infinities are floats again."""
     path = folder / "record.json"
     try:
         record = json.loads(path.read_text())
         if not isinstance(record, dict) or not record.keys() >= KEYS:
-            raise ValueError(f"it has not the keys {', '.join(sorted(KEYS))}")
+            raise ValueError(f"it lacks some of the keys {', '.join(sorted(KEYS))}")
         for key in ("eps", "eps_spent"):
             record[key] = float(record[key])
+        record["draws"] = draws_of(record)
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error} (delete it and run again)") from None
     return record

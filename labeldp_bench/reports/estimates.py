@@ -10,7 +10,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.record import is_done, read_record
+from labeldp_bench.records.record import Records, is_done, read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
@@ -28,41 +28,44 @@ FROM_TRIALS = "records' seconds per trial"
 class Estimator:
     """Estimates how long a cell takes on a device, from what was measured on it."""
 
-    def __init__(
-        self, device: str, records: dict[str, dict[str, Any]], benchmark: Path = BENCHMARK
-    ) -> None:
+    def __init__(self, device: str, records: Records, benchmark: Path = BENCHMARK) -> None:
         hardware = _hardware(device)
-        here = [r for r in records.values() if _hardware(str(r["device"])) == hardware]
-        alike: dict[str, list[float]] = {}
-        trials: dict[tuple[str, ...], list[float]] = {}
-        speeds: dict[tuple[str, ...], list[float]] = {}
-        for record in here:
-            alike.setdefault(_kind(record["identity"]), []).append(record["wall_seconds"])
-            place = (str(record["dataset"]), str(record["model"]))
-            if record.get("images_per_second"):
-                speeds.setdefault(place, []).append(record["images_per_second"])
-            elif record.get("trials"):
-                each = record["wall_seconds"] / record["trials"]
-                trials.setdefault(place, []).append(each)
-        self.alike, self.trials, self.speeds = (_medians(x) for x in (alike, trials, speeds))
+        rows = pd.DataFrame(
+            {
+                "alike": _all_but_budget_and_seed(record["identity"]),
+                "recipe": (str(record["dataset"]), str(record["model"])),
+                "seconds": record["wall_seconds"],
+                "speed": record.get("images_per_second"),
+                "trials": record.get("trials"),
+            }
+            for record in records.values()
+            if _hardware(str(record["device"])) == hardware
+        ).reindex(columns=["alike", "recipe", "seconds", "speed", "trials"])
+        numbers = rows[["seconds", "speed", "trials"]].astype(float)
+        per_trial = (numbers.seconds / numbers.trials).where(numbers.speed.isna())
+        self.alike = numbers.seconds.groupby(rows.alike).median().to_dict()
+        self.trials = per_trial.groupby(rows.recipe).median().dropna().to_dict()
+        self.speeds = numbers.speed.groupby(rows.recipe).median().dropna().to_dict()
         self.benchmark: dict[str, float] = {}
         if benchmark.is_file():
-            rows = pd.read_csv(benchmark)
-            rows = rows[rows.device.map(_hardware) == hardware]
-            self.benchmark = dict(zip(rows.model, rows.images_per_second, strict=True))
+            speeds = pd.read_csv(benchmark)
+            speeds = speeds[speeds.device.map(_hardware) == hardware]
+            self.benchmark = dict(zip(speeds.model, speeds.images_per_second, strict=True))
 
     def seconds(self, cell: Cell) -> tuple[float, str]:
         """Returns (seconds, where they come from); (NaN, "") where nothing is known."""
-        kind, place = _kind(cell.identity), (cell.dataset_name, str(cell.identity["model"]))
-        if kind in self.alike:
-            return self.alike[kind], FROM_ALIKE
-        if place in self.trials:
-            return self.trials[place] * cell.setting("dataset.trials"), FROM_TRIALS
+        alike, model = _all_but_budget_and_seed(cell.identity), str(cell.identity["model"])
+        recipe = (cell.dataset_name, model)
+        if alike in self.alike:
+            return self.alike[alike], FROM_ALIKE
+        if recipe in self.trials:
+            return self.trials[recipe] * cell.setting("dataset.trials"), FROM_TRIALS
         images = images_trained_on(cell)
-        if place in self.speeds:
-            return images / self.speeds[place], FROM_SPEED
-        speed = self.benchmark.get(place[1])
-        return (images / speed, FROM_BENCHMARK) if speed else (math.nan, "")
+        if recipe in self.speeds:
+            return images / self.speeds[recipe], FROM_SPEED
+        if model in self.benchmark:
+            return images / self.benchmark[model], FROM_BENCHMARK
+        return math.nan, ""
 
 
 def images_trained_on(cell: Cell) -> float:
@@ -79,36 +82,31 @@ def images_trained_on(cell: Cell) -> float:
 
 
 def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: float) -> list[Cell]:
-    """Returns those first cells of a job that are expected to finish within `seconds`.
+    """Returns the cells of a job that are expected to finish one after the other in `seconds`.
 
-    Rates come from records on the same hardware: those under `out_dir`, and the committed ones. A
-    cell of which nothing is known is started: it measures the rate. A cell that goes on from a
-    checkpoint needs only its epochs left.
+    The others are named on stdout; those that are done are left out. Rates come from records on
+    the same hardware: those under `out_dir`, and the committed ones. A cell of which nothing is
+    known is started: it measures the rate. A cell that goes on from a checkpoint needs only its
+    epochs left.
     """
-    here = {}
-    for path in environment.out_dir.rglob("record.json"):
-        record = read_record(path.parent)
-        here[record["config_hash"]] = record
-    estimator = Estimator(describe_device(environment.device), read_committed() | here)
-    kept: list[Cell] = []
+    here = [read_record(path.parent) for path in environment.out_dir.rglob("record.json")]
+    known = read_committed() | {record["config_hash"]: record for record in here}
+    estimator = Estimator(describe_device(environment.device), known)
+    started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder
         if is_done(folder):
             continue
-        needed, _ = estimator.seconds(cell)
-        needed *= _share_left(cell, folder)
-        if seconds <= 0 or needed > seconds:
-            say(f"not started: {cell.title}{_why(needed, seconds)}")
-            continue
-        kept.append(cell)
-        seconds -= 0 if math.isnan(needed) else needed
-    return kept
-
-
-def _why(needed: float, seconds: float) -> str:
-    if math.isnan(needed) or seconds <= 0:
-        return " (the time is up)"
-    return f" (about {duration(needed)}, and {duration(seconds)} are left)"
+        needed = estimator.seconds(cell)[0] * _share_left(cell, folder)
+        if seconds <= 0:
+            say(f"not started: {cell.title} (the time is up)")
+        elif needed > seconds:
+            left = f"about {duration(needed)}, and {duration(seconds)} are left"
+            say(f"not started: {cell.title} ({left})")
+        else:
+            started.append(cell)
+            seconds -= 0 if math.isnan(needed) else needed
+    return started
 
 
 def _share_left(cell: Cell, folder: Path) -> float:
@@ -121,15 +119,12 @@ def _share_left(cell: Cell, folder: Path) -> float:
     return max(0.0, 1 - done / (epochs * stages))
 
 
-def _kind(identity: dict[str, Any]) -> str:
-    """Returns what decides how long a cell takes: all but its budget of privacy and its seed."""
+def _all_but_budget_and_seed(identity: dict[str, Any]) -> str:
+    """Returns what decides how long a cell takes."""
     free = ("seed", "mechanism.eps", "learner.first.eps", "budget")
     return str({key: value for key, value in sorted(identity.items()) if key not in free})
 
 
 def _hardware(device: str) -> str:
+    """Returns a device without its number of threads."""
     return re.sub(r", \d+ threads\)$", ")", device)
-
-
-def _medians(found: dict[Any, list[float]]) -> dict[Any, float]:
-    return {key: float(pd.Series(values).median()) for key, values in found.items()}

@@ -6,14 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import is_done
 from labeldp_bench.reports.estimates import Estimator
+from labeldp_bench.reports.rendering import markdown_table
 
 
 @dataclass
@@ -77,7 +76,7 @@ def table(statuses: list[Status], budget: str = PAPER) -> str:
              hours(status.left), command if status.missing else "")
         )  # fmt: skip
     heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
-    return pd.DataFrame(rows, columns=heads).to_markdown(index=False, disable_numparse=True)
+    return markdown_table(rows, heads)
 
 
 def hours(left: dict[str, float]) -> str:

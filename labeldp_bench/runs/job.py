@@ -78,19 +78,20 @@ class Job:
         """Runs all trials and writes the records."""
         if not self.runs:
             return
+        draws = Draws(self.runs[0], self.environment)
+        first = self.runs[0].parts
         try:
             share_data_and_model(self.runs)
-            draws = Draws(self.runs[0], self.environment)
-            first = self.runs[0].parts
             first.model.prepare(first.dataset.trials, say)
             self._pretrain(draws)
-            if first.dataset.trials == 1:
-                self._one_trial(draws)
-            else:
-                self._many_trials(draws, first.dataset.trials)
         except Exception as error:  # in what all share, so that no run can go on
-            for run in self._running():
+            for run in self.runs:
                 self._take(run, Outcome(error=error))
+            return
+        if first.dataset.trials == 1:
+            self._one_trial(draws)
+        else:
+            self._many_trials(draws, first.dataset.trials)
 
     def _one_trial(self, draws: Draws) -> None:
         """Runs the only trial; each run has its record as soon as it is done."""
@@ -125,7 +126,10 @@ class Job:
         if can_spread and lap * len(rest) > WORKERS_FROM_SECONDS:
             _announce(lap, trials, worker_count())
             cells = [run.cell for run in self.runs]
-            yield from trials_in_workers(cells, rest, lap, self.environment)
+            try:
+                yield from trials_in_workers(cells, rest, lap, self.environment)
+            except Exception as error:  # a worker died
+                yield [Outcome(error=error) for _ in self.runs]
         else:
             _announce(lap, trials, 1)
             for trial in rest:

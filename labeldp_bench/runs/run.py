@@ -64,12 +64,12 @@ class Draws:
 def run_trial(runs: Sequence[Run], trial: int, draws: Draws) -> Iterator[Outcome]:
     """Yields what one trial of each run gave; a failure ends its own run alone."""
     seed, environment = draws.seed(trial), draws.environment
-    data = draws.of(trial)  # data
     for run in runs:
         mechanism, learner, model = run.parts.mechanism, run.parts.learner, run.parts.model
         outcome = Outcome(error=run.outcome.error)
         try:
             if outcome.error is None:
+                data = draws.of(trial)  # data
                 vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed)

@@ -16,7 +16,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Draws, Run, run_trial, share_data_and_model
-from labeldp_bench.support.process import comes_from_ctrl_c, keep_memory
+from labeldp_bench.support.process import comes_from_ctrl_c, held_back, keep_memory
 
 BLOCK_SECONDS = 0.5
 
@@ -45,12 +45,16 @@ def trials_in_workers(
     most = len(trials) // (4 * worker_count())
     size = max(1, min(int(BLOCK_SECONDS / seconds_each), most))
     spelled = pickle.dumps(list(cells))
-    parallel = Parallel(worker_count(), return_as="generator", initializer=_start)
+    parallel = Parallel(
+        worker_count(), return_as="generator", initializer=_start, initargs=(os.getpid(),)
+    )
     try:
-        for block in parallel(
-            delayed(_block)(spelled, trials[start : start + size], environment)
-            for start in range(0, len(trials), size)
-        ):
+        with held_back(signal.SIGINT):  # workers inherit that: their parent hears Ctrl-C
+            blocks = parallel(
+                delayed(_block)(spelled, trials[start : start + size], environment)
+                for start in range(0, len(trials), size)
+            )
+        for block in blocks:
             # Bytes, as torch would send tensors through shared memory that dies with its process.
             yield from pickle.loads(block)
     except Exception as error:
@@ -59,11 +63,10 @@ def trials_in_workers(
         raise
 
 
-def _start() -> None:
-    """Prepares a worker: deaf to Ctrl-C, which its parent hears, and gone with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _start(parent: int) -> None:
+    """Prepares a worker: it leaves with its parent."""
     keep_memory()
-    threading.Thread(target=_leave_with_parent, args=[os.getppid()], daemon=True).start()
+    threading.Thread(target=_leave_with_parent, args=[parent], daemon=True).start()
 
 
 def _leave_with_parent(parent: int) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.prediction import Classifier, Fitted
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 
@@ -29,23 +30,6 @@ class Epoch:
     lr: float
     seconds: float
     num_examples: int
-
-
-class Classifier(Protocol):
-    """A fitted model of classes."""
-
-    def scores(self, features: Tensor) -> Tensor:
-        """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1; T < 1 sharpens."""
-
-
-class Estimator(Protocol):
-    """A fitted model of real labels."""
-
-    def values(self, features: Tensor) -> Tensor:
-        """Returns one estimate per example, float64 (m,), CPU."""
 
 
 class FitCheckpoint(Protocol):
@@ -102,10 +86,6 @@ class Recipe(Protocol):
     @property
     def selection(self) -> str:
         """Which epochs the reported accuracy comes from."""
-
-
-Fitted = Classifier | Estimator
-"""What a learner returns: a model of classes, or of real labels."""
 
 
 class Grouping(Protocol):

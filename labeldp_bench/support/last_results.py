@@ -48,7 +48,7 @@ class LastResults(Generic[Result]):
             key: all that the result depends on.
             make: computes the result; what it raises is passed on, and nothing is kept.
         """
-        for kept, result in self._kept:
+        for kept, result in tuple(self._kept):  # another thread may add one
             if len(kept) == len(key) and all(map(_matches, kept, key)):
                 return result
         result = make()

@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_BYTES, KEEP_BLOCK = 2**31 - 1, 2**30
@@ -50,3 +53,16 @@ def comes_from_ctrl_c(error: BaseException) -> bool:
         seen.add(id(context))
         context = context.__cause__ or context.__context__
     return False
+
+
+@contextmanager
+def held_back(number: signal.Signals) -> Iterator[None]:
+    """Delivers a signal after the block; processes that start inside never get it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tests.test_tables import record_of
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.tables import load_table
+from tests.reports.test_tables import record_of
 from tests.shell import quick, records_under
 
 BLOCKRR = ["dataset=cifar10_1", "trainer=blockrr", "model.network.preactivation=true",
@@ -44,7 +44,7 @@ def test_a_smaller_cell_has_another_identity_and_says_so(budget):
 def test_quick_wins_over_an_experiment_and_shrinks_its_schedule():
     # 110 epochs of an experiment would stay 110, or the rate would never fall.
     cell = small(*BLOCKRR)
-    trainer = cell.build()["model"].trainer
+    trainer = cell.build().model.trainer
     assert (trainer.epochs, trainer.schedule.epochs, trainer.selection) == (4, 4, "last")
     assert [trainer.schedule(epoch, 4) for epoch in range(4)][-1] < 0.01
     assert (cell.identity["model"], cell.seed) == ("resnet18_w16", 0)
@@ -99,7 +99,7 @@ def test_budgets_on_the_command_line(tmp_path):
     assert record["budget"] == record["identity"]["budget"] == "smoke"
     assert (record["trials"], record["n_train"], record["n_test"]) == (2, 1000, 100)
     again = quick(["-m", *tiny, "budget=smoke", "seed=0"], tmp_path)
-    assert again.lines[0].startswith("1 cells: 1 done")
+    assert again.lines[1].startswith("1 cells: 1 done")
     plain = quick([*tiny, "budget=paper", "dataset.trials=1", "dataset.n_train=200"], tmp_path)
     assert plain.returncode == 0
     assert {json.loads(p.read_text())["budget"] for p in records_under(tmp_path)} == {

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from labeldp_bench.cli.sweeper import expand
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.augment import Cutout, Flip, Mixup, PadCrop
@@ -52,7 +52,7 @@ def cell(table, **wanted):
 
 def trainer_of(recipe, *overrides):
     found = compose_cell(["dataset=cifar10", f"trainer={recipe}", *overrides])
-    return found.build()["model"].trainer
+    return found.build().model.trainer
 
 
 def test_every_table_is_counted():
@@ -83,7 +83,7 @@ def test_lp_2st_at_4_has_the_values_of_the_released_profile():
     # Ghazi et al. tuned them to eps; one set for all would be another method.
     found = cell("vector_approximation/table2", mechanism="lp_2st", eps=4)
     parts = found.build()
-    learner, model = parts["learner"], parts["model"]
+    learner, model = parts.learner, parts.model
     assert (learner.fractions, learner.temperature) == ([0.6, 0.4], 0.5)
     assert learner.warm_start and learner.filter_earlier
     assert [model.trainer.mixup.at(stage, 2).alpha for stage in (0, 1)] == [8, 4]
@@ -99,10 +99,10 @@ def test_lp_2st_at_4_has_the_values_of_the_released_profile():
 def test_lp_2st_by_eps(mechanism, eps, fractions, temperature, alphas):
     found = cell("vector_approximation/table2", mechanism=mechanism, eps=eps)
     parts = found.build()
-    assert parts["learner"].fractions == fractions
-    assert parts["learner"].temperature == temperature
-    assert parts["model"].trainer.mixup.alpha == alphas
-    assert ("pretrain" in parts) == (mechanism == "lp_2st_star")
+    assert parts.learner.fractions == fractions
+    assert parts.learner.temperature == temperature
+    assert parts.model.trainer.mixup.alpha == alphas
+    assert (parts.pretrain is not None) == (mechanism == "lp_2st_star")
 
 
 BLOCKRR = {
@@ -118,7 +118,7 @@ def test_blockrr_has_sigma_and_l_of_its_appendix(table):
     # Tables 8 and 9: other blocks, other accuracies on the rare classes.
     for eps, sigma, favoured in BLOCKRR[table]:
         parts = cell(f"blockrr/{table}", mechanism="blockrr", eps=eps).build()
-        mechanism, trainer = parts["mechanism"], parts["model"].trainer
+        mechanism, trainer = parts.mechanism, parts.model.trainer
         assert (mechanism.eps, mechanism.sigma, mechanism.favoured) == (eps, sigma, favoured)
         epochs = 110 if eps == 0.6 else 160
         assert (trainer.epochs, trainer.schedule.epochs) == (epochs, epochs)
@@ -128,7 +128,7 @@ def test_blockrr_has_sigma_and_l_of_its_appendix(table):
 @pytest.mark.parametrize("mechanism", ["rr", "rrwithprior", "blockrr"])
 def test_blockrr_trains_on_the_data_that_the_paper_says(mechanism):
     # RR on all 33,500 images, the others on 99 %.
-    learner = cell("blockrr/table3", mechanism=mechanism, eps="inf").build()["learner"]
+    learner = cell("blockrr/table3", mechanism=mechanism, eps="inf").build().learner
     assert getattr(learner, "fraction", None) == (None if mechanism == "rr" else 0.01)
 
 
@@ -244,5 +244,5 @@ def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch
          "trainer=ghazi_mnist", "trainer.augment=[]", "trainer.mixup.alpha=[16,8]",
          "trainer.epochs=1", "trainer.batch_size=120", "trainer.precision=float32"]
     )  # fmt: skip
-    assert run_cells([found], Place(tmp_path / "runs", tiny_images, torch.device("cpu"))) == []
+    assert run_cells([found], Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))) == 0
     assert alphas == [16, 8, 8]

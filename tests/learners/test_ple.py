@@ -13,7 +13,7 @@ from labeldp_bench.learners.ple_server import ServerLoss, cut
 from labeldp_bench.mechanisms import LabelEnhancement
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.records.enhancement import sample_size
+from labeldp_bench.reports.theory.enhancement import sample_size
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.validate import InputError
 

@@ -15,9 +15,8 @@ from labeldp_bench.mechanisms import (
     RPWithPrior,
     RROnBins,
 )
-from labeldp_bench.mechanisms.base import two_levels
 from labeldp_bench.mechanisms.block_rr import block_matrix, own_rates
-from labeldp_bench.mechanisms.real import label_grid
+from labeldp_bench.mechanisms.classes import two_levels
 from labeldp_bench.support.validate import InputError
 
 LEVELS = 12
@@ -74,7 +73,7 @@ def test_rr_on_bins(eps, prior):
     # Rows RRonBins: Table 1, and Table 2 with blocks that no bin crosses.
     mechanism = RROnBins(eps, levels=LEVELS)
     which, centres = mechanism.bins(1.0, prior)
-    grid = label_grid("test", 1.0, LEVELS)
+    grid = mechanism.grid(1.0)
     expected = mechanism.log_density(centres, grid, 1.0, prior).exp().T
     near = torch.nn.functional.one_hot(which, len(centres)).bool()
     nothing = torch.zeros(len(centres), dtype=torch.bool)

@@ -12,9 +12,11 @@ from scipy.stats import binomtest, chisquare, kstest, laplace
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import (
     BlockRR,
-    Mechanism,
+    ClassMechanism,
+    LocalHashing,
     OptimalMechanism,
     RandomizedResponseWithPrior,
+    SubsetSelection,
     TopKSubset,
 )
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
@@ -38,7 +40,7 @@ def from_yaml(name):
     """The mechanism of one YAML at eps=1, or None if it releases no labels one by one."""
     config = compose_cell([f"mechanism={name}"]).config["mechanism"]
     mechanism = hydra.utils.instantiate(config, _convert_="all")
-    return mechanism if isinstance(mechanism, Mechanism) else None
+    return mechanism if isinstance(mechanism, ClassMechanism) else None
 
 
 MECHANISMS = {path.stem: from_yaml(path.stem) for path in sorted(CONFIGS.glob("*.yaml"))}
@@ -181,9 +183,9 @@ def test_sampler_at_a_larger_eps_is_noticed(name, num_classes, eps, size):
     mechanism, prior = case(name, num_classes, eps)
     wrong = replace(mechanism, eps=1.2 * eps)
     # Sizes that follow eps would change the output space, which any test notices.
-    if hasattr(mechanism, "chosen_size"):
+    if isinstance(mechanism, SubsetSelection):
         wrong = replace(wrong, size=mechanism.chosen_size(num_classes))
-    if hasattr(mechanism, "num_buckets"):
+    if isinstance(mechanism, LocalHashing):
         wrong = replace(wrong, buckets=mechanism.num_buckets)
     # The last label is the likeliest one: a rare label may get a uniform answer at any eps.
     found = disagreement(wrong, mechanism, num_classes, prior, size, num_classes - 1)

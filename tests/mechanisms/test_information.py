@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from tests.test_block_rr import prior_of
 
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
@@ -21,20 +20,25 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
-from labeldp_bench.mechanisms.additive_laplace import laplace_information
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
+from tests.mechanisms.test_block_rr import prior_of
 
 SCRIPT = CHECKOUT / "scripts" / "compare_mechanisms.py"
 
 
 @pytest.fixture(scope="module")
-def measure():
+def script():
     spec = importlib.util.spec_from_file_location("compare_mechanisms", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.measure
+    return module
+
+
+@pytest.fixture
+def measure(script):
+    return script.measure
 
 
 INFORMATION = {
@@ -73,7 +77,7 @@ def test_mutual_information(measure, cell, golden):
 
 
 @pytest.mark.parametrize(("num_classes", "eps"), [(2, 8), (10, 3), (100, 1)])
-def test_the_information_of_alibi_is_that_of_its_draws(num_classes, eps):
+def test_the_information_of_alibi_is_that_of_its_draws(script, num_classes, eps):
     """If this fails, docs/mechanisms.md has ALIBI's information wrong: 100,000 draws gave 0.5 %."""
     mechanism, nats = AdditiveLaplace(eps=eps), math.log(num_classes)
     labels = torch.arange(num_classes).repeat(200_000 // num_classes)
@@ -81,17 +85,17 @@ def test_the_information_of_alibi_is_that_of_its_draws(num_classes, eps):
     posterior = mechanism.log_likelihood(released, num_classes).softmax(1)
     gains = nats + torch.special.xlogy(posterior, posterior).sum(1)
     error = float(gains.std()) / math.sqrt(len(gains))
-    exact = laplace_information(mechanism.scale, num_classes)
+    exact = script.laplace_information(mechanism.scale, num_classes)
     assert float(gains.mean()) == pytest.approx(exact, abs=4 * error)
     assert 4 * error < 0.03 * exact
 
 
 @pytest.mark.parametrize("num_classes", [2, 10, 100])
-def test_the_information_of_alibi_at_its_ends(num_classes):
+def test_the_information_of_alibi_at_its_ends(script, num_classes):
     """If this fails, the quadrature leaves out a part of the range where it is narrow or wide."""
-    assert laplace_information(2 / 200, num_classes) == pytest.approx(math.log(num_classes))
+    assert script.laplace_information(2 / 200, num_classes) == pytest.approx(math.log(num_classes))
     # A small budget tells of the label by its square.
-    small = [laplace_information(2 / eps, num_classes) / eps**2 for eps in (1e-3, 1e-2)]
+    small = [script.laplace_information(2 / eps, num_classes) / eps**2 for eps in (1e-3, 1e-2)]
     assert small[0] == pytest.approx(small[1], rel=0.02)
 
 

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import chi2_contingency, ks_2samp
 
 from labeldp_bench.mechanisms import ClippedLaplace, Laplace, RandomizedResponse, Rappor
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.draws import numpy_stream
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts, laplace_sums
@@ -21,7 +21,7 @@ DRAWS = 3000
 
 def many(mechanism, labels, limit, exact):
     """DRAWS draws of the sums over the three groups, (DRAWS, 3, K) or (DRAWS, 3)."""
-    base = Mechanism if isinstance(mechanism, Mechanism) else RealMechanism
+    base = ClassMechanism if isinstance(mechanism, ClassMechanism) else RealMechanism
     release = type(mechanism).release_groups if exact else base.release_groups
     copies = labels.repeat(DRAWS)
     groups = (GROUPS + 3 * torch.arange(DRAWS)[:, None]).flatten()

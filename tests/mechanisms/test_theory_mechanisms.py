@@ -55,8 +55,7 @@ def test_group_mechanisms_hold_their_eps(mechanism):
     # The same for those that answer about cubes.
     found = group_epsilon(mechanism)
     assert found <= 0.7 + 1e-9
-    is_paper = getattr(mechanism, "constant", "tight") == "paper"
-    assert found > (0.3 if is_paper else 0.6)
+    assert found > (0.3 if mechanism == FullExponentialCubes(0.7) else 0.6)
 
 
 def test_weight_eps_over_four_is_half_of_the_budget():

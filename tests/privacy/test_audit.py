@@ -19,7 +19,7 @@ from labeldp_bench.mechanisms import (
     SubsetSelection,
     TopKSubset,
 )
-from labeldp_bench.mechanisms.base import LabelMechanism
+from labeldp_bench.mechanisms.classes import LabelMechanism
 from labeldp_bench.mechanisms.ranking import ranking
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon, sampled_epsilon
 from labeldp_bench.privacy.ledger import BudgetError

@@ -6,11 +6,11 @@ import secrets
 import numpy as np
 import pytest
 import torch
-from tests.test_privacy import LABELS, open_vault
 
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
+from tests.privacy.test_privacy import LABELS, open_vault
 
 
 def test_noise_has_a_stream_of_its_own():

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from tests.test_ple import LABELS, PLE
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
+from tests.learners.test_ple import LABELS, PLE
 
 ALL = torch.arange(50)
 
@@ -68,9 +68,9 @@ def test_a_whole_run_ends_at_the_wall(tiny_images, tiny_network):
     # The wall would hold in a unit test, and a learner of a real run get past it.
     for name in ("rr", "rappor", "alibi"):
         parts = compose_cell([*tiny_network, f"mechanism={name}", "eps=inf"]).build()
-        opened = parts["dataset"].draw(tiny_images, 0).vault.open(math.inf, 0)
+        opened = parts.dataset.draw(tiny_images, 0).vault.open(math.inf, 0)
         with pytest.raises(BudgetError, match="claims privacy"):
-            Greedy("plain").fit(None, opened.door, parts["mechanism"], None, None)
+            Greedy("plain").fit(None, opened.door, parts.mechanism, None, None)
 
 
 def test_publishing_needs_trust_and_happens_once():

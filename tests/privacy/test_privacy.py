@@ -5,12 +5,14 @@ import json
 import math
 import pickle
 import traceback
+import types
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
+from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
@@ -24,8 +26,10 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault, ReleaseError
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.evaluate import Evaluator
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
@@ -103,26 +107,38 @@ def test_a_vault_is_not_copied_or_written(make_copy, tmp_path):
         torch.save({"vault": vault.door}, tmp_path / "model.pt")
 
 
+def reachable(start):
+    """All objects of the package that public names, containers and bound methods lead to."""
+    found, todo = {}, [start]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, dict | list | tuple):
+            todo += each.values() if isinstance(each, dict) else each
+        elif isinstance(each, types.MethodType):
+            todo.append(each.__self__)
+        elif type(each).__module__.startswith("labeldp_bench") and id(each) not in found:
+            found[id(each)] = each
+            todo += [getattr(each, name) for name in dir(each) if not name.startswith("_")]
+    return found.values()
+
+
 @pytest.mark.parametrize("recipe", ["circle", "network"])
-def test_what_a_run_hands_to_a_learner_leads_to_no_training_label(
+def test_public_names_of_what_a_run_hands_to_a_learner_lead_to_no_labels(
     recipe, tmp_path, tiny_network, monkeypatch
 ):
-    # Learners hold a method of the evaluator, and with it the evaluator's bundle.
-    seen = []
-    fit = SingleStage.fit
+    # A learner would get past its door, to true labels or to test labels.
+    fit, seen = SingleStage.fit, []
 
     def spy(self, features, vault, mechanism, model, session):
-        seen.append((vault, session))
+        seen.append({type(each) for each in reachable((vault, session))})
         return fit(self, features, vault, mechanism, model, session)
 
     monkeypatch.setattr(SingleStage, "fit", spy)
     cell = compose_cell(TINY_CIRCLE if recipe == "circle" else tiny_network)
-    assert run_cells([cell], Place(tmp_path / "runs", tmp_path / "data", CPU)) == []
-    for vault, session in seen:
-        assert type(vault) is ReleaseDoor
-        reachable = session.on_epoch.__self__.bundle.vault
-        assert len(reachable) == 0
-        assert len(reachable.open(math.inf, 0).release(NoPrivacy()).outputs) == 0
+    assert run_cells([cell], Environment(tmp_path / "runs", tmp_path / "data", CPU)) == 0
+    assert seen
+    for kinds in seen:
+        assert {ReleaseDoor, Session} <= kinds and not kinds & {LabelVault, Evaluator, DataBundle}
 
 
 # --- The ledger --------------------------------------------------------------------------------
@@ -203,8 +219,8 @@ def test_error_file_of_a_run_holds_no_label(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Rappor, "release", Careless.release)
     monkeypatch.setattr(Rappor, "kind", RuntimeError, raising=False)
     cell = compose_cell([*TINY_CIRCLE, "mechanism=rappor"])
-    (folder,) = run_cells([cell], Place(tmp_path, tmp_path, CPU))
-    text = (folder / "error.txt").read_text() + capsys.readouterr().out
+    assert run_cells([cell], Environment(tmp_path, tmp_path, CPU)) == 1
+    text = (tmp_path / cell.folder / "error.txt").read_text() + capsys.readouterr().out
     assert "Rappor.release failed with RuntimeError; its message is withheld" in text
     assert "cannot do" not in text and "[0, " not in text
 
@@ -225,9 +241,9 @@ def test_files_of_a_run_depend_on_true_labels_through_releases_only(
     cell = compose_cell([*base, f"mechanism={mechanism}"])
 
     def files(name):
-        place = Place(tmp_path / name, tmp_path / "data", CPU)
-        assert run_cells([cell], place) == []
-        folder = place.out_dir / cell.folder
+        environment = Environment(tmp_path / name, tmp_path / "data", CPU)
+        assert run_cells([cell], environment) == 0
+        folder = environment.out_dir / cell.folder
         record = json.loads((folder / "record.json").read_text())
         others = {
             path.name: [

@@ -7,15 +7,23 @@ import pytest
 import torch
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse, Rappor
+from labeldp_bench.mechanisms import (
+    CubeMeans,
+    ExponentialCubes,
+    Laplace,
+    NoPrivacy,
+    RandomizedResponse,
+    Rappor,
+)
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
+GROUPS = torch.arange(50) % 2
 
 
 def test_closed_vault_releases_nothing():
@@ -30,7 +38,7 @@ def test_second_release_of_a_label_is_refused_before_it_is_drawn():
     vault.release(Rappor(1.0))
     with pytest.raises(BudgetError, match="has spent 1, this release costs 1, the budget is 1"):
         vault.release(Rappor(1.0), torch.tensor([3]))
-    assert len(vault._releases) == 1
+    assert len(vault.releases) == 1
     assert vault.eps_spent == 1.0
     assert len(vault.ledger) == 1
 
@@ -58,13 +66,59 @@ def test_no_privacy_spends_infinity():
         LabelVault(LABELS, 4).open(8.0, seed=0).release(NoPrivacy())
 
 
-def test_repeated_or_foreign_indices_are_refused():
-    # Two draws for one label in a single call would be two releases.
+@pytest.mark.parametrize(
+    ("ask", "reason"),
+    [
+        (lambda vault: vault.release(Rappor(0.1), torch.tensor([1, 1])), "distinct"),
+        (lambda vault: vault.release(Rappor(0.1), torch.tensor([50])), r"in \[0, 49\]"),
+        (lambda vault: vault.release(Laplace(1.0)), "Laplace is made for regression"),
+        (lambda vault: vault.release_groups(CubeMeans(1.0), GROUPS, 2), "made for regression"),
+        (lambda vault: vault.release(ExponentialCubes(1.0)), "nothing about single labels, only"),
+        (lambda vault: vault.release_groups(Rappor(1.0), GROUPS[:9], 2), r"of shape \(50,\)"),
+        (lambda vault: vault.release_groups(Rappor(1.0), GROUPS.int(), 2), "must be int64"),
+        (lambda vault: vault.release_groups(Rappor(2.0), GROUPS, 2), "the budget is 1"),
+        (lambda vault: vault.release_histogram(torch.tensor([1, 1]), 1.0), "distinct"),
+        (lambda vault: vault.release_histogram(torch.arange(2), 2.0), "the budget is 1"),
+        (lambda vault: vault.release_histogram(torch.arange(2), 0.0), "eps must be a number > 0"),
+    ],
+)
+def test_what_a_vault_refuses_costs_nothing(ask, reason):
+    # Something would leave outside of the ledger, or a refusal would use up the budget.
     vault = LabelVault(LABELS, 4).open(1.0, seed=0)
-    with pytest.raises(InputError, match="distinct"):
-        vault.release(RandomizedResponse(0.1), torch.tensor([1, 1]))
-    with pytest.raises(InputError, match=r"\[0, 49\]"):
-        vault.release(RandomizedResponse(0.1), torch.tensor([50]))
+    with pytest.raises(InputError, match=reason):
+        ask(vault)
+    assert vault.ledger == [] and vault.eps_spent == 0
+
+
+def test_real_labels_have_no_classes_to_count_and_none_outside_of_their_bound():
+    # Labels that are rounded to classes, or a bound that noise was not made for, would leak.
+    values = torch.linspace(-1, 1, 50, dtype=torch.float64)
+    vault = LabelVault(values, 0, bound=1.0).open(1.0, seed=0)
+    with pytest.raises(InputError, match="a histogram counts classes"):
+        vault.release_histogram(torch.arange(5), 1.0)
+    with pytest.raises(InputError, match="Rappor is made for classification"):
+        vault.release(Rappor(1.0))
+    for wrong in (values * 2, values.float(), torch.full((3,), math.nan, dtype=torch.float64)):
+        with pytest.raises(InputError, match="real labels must be"):
+            LabelVault(wrong, 0, bound=1.0)
+    with pytest.raises(InputError, match="labels must be in"):
+        LabelVault(LABELS, 3)
+
+
+def test_a_run_that_goes_on_gets_what_left_before_and_of_the_same_labels_only():
+    # A second draw for one label would be a second release; other labels would get its output.
+    one = LabelVault(LABELS, 4).open(1.0, seed=None)
+    part, counted = torch.arange(20), torch.arange(20, 30)
+    drawn = one.release(RandomizedResponse(1.0), part).outputs, one.release_histogram(counted, 1.0)
+    again = LabelVault(LABELS, 4).open(1.0, seed=None)
+    again.load_state_dict(one.state_dict())
+    assert torch.equal(again.release(RandomizedResponse(1.0), part).outputs, drawn[0])
+    assert torch.equal(again.release_histogram(counted, 1.0), drawn[1])
+    assert again.ledger == one.ledger
+    other = LabelVault(LABELS, 4).open(1.0, seed=None)
+    other.load_state_dict(one.state_dict())
+    with pytest.raises(BudgetError, match="release 0 was of other labels before the run was cut"):
+        other.release(RandomizedResponse(1.0), part + 1)
 
 
 def test_same_seed_gives_same_noise_and_other_seed_other_noise():
@@ -124,12 +178,12 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
     # Something behind the release would still read true labels.
     overrides = TINY_CIRCLE if recipe == "circle" else tiny_network
     cell = compose_cell([*overrides, "mechanism=rappor"])
-    place = lambda name: Place(tmp_path / name, tmp_path / "data", torch.device("cpu"))  # noqa: E731
+    environment = lambda name: Environment(tmp_path / name, tmp_path / "data", torch.device("cpu"))  # noqa: E731
     classifiers = []
 
     def run(name: str) -> list[torch.Tensor]:
         scores = []
-        original = type(cell.build()["learner"]).fit
+        original = type(cell.build().learner).fit
 
         def fit(self, features, vault, *rest):
             classifier = original(self, features, vault, *rest)
@@ -137,8 +191,8 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
             return classifier
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(cell.build()["learner"]), "fit", fit)
-            assert run_cells([cell], place(name)) == []
+            patch.setattr(type(cell.build().learner), "fit", fit)
+            assert run_cells([cell], environment(name)) == 0
         classifiers.append(scores)
         return scores
 

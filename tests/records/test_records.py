@@ -16,8 +16,8 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.collect import COLUMNS, collect, read_committed
 from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]
@@ -109,8 +109,8 @@ def test_identity_is_canonical_json_and_gives_the_folder():
 
 def run(folder, *overrides: str) -> Cell:
     cell = compose_cell(list(overrides))
-    place = Place(folder / "runs", folder / "data", torch.device("cpu"))
-    assert run_cells([cell], place) == []
+    environment = Environment(folder / "runs", folder / "data", torch.device("cpu"))
+    assert run_cells([cell], environment) == 0
     return cell
 
 
@@ -130,7 +130,7 @@ def test_crash_while_writing_leaves_no_record(tmp_path, monkeypatch):
     write_record(tmp_path, record)
     assert is_done(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
-    assert read_record(tmp_path) == record
+    assert read_record(tmp_path) == record | {"draws": 1}  # of before the samplers had versions
 
 
 def test_a_record_with_nan_is_refused(tmp_path):
@@ -147,8 +147,8 @@ def test_a_record_that_cannot_be_written_is_a_failed_cell(tmp_path, monkeypatch)
 
     monkeypatch.setattr("labeldp_bench.runs.run.write_record", full)
     cell = compose_cell(TINY_CIRCLE)
-    place = Place(tmp_path, tmp_path, torch.device("cpu"))
-    assert run_cells([cell], place) == [tmp_path / cell.folder]
+    environment = Environment(tmp_path, tmp_path, torch.device("cpu"))
+    assert run_cells([cell], environment) == 1
     assert "No space left" in (tmp_path / cell.folder / "error.txt").read_text()
 
 
@@ -218,6 +218,7 @@ def test_committed_records_come_back_as_they_were(tmp_path):
             assert row[column] == close, column
     assert committed[cells[0].config_hash]["eps"] == math.inf
     assert committed[cells[0].config_hash]["budget"] == "paper"
+    assert {row["draws"] for row in committed.values()} == {1}
     assert read_committed(tmp_path / "absent.csv") == {}
 
 

@@ -119,6 +119,9 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
     assert point["error"] == pytest.approx(10 / math.sqrt(3))
     (alone,) = drawn.points(dict(list(records.items())[:1])).to_dict("records")
     assert math.isnan(alone["error"]) and alone["n"] == 1
+    records[drawn.cells[2].config_hash]["draws"] = 2  # of other samplers: never averaged
+    (newest,) = drawn.points(records).to_dict("records")
+    assert (newest["y"], newest["n"], newest["older"]) == (pytest.approx(70), 1, 2)
 
 
 def test_same_records_give_the_same_bytes(tmp_path):

@@ -3,11 +3,12 @@
 import re
 
 import pytest
-from tests.test_tables import record_of
 
 from labeldp_bench.reports import page as report
 from labeldp_bench.reports.page import Shown, write_page
+from labeldp_bench.reports.rendering import html_of
 from labeldp_bench.reports.tables import load_table
+from tests.reports.test_tables import record_of
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,20 @@ def test_it_holds_tables_and_findings(small):
     assert 'name="viewport"' in text and "<h3>1. PLE" in text
     assert re.search(r'<tr class="paper">\n<td[^>]*></td>\n<td[^>]*>paper</td>', text)
     assert text.count("<table>") == text.count('<div class="scroll"><table>')
+
+
+def test_a_value_is_text_wherever_it_comes_from(tmp_path, monkeypatch):
+    # A record that somebody sends would run its script in the browser of whoever reads the page.
+    evil, seen = "<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"
+    record = {"device": evil, "torch_version": evil, "budget": evil, "wall_seconds": 1.0}
+    monkeypatch.setattr(
+        report, "paper_tables", lambda: [load_table("vector_approximation/table1b")]
+    )
+    monkeypatch.setattr(report, "read_with_classes", lambda: {"0": record})
+    text = write_page(tmp_path / "page.html").read_text()
+    assert text.count(seen) == 3 and evil not in text
+    page = html_of(f"# title\n\n| a |\n|---|\n| {evil} |\n\n[out](http://x) ![]({evil})\n\n{evil}")
+    assert page.count(seen) == 2 and evil not in page and "http" not in page
 
 
 def test_quick_cells_are_counted_apart():

@@ -8,8 +8,9 @@ import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.reports import status
-from labeldp_bench.reports.status import Estimator, images_trained_on, status_of
+from labeldp_bench.reports import estimates, status
+from labeldp_bench.reports.estimates import Estimator, images_trained_on
+from labeldp_bench.reports.status import status_of
 from tests.conftest import CHECKOUT
 
 HERE, ELSEWHERE = "cpu (Some CPU, 1 threads)", "Some GPU"
@@ -49,18 +50,18 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     other = compose_cell(["dataset=mnist", "mechanism=rappor", "trainer.epochs=1"])
     speed = record(other, 5.0, images_per_second=1000.0)
     records = {"a": record(alike, 60.0, images_per_second=5000.0), "b": speed}
-    assert Estimator(HERE, records).seconds(cell) == (60.0, status.FROM_ALIKE)
+    assert Estimator(HERE, records).seconds(cell) == (60.0, estimates.FROM_ALIKE)
     two_threads = HERE.replace("1 threads", "2 threads")
     assert Estimator(two_threads, records).seconds(cell)[0] == 60.0
-    assert Estimator(HERE, {"b": speed}).seconds(cell) == (300.0, status.FROM_SPEED)
+    assert Estimator(HERE, {"b": speed}).seconds(cell) == (300.0, estimates.FROM_SPEED)
     nothing = Estimator(ELSEWHERE, records, benchmark=tmp_path / "none.csv")
     assert math.isnan(nothing.seconds(cell)[0])
     measured = tmp_path / "speed.csv"
     measured.write_text(f'model,images_per_second,device\ncnn,3000,"{HERE}"\n')
-    assert Estimator(HERE, {}, measured).seconds(cell) == (100.0, status.FROM_BENCHMARK)
+    assert Estimator(HERE, {}, measured).seconds(cell) == (100.0, estimates.FROM_BENCHMARK)
     circle = compose_cell(["dataset.trials=1000"])
     trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
-    assert Estimator(HERE, trial).seconds(circle) == (pytest.approx(200.0), status.FROM_TRIALS)
+    assert Estimator(HERE, trial).seconds(circle) == (pytest.approx(200.0), estimates.FROM_TRIALS)
 
 
 def test_images_of_stages_and_of_imbalanced_data():

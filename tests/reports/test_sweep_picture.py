@@ -12,6 +12,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.attack import draw_attacks
 from labeldp_bench.reports.figures.sweep import draw_sweep
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.tables.sweep import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 
@@ -110,4 +111,4 @@ def test_a_mechanism_of_an_attack_has_its_own_colour_and_the_seed_is_named(drawn
     }
     assert shown["PLE, no guarantee"].get_color() == plotting.colour_of("ple")
     for name in ("optimal", "lp_2st", "oue"):
-        assert shown[plotting.name_of(name)].get_color() == plotting.colour_of(name)
+        assert shown[name_of(name)].get_color() == plotting.colour_of(name)

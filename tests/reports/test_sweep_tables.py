@@ -53,7 +53,7 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     assert written.with_suffix(".png").is_file()
     assert len(records_under(tmp_path)) == 8
     alone = quick([*HOLDER, "dataset=holder_classification"], tmp_path)
-    assert alone.lines[0] == "4 cells: 4 done, 0 to run in 0 jobs"
+    assert "4 cells: 4 done, 0 to run in 0 jobs" in alone.lines
     assert alone.lines[-1].startswith("table ") and "picture" not in alone.stdout
     assert len(list(tmp_path.rglob("sweeps/*.csv"))) == 2
     assert len(list(tmp_path.rglob("sweeps/*.png"))) == 1
@@ -101,6 +101,16 @@ def test_what_differs_in_more_than_the_seed_is_never_averaged():
         frame = sweep_frame(records)
         assert sorted(frame.accuracy) == sorted(r["accuracy"] for r in records)
         assert set(frame.seeds) == {1}
+
+
+def test_a_sweep_averages_the_newest_version_of_the_samplers_alone():
+    # A mean of two versions is that of neither.
+    records = [made_up("mechanism=rr", f"seed={n}", accuracy=n / 10) for n in (1, 2, 3)]
+    for record in records[1:]:
+        record["draws"] = 2
+    frame = sweep_frame(records)
+    assert (frame.accuracy[0], frame.seeds[0]) == (0.25, 2)
+    assert "\n\n1 older run is left out: " in sweep_table(frame)
 
 
 def test_a_line_is_named_by_what_tells_it_apart_and_by_nothing_that_follows_from_it():

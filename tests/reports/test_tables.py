@@ -94,6 +94,21 @@ def test_a_mark_on_class_averages_counts_the_rare_classes():
     assert row["ours"] == 50 and row["published"] == 27.43
 
 
+def test_runs_of_two_versions_of_the_samplers_are_never_averaged():
+    # A mean would be that of no version, its spread that between versions.
+    table = load_table("blockrr/table10")
+    cells = [cell for cell in table.experiment.cells() if table.method_of(cell) == "rr"][:3]
+    records = {cell.config_hash: record_of(cell, n_test=3350) for cell in cells}
+    records[cells[1].config_hash]["draws"] = 2
+    records[cells[1].config_hash]["per_class_accuracy"] = [0.25] * 10
+    rows = table.rows(records)
+    done = rows[rows.n > 0]
+    assert set(done.n) == {1} and set(done.ours) == {25} and set(done.older) == {2}
+    text = table.markdown(rows)
+    assert "\n\n2 older runs are left out: " in text and "\n\n1 of 270 runs done" in text
+    assert "older" not in table.rows({cells[0].config_hash: record_of(cells[0])})
+
+
 def test_class_averages_and_classes_come_from_the_same_records():
     # Table 4 would show overall accuracies, table 10 the class above.
     classes = [0.01 * number for number in range(10)]
@@ -155,8 +170,8 @@ class Handmade(Table):
     def rows(self, records):
         return pd.DataFrame({"answer": [self.answer]})
 
-    def markdown(self, rows):
-        return f"{self.paper} {self.number}: {rows.answer[0]}"
+    def parts(self, rows):
+        return [f"the answer is {rows.answer[0]}"]
 
     def latex(self, rows):
         return ""
@@ -170,7 +185,7 @@ def test_an_experiment_names_the_kind_of_its_table(monkeypatch):
         "labeldp_bench.reports.tables.base.read_experiment", lambda name: experiment
     )
     table = load_table("some_paper/table2b")
-    assert table.markdown(table.rows({})) == "some_paper 2b: 42"
+    assert table.markdown(table.rows({})) == "# some_paper, table 2b\n\nthe answer is 42\n"
     assert table.experiment is experiment and experiment.cells() == []
 
 

@@ -1,4 +1,4 @@
-"""Label inference: what a release tells of single labels to who knows the features.
+"""Label inference: what a release tells about single labels to somebody who knows the features.
 
 Two attackers guess a label that was released. Both have the features and know the labels of some
 other examples; one has the release too. What the second gains over the first is the reconstruction
@@ -22,7 +22,7 @@ from labeldp_bench.support import seeding
 HIDDEN, BATCH, LEARNING_RATE, WEIGHT_DECAY = 128, 64, 1e-3, 1e-4
 STEPS = 1500
 SURE = 1e-6
-"""Probabilities are held this far from 0 and 1, so that log odds stay finite."""
+"""Probabilities keep this distance from 0 and 1, so that log odds stay finite."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Attack:
 
     @classmethod
     def of(cls, before: Tensor, after: Tensor, true_labels: Tensor) -> "Attack":
-        """Returns the attack of who believes `before`, then `after`: log probabilities (n, K)."""
+        """Returns the attack of beliefs without and with the release: log probabilities (n, K)."""
         change = log_odds(after, true_labels) - log_odds(before, true_labels)
         return cls(
             accuracy(before, true_labels),
@@ -99,9 +99,9 @@ def learned_beliefs(
 ) -> Tensor:  # fmt: skip
     """Returns what a small model learns from known labels, log probabilities float64 (n, K).
 
-    One model for each of `inputs`; the one that does best on a fifth of the known labels is taken,
-    and its temperature fitted there, among them those that are `ready`. Without known labels:
-    uniform.
+    Trains one model for each of `inputs`. Of these and the `ready` ones it takes the one that does
+    best on a fifth of the known labels, with a temperature fitted there. Uniform where too few
+    labels are known.
 
     Args:
         inputs: float32 (n, d) each: one row per example, known or not.

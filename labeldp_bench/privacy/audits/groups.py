@@ -1,4 +1,4 @@
-"""Exact audits of mechanisms that answer about groups, over neighbouring small data sets."""
+"""Exact audits of mechanisms for groups of labels, over neighbouring small data sets."""
 
 import itertools
 import math
@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.cube_means import CubeMeans, FullCubeMeans
-from labeldp_bench.mechanisms.exponential_cubes import ExponentialCubes
+from labeldp_bench.mechanisms.group_classes import ExponentialCubes, NoisyClusters
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
-from labeldp_bench.mechanisms.noisy_clusters import NoisyClusters
 from labeldp_bench.support.validate import InputError
 
 MOST_LABELS = 40
@@ -23,7 +22,7 @@ def group_epsilon(mechanism: GroupMechanism, num_classes: int = 2, bound: float 
     two groups may change; groups answer independently, so their log ratios add up.
 
     Args:
-        mechanism: exponential, noisy counts, cube means or full local.
+        mechanism: `ExponentialCubes`, `NoisyClusters`, `CubeMeans`, `LocalFull`, or a subclass.
         num_classes: K, of mechanisms for classes.
         bound: of real labels, where the mechanism does not clip.
     """
@@ -40,9 +39,9 @@ def group_epsilon(mechanism: GroupMechanism, num_classes: int = 2, bound: float 
 
 
 def _exponential(mechanism: ExponentialCubes, num_classes: int) -> float:
-    """Over all class counts of up to 40 labels (fewer classes than asked for would do).
+    """Searches all class counts of up to 40 labels.
 
-    Only the contested class, the new one and one more matter, so K is at most 3 here.
+    K = 3 suffices for any K: only the old class, the new one and one more matter.
     """
     top = MOST_LABELS if num_classes == 2 else MOST_LABELS // 3
     counts = torch.tensor(list(itertools.product(range(top + 1), repeat=num_classes)))
@@ -63,12 +62,12 @@ def _exponential(mechanism: ExponentialCubes, num_classes: int) -> float:
 
 
 def _means(mechanism: CubeMeans, bound: float) -> float:
-    """Over cubes of up to 40 labels, all at the ends of the range: means are linear in each."""
+    """Searches cubes of up to 40 labels at the ends of the range: a mean is linear in each."""
     reach, worst = mechanism.reach(bound), 0.0
     if not isinstance(mechanism, FullCubeMeans):
         sizes = torch.arange(1.0, MOST_LABELS + 1, dtype=torch.float64)
         return float((2 * reach / sizes / mechanism.scales(sizes, bound)).max())
-    # Two cubes of the public average size n, of which one example moves from one to the other.
+    # Two cubes whose average size is public; one example moves from one cube to the other.
     for average in range(1, MOST_LABELS):
         scale = float(mechanism.scales(torch.tensor([average, average]), bound)[0])
         floor = mechanism.floor(torch.tensor([average, average]))
@@ -91,9 +90,10 @@ def _shift(size: int, change: int, reach: float, floor: float) -> float:
 
 
 def _local_full(mechanism: LocalFull) -> float:
-    """From the L1 distance of two examples' vectors, entry by entry, over the scales.
+    """Divides the L1 distance of two examples' vectors by the scales of the noise.
 
-    Each example has one entry per cube (and class); two are enough, and labels at the ends.
+    An example's vector has one entry per cube (and class). Two cubes suffice, and real labels at
+    the ends of their range.
     """
     if math.isinf(mechanism.eps):
         return math.inf

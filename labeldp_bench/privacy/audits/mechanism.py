@@ -1,13 +1,13 @@
-"""Privacy audits: is a mechanism's eps what it claims? From its likelihood, and from its draws."""
+"""Privacy audits: whether a mechanism has the eps that it claims, from likelihood and draws."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer, check_number
@@ -15,11 +15,13 @@ from labeldp_bench.support.validate import InputError, check_integer, check_numb
 CHUNK = 50_000
 
 
-def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None = None) -> float:
+def exact_epsilon(
+    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None = None
+) -> float:
     """Returns the largest log ratio of the likelihoods of two labels, over all outputs.
 
     Enumerates the output space; where that is infinite or too large, the mechanism's extreme
-    outputs, among which the worst ratio is attained. Believes the likelihood, not the sampler.
+    outputs, among which the worst ratio is attained. Trusts the likelihood, and draws nothing.
 
     Args:
         mechanism: any with an output space or extreme outputs.
@@ -27,16 +29,33 @@ def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None =
         prior: global, float64 (K,), or None for uniform.
 
     Returns:
-        Infinity too for a likelihood that is no number somewhere, or that allows no output.
+        Infinity too if a likelihood is NaN somewhere, or if no output is possible.
     """
     check_integer("num_classes", num_classes, low=2)
     try:
         outputs = mechanism.output_space(num_classes, prior)
     except InputError:
         outputs = mechanism.extreme_outputs(num_classes, prior)
+    return _worst_ratio(
+        mechanism.log_likelihood(part, num_classes, prior) for part in outputs.split(CHUNK)
+    )
+
+
+def exact_real_epsilon(
+    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
+) -> float:
+    """Returns the largest log ratio of the densities under two labels, over the breakpoints.
+
+    Infinity too if a density is NaN somewhere, or 0 everywhere.
+    """
+    outputs, values = mechanism.breakpoints(bound, prior)
+    return _worst_ratio([mechanism.log_density(outputs, values, bound, prior)])
+
+
+def _worst_ratio(log_likelihoods: Iterable[Tensor]) -> float:
+    """Returns the largest log ratio within any row; infinity where it cannot be told."""
     largest = []
-    for start in range(0, len(outputs), CHUNK):
-        part = mechanism.log_likelihood(outputs[start : start + CHUNK], num_classes, prior)
+    for part in log_likelihoods:
         if part.isnan().any():
             return math.inf
         high, low = part.max(1).values, part.min(1).values
@@ -46,24 +65,8 @@ def exact_epsilon(mechanism: Mechanism, num_classes: int, prior: Tensor | None =
     return max(largest, default=math.inf)
 
 
-def exact_real_epsilon(
-    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
-) -> float:
-    """Returns the largest log ratio of the densities under two labels, over the breakpoints.
-
-    Infinity too for a density that is no number somewhere, or 0 everywhere.
-    """
-    outputs, values = mechanism.breakpoints(bound, prior)
-    densities = mechanism.log_density(outputs, values, bound, prior)
-    if densities.isnan().any():
-        return math.inf
-    high, low = densities.max(1).values, densities.min(1).values
-    possible = high > -torch.inf  # an output that no label gives says nothing
-    return float((high - low)[possible].max()) if possible.any() else math.inf
-
-
 def sampled_epsilon(
-    mechanism: Mechanism,
+    mechanism: ClassMechanism,
     num_classes: int,
     draws: int = 200_000,
     seed: int = 0,
@@ -72,7 +75,7 @@ def sampled_epsilon(
 ) -> float:
     """Returns a lower bound on eps that holds with the given confidence, from draws alone.
 
-    Believes nothing but the sampler. Half of the draws choose two labels and an event; the other
+    Trusts the sampler alone. Half of the draws choose two labels and an event; the other
     half, drawn afresh, gives Clopper-Pearson bounds on the event's two probabilities. Events are
     one entry high, one entry low, or one high and another low; entries are those of a released
     label's one-hot vector, of bits, or of reals (high >= 1, low <= 0).
@@ -93,8 +96,9 @@ def sampled_epsilon(
     def counts(label: int, size: int) -> Tensor:
         """Returns how often each event happened, int64 (K + 1, K + 1); see `_event_counts`."""
         total = torch.zeros((num_classes + 1, num_classes + 1), dtype=torch.float64)
-        for part in _parts(size, max(1, 10 * CHUNK // num_classes)):
-            labels = torch.full((part,), label)
+        largest = max(1, 10 * CHUNK // num_classes)
+        for start in range(0, size, largest):
+            labels = torch.full((min(largest, size - start),), label)
             released = mechanism.release(labels, num_classes, generator, prior)
             total += _event_counts(released, num_classes)
         return total
@@ -135,9 +139,3 @@ def _choose(table: Tensor) -> tuple[int, int, tuple[int, int]]:
     flat = int((top.values - bottom.values).argmax())
     event = divmod(flat, table.shape[2])
     return int(top.indices[event]), int(bottom.indices[event]), event
-
-
-def _parts(size: int, largest: int) -> Iterator[int]:
-    """Yields numbers that add up to `size`, none above `largest`."""
-    for start in range(0, size, largest):
-        yield min(largest, size - start)

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import data_name_of, name_of
 
 ADVANTAGES = {
     "additive": ("right guesses that only\nthe release gives, points", 100, (0, 1, 3, 10, 30, 100)),
@@ -67,7 +68,7 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     empty = [panel for panel in axes.flat if not panel.axison]
     place = {"loc": "center", "ncols": 2, "frameon": False} if empty else {"loc": "outside right"}
     (empty or [figure])[0].legend(shown.values(), shown.keys(), fontsize=8.5, **place)
-    data = plotting.data_name_of(str(rows.dataset.iloc[0]))
+    data = data_name_of(str(rows.dataset.iloc[0]))
     seeds = ", ".join(str(seed) for seed in sorted(rows.seed.unique()))
     plotting.title_and_caption(
         figure, f"{data}, seed {seeds}: utility against additive and multiplicative advantage",
@@ -86,14 +87,14 @@ def _draw_panel(
     axes.axhline(0, color=plotting.GREY, linewidth=0.8)
     shown = {}
     lines = list(points.groupby("mechanism"))
-    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # stands apart
+    lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # drawn first
     colours = plotting.line_colours(str(name) for name, _ in lines)
     for (name, line), colour in zip(lines, colours, strict=True):
         bare = (line.guarantee == NO_GUARANTEE).any()
         mean = line.groupby(["eps", "config_hash"])[["accuracy", measure]].mean().reset_index()
         mean = mean.sort_values("accuracy")
         x, y = 100 * mean.accuracy, ADVANTAGES[measure][1] * mean[measure]
-        label = plotting.name_of(str(name)) + (f", {NO_GUARANTEE}" if bare else "")
+        label = name_of(str(name)) + (f", {NO_GUARANTEE}" if bare else "")
         (shown[label],) = axes.plot(
             x, y, "s--" if bare else "-", color=colour, linewidth=1.2, markersize=6.5
         )

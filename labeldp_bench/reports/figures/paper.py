@@ -18,21 +18,20 @@ from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.record import is_heuristic
-from labeldp_bench.reports.figures.plotting import name_of, save, title_and_caption
+from labeldp_bench.records.record import Record, Records, is_heuristic
+from labeldp_bench.reports.draws import newest
+from labeldp_bench.reports.figures.plotting import save, title_and_caption
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
-from labeldp_bench.reports.figures.statements import Verdict, compare, judge
 from labeldp_bench.reports.figures.text import caption, markdown
-from labeldp_bench.reports.statements_grammar import read_check
+from labeldp_bench.reports.naming import QUICK, name_of
+from labeldp_bench.reports.statements.check import read_check
+from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
 from labeldp_bench.reports.tables import method_of
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
 FIGURES = CHECKOUT / "results" / "figures"
-QUICK = "quick"
-Records = dict[str, dict[str, Any]]
-"""{config_hash: record}."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,8 @@ class PaperFigure:
 
         Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
         for a level), y, error (standard error: over seeds, or of one record over its trials),
-        spread (standard deviation over seeds), bayes, cells (wanted), n (done), records (those),
-        cell (that of the first seed).
+        spread (standard deviation over seeds), bayes, cells (wanted), n (done), older (left out,
+        see `reports.draws`), records (those done), cell (that of the first seed).
         y, error, spread and bayes are scaled as the axis is, and missing where nothing is done.
 
         Args:
@@ -155,10 +154,9 @@ class PaperFigure:
         values = [_setting(other, key) for other in self.cells]
         return list(dict.fromkeys(text(value) for value in values if value is not None))
 
-    def _point(
-        self, panel: str, cell: Cell, cells: int, records: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _point(self, panel: str, cell: Cell, cells: int, records: list[Record]) -> dict[str, Any]:
         y, line = self.spec.y, self.spec.lines
+        found, records = len(records), newest(records)
         done = pd.Series([record.get(y.key) for record in records], dtype=float) * y.scale
         error = done.std() / math.sqrt(len(done)) if len(done) > 1 else math.nan
         if len(done) == 1 and records[0].get(f"{y.key}_sem") is not None:
@@ -177,14 +175,15 @@ class PaperFigure:
             "bayes": bayes * y.scale,
             "cells": cells,
             "n": len(done),
+            "older": found - len(done),
             "records": records,
             "cell": cell,
         }
 
-    def _x(self, cell: Cell, records: list[dict[str, Any]]) -> float:
+    def _x(self, cell: Cell, records: list[Record]) -> float:
         x = self.spec.x
         value = _setting(cell, x.key)
-        if value is None:  # a field of the record, else a level
+        if value is None:  # x is a field of the record, or the point is a level
             measured = [record[x.key] for record in records if record.get(x.key) is not None]
             value = sum(measured) / len(measured) if measured else math.nan
         number = float(value) * x.scale
@@ -239,7 +238,7 @@ def write_figure(
 
 def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
     """Returns the drawing with its title, and its caption below."""
-    drawn: Figure = figure.spec.picture.draw(points, figure.spec)
+    drawn = figure.spec.picture.draw(points, figure.spec)
     title_and_caption(drawn, figure.title, caption(figure, points))
     return drawn
 
@@ -250,7 +249,7 @@ def _setting(cell: Cell, key: str) -> Any:
     return cell.identity.get(key) if isinstance(value, dict) else value
 
 
-def _name(line: str, records: list[dict[str, Any]]) -> str:
+def _name(line: str, records: list[Record]) -> str:
     """Returns how a line is written for people: "central" or "no guarantee" where it is so."""
     mechanism, *extras = line.split("+")
     marks = ["central"] if any(record.get("trust") == "central" for record in records) else []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.support.files import replacing
 
 if TYPE_CHECKING:
@@ -34,18 +36,8 @@ COLOURS = {
     "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
 }  # fmt: skip
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
-NAMES = {
-    "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
-    "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
-    "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
-    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
-    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
-    "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
-}  # fmt: skip
-DATA_NAMES = {
-    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}  # fmt: skip
+Label = tuple[float, str, str]
+"""The y of a line's end, a text and a colour."""
 LABEL_SIZE = 9.5
 STYLE: Any = {
     "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
@@ -69,16 +61,6 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
         spare = [colour for colour in SPARE if colour not in {*colours, *owned}]
         colours.append(spare[0] if own in colours and spare else own)
     return colours
-
-
-def name_of(mechanism: str) -> str:
-    """Returns how a mechanism is written for people."""
-    return NAMES.get(mechanism, mechanism.replace("_", " "))
-
-
-def data_name_of(dataset: str) -> str:
-    """Returns how a data set is written for people."""
-    return DATA_NAMES.get(dataset, dataset)
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:
@@ -118,6 +100,44 @@ def title_and_caption(figure: Figure, title: str, caption: str) -> None:
     figure.supxlabel(caption, x=0.01, ha="left", fontsize=8.5, color="#404040", wrap=True)
 
 
+def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
+    """Draws lines over x with bands of two standard errors, and the Bayes limit.
+
+    Args:
+        axes: one panel.
+        rows: a row per point: line, name (for people), mechanism, x (missing for a level), y,
+            error, bayes.
+
+    Returns:
+        The labels for `label_lines`.
+    """
+    labels: list[Label] = []
+    limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
+    if len(limit):
+        axes.plot(limit.index, limit, "--", color=colour_of("bayes"), linewidth=1.4, zorder=1)
+        labels.append((float(limit.iloc[-1]), name_of("bayes"), colour_of("bayes")))
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = line_colours(line.mechanism.iloc[0] for line in lines)
+    for line, colour in zip(lines, colours, strict=True):
+        low, high = (line.y + sign * 2 * line.error.fillna(0) for sign in (-1, 1))
+        for place in line.index[line.x.isna()]:
+            axes.axhline(line.y[place], color=colour, linestyle=":", linewidth=1.8)
+            axes.axhspan(low[place], high[place], color=colour, alpha=0.12, linewidth=0)
+            labels.append((float(line.y[place]), line["name"][place], colour))
+        curve = line[line.x.notna()]
+        if curve.empty:
+            continue
+        axes.fill_between(
+            curve.x, low[curve.index], high[curve.index], color=colour, alpha=0.2, lw=0
+        )
+        axes.plot(curve.x, curve.y, "o-", color=colour)
+        last = curve.iloc[-1]
+        if last.x < rows.x.max():  # a thin line leads to the label at the edge
+            axes.hlines(last.y, last.x, rows.x.max(), color=colour, lw=0.8, ls=(0, (1, 3)))
+        labels.append((float(last.y), last["name"], colour))
+    return labels
+
+
 def mark_empty(axes: Axes) -> None:
     """Says that a panel has no point; an empty scale from 0 to 1 would look like one of values."""
     axes.text(0.5, 0.5, "no record yet", transform=axes.transAxes, ha="center", color=GREY)
@@ -131,12 +151,12 @@ def share_y(panels: Iterable[Axes]) -> None:
         axes.set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
 
 
-def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
     """Writes labels at the right edge, each beside its line and none over another.
 
     Args:
         axes: where the lines are; its limits must be final.
-        labels: (y of the line's end, text, colour).
+        labels: of the lines.
     """
     if not labels:
         return
@@ -145,9 +165,9 @@ def label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     gap = LABEL_SIZE * 1.45 * axes.figure.dpi / 72
     steps = gap * np.arange(len(ordered))
     ends = axes.transData.transform([(1, y) for y, _, _ in ordered])[:, 1]
-    # As near to the lines as can be (least squares) with `gap` between neighbours.
+    # As near to the lines as possible (least squares), with `gap` between neighbours.
     levels = np.clip(isotonic_regression(ends - steps).x, low, max(low, high - steps[-1]))
-    # As shares of the height: a caption that comes later makes panels less high.
+    # As shares of the height, since a caption that is added later makes the panels smaller.
     heights = (levels + steps - low) / (high - low)
     for height, (y, text, colour) in zip(heights, ordered, strict=True):
         axes.annotate(
@@ -179,7 +199,7 @@ def save(figure: Figure, path: Any) -> None:
             drawn = io.BytesIO()
             figure.savefig(drawn, format="png")
             drawn.seek(0)
-            # Few colours and their shades: a palette of 256 shows the same, a quarter of the size.
+            # A picture has few colours: a palette of 256 looks the same at a quarter of the size.
             palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
             palette.save(unfinished, "png", optimize=True)
         else:

@@ -4,12 +4,12 @@ import importlib
 import pkgutil
 import re
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
 from labeldp_bench.reports.figures import kinds
+from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.support.validate import InputError, check_choice, did_you_mean
 
 COMMON = ("kind", "title", "x", "y", "lines", "panels", "note", "statements")
@@ -67,14 +67,13 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def picture(self) -> ModuleType:
-        """The module that draws this kind."""
-        return importlib.import_module(f"{kinds.__name__}.{self.kind}")
+    def picture(self) -> Kind:
+        """What draws it."""
+        return load_kind(self.kind)
 
     def notes(self, points: pd.DataFrame) -> list[str]:
         """Returns what this kind of picture adds to the page, Markdown; nothing for most."""
-        said: list[str] = getattr(self.picture, "notes", lambda *_: [])(points, self)
-        return said
+        return self.picture.notes(points, self)
 
     def panel_title(self, panel: str) -> str:
         """Returns what stands above a panel."""
@@ -92,7 +91,7 @@ def read_spec(section: Any) -> Spec:
     if not isinstance(section, dict):
         raise InputError(f"figure must be a section with kind, title and x, got {section!r}")
     kind = check_choice("figure.kind", section.get("kind", "lines"), kind_names())
-    known = (*COMMON, *importlib.import_module(f"{kinds.__name__}.{kind}").OPTIONS)
+    known = (*COMMON, *load_kind(kind).options)
     _refuse_unknown("figure", section, known)
     for key in ("title", "x"):
         if key not in section:
@@ -124,6 +123,13 @@ def read_spec(section: Any) -> Spec:
 def kind_names() -> list[str]:
     """Returns the names of all kinds: one file each in labeldp_bench/reports/figures/kinds."""
     return sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
+
+
+def load_kind(name: str) -> Kind:
+    """Returns the kind that a file of labeldp_bench/reports/figures/kinds holds."""
+    kind = importlib.import_module(f"{kinds.__name__}.{name}").KIND
+    assert isinstance(kind, Kind)
+    return kind
 
 
 def text(value: Any) -> str:

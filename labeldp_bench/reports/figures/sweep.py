@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.text import counted
+from labeldp_bench.reports.naming import name_of
 
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 X_SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
@@ -63,28 +64,16 @@ def caption(frame: pd.DataFrame) -> str:
 
 def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
     """Draws one line per series over x; what has no budget is a level."""
-    finite = sorted({x for x in points.x if math.isfinite(x)}) or [1.0]
-    labels = []
-    if points.bayes.notna().any():
-        limit = points.dropna(subset="bayes").groupby("x").bayes.first() * 100
-        colour = plotting.colour_of("bayes")
-        axes.plot(limit.index, limit, "--", color=colour, linewidth=1.4, zorder=1)
-        labels.append((limit.iloc[-1], plotting.name_of("bayes"), colour))
-    lines = [line.sort_values("x") for _, line in points.groupby("series", sort=False)]
-    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
-        name = series_name(line)
-        level = line[line.x.map(math.isinf)]
-        line = line[~line.x.map(math.isinf)]
-        if len(level):
-            height = 100 * float(level.accuracy.iloc[0])
-            axes.axhline(height, color=colour, linestyle=":", linewidth=1.6)
-            labels.append((height, name + ", eps=inf" * (not is_free(level).all()), colour))
-        y, spread = 100 * line.accuracy, 200 * line.error.astype(float).fillna(0)
-        axes.fill_between(line.x, y - spread, y + spread, color=colour, alpha=0.18, lw=0)
-        axes.plot(line.x, y, "o-", color=colour)
-        if len(line):
-            labels.append((float(y.iloc[-1]), name, colour))
+    finite = sorted({x for x in points.x if math.isfinite(x)})
+    level = points.x.map(math.isinf)
+    bounded = (level & ~is_free(points)).map({True: ", eps=inf", False: ""})
+    names = points.series.map({name: series_name(of) for name, of in points.groupby("series")})
+    percent = {key: 100 * points[key].astype(float) for key in ("error", "bayes")}
+    rows = points.assign(
+        line=points.series, name=names + bounded, x=points.x.where(~level),
+        y=100 * points.accuracy, **percent,
+    )  # fmt: skip
+    labels = plotting.draw_lines(axes, rows)
     if x_name == "eps":
         axes.set_xscale("log")
         axes.set_xticks(finite, [f"{x:g}" for x in finite])
@@ -93,7 +82,7 @@ def draw_lines(axes: Axes, points: pd.DataFrame, x_name: str) -> None:
         axes.set_xticks(finite)
     axes.margins(x=0.02)
     low, high = axes.get_ylim()
-    axes.set_ylim(max(0.0, low), min(103.0, high))  # a mark at 100 is seen in full
+    axes.set_ylim(max(0.0, low), min(103.0, high))  # room for a whole mark at 100
     axes.set_xlabel(X_LABELS.get(x_name, x_name))
     axes.set_ylabel("test accuracy, %")
     plotting.label_lines(axes, labels)
@@ -113,7 +102,7 @@ def draw_dots(axes: Axes, points: pd.DataFrame, x_name: str, marks: dict[float, 
     limits = points.dropna(subset="bayes").groupby("x").bayes.first()
     limits = limits[:1] if x_name == "eps" else limits
     for (x, limit), dash in zip(limits.items(), DASHES, strict=False):
-        name = plotting.name_of("bayes") + f", {X_SYMBOLS[x_name]}={x:g}" * (len(limits) > 1)
+        name = name_of("bayes") + f", {X_SYMBOLS[x_name]}={x:g}" * (len(limits) > 1)
         colour = plotting.colour_of("bayes")
         axes.axvline(100 * limit, linestyle=dash, color=colour, lw=1.2, label=name)
     for position, (series, line) in enumerate(points.groupby("series", sort=False)):
@@ -162,7 +151,7 @@ def series_name(line: pd.DataFrame) -> str:
     marks = [] if guarded else [NO_GUARANTEE]
     if (line.trust == "central").any():
         marks.append("central")
-    return ", ".join([plotting.name_of(mechanism), *rest, *marks])
+    return ", ".join([name_of(mechanism), *rest, *marks])
 
 
 def _bar(point: dict[str, Any]) -> float:

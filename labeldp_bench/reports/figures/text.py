@@ -8,8 +8,10 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.reports.figures.plotting import name_of
-from labeldp_bench.reports.figures.statements import Verdict
+from labeldp_bench.reports.draws import left_out
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statements.verdict import Verdict
 
 if TYPE_CHECKING:
     from labeldp_bench.reports.figures.paper import PaperFigure
@@ -37,7 +39,7 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     )
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
     source = f"{what} from our own records{small}."
-    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.CAPTION]
+    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.caption]
     return " ".join(filter(None, said)) + missing
 
 
@@ -80,7 +82,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
-        parts += figure.spec.notes(points)
+        parts += [*figure.spec.notes(points), *left_out(points)]
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -107,7 +109,7 @@ def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
         apart = rows.mechanism.isin(points.mechanism[bare])
         for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
             table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
-            tables.append(table.rename_axis(name).to_markdown(disable_numparse=True))
+            tables.append(markdown_table(table, name=name))
     return [f"{spec.y.label} ± standard error:", *tables]
 
 
@@ -133,7 +135,7 @@ def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
     for _, line in rows.groupby("line", sort=False):
         at = {point["x"]: _number(point) for point in line.to_dict("records")}
         level = next((number for x, number in at.items() if math.isnan(x)), "-")
-        name = max(line.name, key=len)  # with its marks, which only a record brings
+        name = max(line.name, key=len)  # "central" and the like are known from records alone
         table[name] = [at.get(x, level) for x in xs] or [level]
     if rows.bayes.notna().any():
         limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
@@ -153,7 +155,7 @@ def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
         }
         for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
     ]
-    return str(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
+    return markdown_table(rows)
 
 
 def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:

@@ -12,14 +12,15 @@ from omegaconf import OmegaConf
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
-from labeldp_bench.reports.tables import layout
-from labeldp_bench.reports.tables.base import Records, Table
+from labeldp_bench.records.record import Record, Records, draws_of
+from labeldp_bench.reports.draws import OLDER, left_out, without_zeros
+from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.tables.base import Table
+from labeldp_bench.reports.tables.layout import Layout, caption, notes, training
 from labeldp_bench.support.checkout import CONFIGS
 
 KEY = ["dataset", "method", "eps", "class"]
 NO_CLASS = -1
-QUICK = "quick"
-"""The budget whose cells are shown beside the paper's; those of others are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,8 @@ class AccuracyTable(Table):
         trust, n_test; published, published_std, usable, note; difference; marked; printed_eps, the
         column of the paper. Percent throughout; `class` is missing but for per-class tables,
         `ours` until a cell is done. `marked` says that the difference exceeds twice its standard
-        error; never where one seed alone is done.
+        error; never where one seed alone is done. `older` counts runs that are left out (see
+        `reports.draws`); there is no such column without any.
         """
         published = self._published()
         printed = published[[*KEY, "value", "std", "usable", "note", "printed_eps"]].rename(
@@ -72,26 +74,37 @@ class AccuracyTable(Table):
             less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
             rows = pd.concat([rows, less[less.n > 0].assign(budget=QUICK)])
         rows["usable"] = rows.usable.fillna(True).astype(bool)
-        for column in ("cells", "n"):
+        for column in ("cells", "n", OLDER):
             rows[column] = rows[column].fillna(0).astype(int)
         rows["printed_eps"] = rows.printed_eps.fillna(rows.eps)
         rows["note"] = rows.note.fillna("")
         rows["difference"] = rows.ours - rows.published
         rows["marked"] = [self._is_marked(row) for row in rows.to_dict("records")]
-        return rows.assign(**{"class": rows["class"].where(rows["class"] != NO_CLASS)})
+        rows["class"] = rows["class"].where(rows["class"] != NO_CLASS)
+        return without_zeros(rows)
 
-    def markdown(self, rows: pd.DataFrame) -> str:
-        """Returns the table for people: lines of ours, the paper's and the difference."""
-        trained = {
-            budget: recipes(self.experiment.cells(budget), self.method_of)
-            for budget in (PAPER, QUICK)
-            if (rows.budget == budget).any()
-        }
-        return layout.markdown(self, rows, trained)
+    def parts(self, rows: pd.DataFrame) -> list[str]:
+        """Returns the page: lines of ours, the paper's and the difference; how ours are trained."""
+        budgets = [budget for budget in (PAPER, QUICK) if (rows.budget == budget).any()]
+        lines = notes(rows)
+        for budget in budgets:
+            lines += training(budget, self._recipes(budget))
+        # A run of a per-class table fills one row per class.
+        runs = rows[rows["class"].isna() | (rows["class"] == 0)]
+        older = left_out(runs)
+        runs = runs[runs.budget == PAPER]
+        done = f"{runs.n.sum()} of {runs.cells.sum()} runs done"
+        return [
+            caption(self.metric, set(budgets)),
+            *Layout(self.panels, self.lines, self.columns).markdown(rows),
+            "\n".join(lines),
+            *older,
+            f"{done}; the others: `{self.experiment.command}`",
+        ]
 
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table: ours, and the printed value in parentheses."""
-        return layout.latex(self, rows)
+        return Layout(self.panels, self.lines, self.columns).latex(rows)
 
     def method_of(self, cell: Cell) -> str:
         """Returns what the table calls a cell's method."""
@@ -106,7 +119,7 @@ class AccuracyTable(Table):
             for printed, real in moved.items():
                 found = (rows.method == method) & (rows.printed_eps == printed)
                 rows.loc[found, "eps"] = float(real)
-                rows.loc[found, "usable"] = True  # at that eps
+                rows.loc[found, "usable"] = True  # at its real eps the number is right
         return rows
 
     def _ours(self, records: Records, metric: str, budget: str = PAPER) -> pd.DataFrame:
@@ -117,16 +130,33 @@ class AccuracyTable(Table):
                 "dataset": cell.dataset_name,
                 "method": self.method_of(cell),
                 "eps": float(cell.identity.get("mechanism.eps", math.inf)),
-                "trust": (record or {}).get("trust"),
+                "trust": record["trust"] if record else None,
+                "draws": draws_of(record) if record else 0,
             }
             for number in range(cell.num_classes) if metric == "class_accuracy" else [NO_CLASS]:
                 value, size = _measured(cell, record, metric, number)
                 found.append(row | {"class": number, "value": value, "n_test": size})
         frame = pd.DataFrame(found).astype({"value": float, "n_test": float})
+        newest = frame.groupby(KEY).draws.transform("max")
+        frame[OLDER] = (frame.draws < newest) & frame.value.notna()
+        frame["value"] = frame.value.where(~frame[OLDER])
         return frame.groupby(KEY, sort=False).agg(
             cells=("value", "size"), n=("value", "count"), ours=("value", "mean"),
             std=("value", "std"), trust=("trust", "first"), n_test=("n_test", "first"),
+            older=(OLDER, "sum"),
         ).reset_index()  # fmt: skip
+
+    def _recipes(self, budget: str) -> dict[str, list[str]]:
+        """Returns {network, epochs and selection: the methods that it is trained so}."""
+        found: dict[str, list[str]] = {}
+        for cell in self.experiment.cells(budget):
+            text = str(cell.identity["model"])
+            if epochs := cell.setting("trainer.epochs"):
+                text += f", {epochs} epochs, {cell.setting('trainer.selection')}".replace("_", " ")
+            methods = found.setdefault(text, [])
+            if self.method_of(cell) not in methods:
+                methods.append(self.method_of(cell))
+        return found
 
     def _is_marked(self, row: dict[str, Any]) -> bool:
         """Returns whether a difference exceeds twice its standard error (all in percent)."""
@@ -139,9 +169,7 @@ class AccuracyTable(Table):
         return bool(abs(row["difference"]) > 2 * math.sqrt(variance))
 
 
-def _measured(
-    cell: Cell, record: dict[str, Any] | None, metric: str, number: int
-) -> tuple[float, float]:
+def _measured(cell: Cell, record: Record | None, metric: str, number: int) -> tuple[float, float]:
     """Returns a record's value in percent, and how many test images it is as good as."""
     if record is None:
         return math.nan, math.nan
@@ -158,20 +186,6 @@ def _test_counts(cell: Cell, n_test: float) -> list[float]:
     """Returns the number of test images of each class: even, but for the imbalanced sets."""
     shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
     return [n_test * share / sum(shares) for share in shares]
-
-
-def recipes(cells: Sequence[Cell], name: Any) -> dict[str, list[str]]:
-    """Returns {network, epochs and selection: the methods that it is trained so}."""
-    found: dict[str, list[str]] = {}
-    for cell in cells:
-        text = str(cell.identity["model"])
-        if cell.setting("trainer.epochs"):
-            selection = str(cell.setting("trainer.selection")).replace("_", " ")
-            text += f", {cell.setting('trainer.epochs')} epochs, {selection}"
-        methods = found.setdefault(text, [])
-        if name(cell) not in methods:
-            methods.append(name(cell))
-    return found
 
 
 def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
@@ -192,5 +206,5 @@ def default_loss(mechanism: str) -> str:
     config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
     if "learner" in config:
         return str(config.learner.loss)
-    # A recipe on top of another, such as lp_2st_star, keeps that one's loss.
+    # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.
     return default_loss(next(str(base) for base in config.defaults if isinstance(base, str)))

@@ -21,14 +21,13 @@ import pandas as pd
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import read_with_classes
+from labeldp_bench.records.record import Records
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import say
 
 TABLES = CHECKOUT / "results" / "tables"
 USUAL = "labeldp_bench.reports.tables.AccuracyTable"
-Records = dict[str, dict[str, Any]]
-"""{config_hash: record}; a cell is filled by exactly its own identity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +57,20 @@ class Table(ABC):
 
     @abstractmethod
     def rows(self, records: Records) -> pd.DataFrame:
-        """Returns all that the table shows, one row per number: this is the CSV."""
+        """Returns all that the table shows, one row per number: this is the CSV.
+
+        Args:
+            records: a cell is filled by exactly its own identity.
+        """
 
     @abstractmethod
+    def parts(self, rows: pd.DataFrame) -> list[str]:
+        """Returns what stands below the title, Markdown."""
+
     def markdown(self, rows: pd.DataFrame) -> str:
         """Returns the table for people."""
+        title = f"# {self.paper}, table {self.number}"
+        return "\n\n".join([title, *filter(None, self.parts(rows))]) + "\n"
 
     @abstractmethod
     def latex(self, rows: pd.DataFrame) -> str:
@@ -72,7 +80,7 @@ class Table(ABC):
 def load_table(name: str) -> Table:
     """Returns the table of the experiment called `name`, of the kind that its YAML names."""
     experiment = read_experiment(name)
-    # Partial: instantiate would take the experiment apart into a config.
+    # Partial, since Hydra would turn the experiment, a dataclass, into a config.
     node = {"_target_": USUAL, "_partial_": True} | (experiment.table or {})
     table = hydra.utils.instantiate(node, _convert_="all")(experiment=experiment)
     assert isinstance(table, Table)

@@ -8,7 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.reports.tables.base import Records, Table
+from labeldp_bench.records.record import Record, Records
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.tables.base import Table
+from labeldp_bench.reports.tables.latex import latex_table, replaced
 from labeldp_bench.reports.theory.series import Series, budget, is_theory, read_series
 from labeldp_bench.reports.theory.slopes import fit_slope
 
@@ -72,15 +75,15 @@ class ExponentTable(Table):
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def _row(
-        self, series: Series, tuning: str, records: Records, free: dict[Any, dict[str, Any]]
+        self, series: Series, tuning: str, records: Records, free: dict[Any, Record]
     ) -> dict[str, Any]:
         wanted = [pair for pair in series.cells if tuning == "best" or is_theory(pair[1])]
-        at: dict[float, list[dict[str, Any]]] = defaultdict(list)
+        at: dict[float, list[Record]] = defaultdict(list)
         for x, cell in wanted:
             if cell.config_hash in records:
                 at[x].append(records[cell.config_hash])
         done = sum(len(found) for found in at.values())
-        if tuning == "best":  # the best of a part of the grid is not the best
+        if tuning == "best":  # a part of the grid does not tell the best
             whole = Counter(x for x, _ in wanted)
             at = defaultdict(list, {x: part for x, part in at.items() if len(part) == whole[x]})
         row: dict[str, Any] = {
@@ -129,49 +132,41 @@ class ExponentTable(Table):
             "why": f"{faster} than predicted by {abs(measured - predicted):.2f}",
         }
 
-    def markdown(self, rows: pd.DataFrame) -> str:
-        """Returns the table for people."""
+    def parts(self, rows: pd.DataFrame) -> list[str]:
+        """Returns the page: what is predicted, measured and meant by it."""
         texts = rows[["agrees", "why"]].astype(object)
         shown = rows.assign(**texts.fillna({"agrees": "", "why": "no run yet"}))
-        frame = pd.DataFrame(
-            {
-                "cell of table I, mechanism": shown.cell.str.replace(" | ", ", ", regex=False),
-                "slope against": shown.against,
-                "tuning": shown.tuning,
-                "predicted": shown.predicted.map(_number),
-                "measured": [_interval(row) for row in rows.to_dict("records")],
-                "agrees": shown.agrees,
-                "why": shown.why,
-                "bias, variance at least": [_shares(row) for row in rows.to_dict("records")],
-                "risk at eps=inf": rows.risk_at_eps_inf.map(_percent),
-            }
-        )
+        columns = {
+            "cell of table I, mechanism": shown.cell.str.replace(" | ", ", ", regex=False),
+            "slope against": shown.against,
+            "tuning": shown.tuning,
+            "predicted": shown.predicted.map(_number),
+            "measured": [_interval(row) for row in rows.to_dict("records")],
+            "agrees": shown.agrees,
+            "why": shown.why,
+            "bias, variance at least": [_shares(row) for row in rows.to_dict("records")],
+            "risk at eps=inf": rows.risk_at_eps_inf.map(_percent),
+        }
         runs = rows.drop_duplicates(["cell", "against"], keep="last")
-        return "\n".join(
-            [
-                f"# {self.paper}, table {self.number}",
-                "",
-                CAPTION.format(tolerance=self.tolerance),
-                "",
-                frame.to_markdown(index=False, disable_numparse=True),
-                "",
-                f"{runs.n.sum()} of {runs.cells.sum()} runs of these rows done; the experiment, "
-                f"with those behind the last column, has {len(self.experiment.cells())}: "
-                f"`{self.experiment.command}`",
-                "",
-            ]
-        )
+        return [
+            CAPTION.format(tolerance=self.tolerance),
+            markdown_table(columns),
+            f"{runs.n.sum()} of {runs.cells.sum()} runs of these rows done; the experiment, "
+            f"with those behind the last column, has {len(self.experiment.cells())}: "
+            f"`{self.experiment.command}`",
+        ]
 
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table of the theory tuning."""
-        out = ["\\begin{tabular}{llrrl}", "\\toprule"]
-        out += ["Cell & Slope against & Predicted & Measured & Agrees \\\\", "\\midrule"]
-        for row in rows[rows.tuning == "theory"].to_dict("records"):
-            texts = [row["cell"].replace(" | ", ", "), row["against"], _number(row["predicted"])]
-            texts += [_interval(row) or "--", _text(row["agrees"])]
-            out.append(" & ".join(text.replace("_", "\\_").replace("^", "\\^{}") for text in texts))
-            out[-1] += " \\\\"
-        return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+        block = [
+            [row["cell"].replace(" | ", ", "), row["against"], _number(row["predicted"]),
+             _interval(row) or "--", row["agrees"] if isinstance(row["agrees"], str) else ""]
+            for row in rows[rows.tuning == "theory"].to_dict("records")
+        ]  # fmt: skip
+        escapes = {"_": "\\_", "^": "\\^{}"}
+        block = [[replaced(text, escapes) for text in texts] for texts in block]
+        head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
+        return latex_table("llrrl", head, [block])
 
 
 def _number(value: float) -> str:
@@ -180,10 +175,6 @@ def _number(value: float) -> str:
 
 def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.0f} %"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _interval(row: dict[str, Any]) -> str:

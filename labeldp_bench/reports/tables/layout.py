@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.reports.figures.plotting import name_of
-
-if TYPE_CHECKING:
-    from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.naming import method_name
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
 CAPTIONS = {
     "accuracy": "Test accuracy in percent",
@@ -24,115 +24,138 @@ QUICK_CAPTION = (
 Row = dict[str, Any]
 
 
-def markdown(
-    table: "AccuracyTable", rows: pd.DataFrame, recipes: Mapping[str, Mapping[str, Sequence[str]]]
-) -> str:
-    """Returns the table for people.
+@dataclass(frozen=True)
+class Layout:
+    """Where the numbers of an accuracy table stand.
+
+    Attributes:
+        panels, lines, columns: keys of rows that tell apart the parts of the printed layout.
+    """
+
+    panels: Sequence[str]
+    lines: str
+    columns: str
+
+    def markdown(self, rows: pd.DataFrame) -> list[str]:
+        """Returns a Markdown table per panel: lines of ours, the paper's and the difference.
+
+        Args:
+            rows: of `AccuracyTable.rows`.
+        """
+        tables = []
+        for heading, group in self._panels(rows):
+            columns = self._values(group, self._column)
+            lines = []
+            for name, line in self._lines(group):
+                lines += self._texts(name, line, columns)
+            headings = [heading, "", *(_heading(self.columns, value) for value in columns)]
+            tables.append(markdown_table(lines, headings))
+        return tables
+
+    def latex(self, rows: pd.DataFrame) -> str:
+        """Returns a booktabs table: ours, and the printed value in parentheses."""
+        columns = self._values(rows, self._column)
+        heads = [_escaped(_heading(self.columns, value)) for value in columns]
+        panels = list(self._panels(rows))
+        blocks = []
+        for heading, group in panels:
+            if len(panels) > 1:
+                blocks.append([spanning(_escaped(heading), len(columns) + 1)])
+            block = []
+            for name, line in self._lines(group):
+                for budget in _budgets(line):
+                    at = self._at(line, budget)
+                    head = name if budget == PAPER else f"{name} ({budget})"
+                    block.append([_escaped(head), *(_pair(at.get(value)) for value in columns)])
+            blocks.append(block)
+        return latex_table("l" + "r" * len(columns), ["", *heads], blocks)
+
+    @property
+    def _column(self) -> str:
+        return "printed_eps" if self.columns == "eps" else self.columns
+
+    def _panels(self, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yields (heading, rows) of each part of the printed layout."""
+        for values, group in rows.groupby(list(self.panels), sort=False):
+            texts = [_heading(key, value) for key, value in zip(self.panels, values, strict=True)]
+            yield ", ".join(texts), group
+
+    def _lines(self, group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yields (name, rows) of each line of a panel."""
+        for value in self._values(group, self.lines):
+            line = group[group[self.lines] == value]
+            trust = " (central)" if self.lines == "method" and "central" in set(line.trust) else ""
+            yield _heading(self.lines, value) + trust, line
+
+    def _values(self, rows: pd.DataFrame, key: str) -> list[Any]:
+        """Returns the values of a key, sorted; methods that a paper prints before ours alone."""
+        if key != "method":
+            return sorted(rows[key].unique())
+        ours_alone = rows.published.isna().groupby(rows.method, sort=False).min()
+        return list(ours_alone.sort_values(kind="stable").index)
+
+    def _at(self, line: pd.DataFrame, budget: str) -> dict[Any, Row]:
+        """Returns {column: row} of the cells at one budget."""
+        line = line[line.budget == budget]
+        return {row[self._column]: row for row in line.to_dict("records")}
+
+    def _texts(self, name: str, line: pd.DataFrame, columns: Sequence[Any]) -> list[list[str]]:
+        """Returns what stands in the lines of one method: ours, the paper's and the difference."""
+        paper = self._at(line, PAPER)
+        kinds: list[tuple[str, dict[Any, Row], Callable[[Row], str]]] = [
+            *((_whose(budget), self._at(line, budget), _ours) for budget in _budgets(line)),
+            ("paper", paper, _printed),
+            ("difference", paper, _difference),
+        ]
+        lines: list[list[str]] = []
+        for kind, at, write in kinds:
+            texts = [write(at[value]) if value in at else "" for value in columns]
+            if any(texts):
+                lines.append(["" if lines else name, kind, *texts])
+        return lines
+
+
+def caption(metric: str, budgets: set[str]) -> str:
+    """Returns what the numbers of a table are."""
+    quick = "" if budgets == {PAPER} else f" {QUICK_CAPTION}"
+    return (
+        f"{CAPTIONS[metric]}. *ours*: mean ± standard deviation over seeds (their number), "
+        "at paper budget. *paper*: the printed value. `*`: a difference of more than twice its "
+        f"standard error. `†`: printed, but known to be wrong.{quick}"
+    )
+
+
+def notes(rows: pd.DataFrame) -> list[str]:
+    """Returns what is to be said of printed values, each note once."""
+    lines = []
+    for note, group in rows[rows.note != ""].groupby("note", sort=False):
+        where = []
+        for method, line in group.groupby("method", sort=False):
+            budgets = ", ".join(f"{eps:g}" for eps in line.printed_eps.unique())
+            where.append(f"{method_name(str(method))} at eps={budgets}")
+        lines.append(f"- {'; '.join(where)}: {note}.")
+    return lines
+
+
+def training(budget: str, recipes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Returns how ours are trained, methods that are trained alike in one line.
 
     Args:
-        table: says what the panels, lines and columns are.
-        rows: of `table.rows`.
-        recipes: {budget: {how the networks are trained: the methods for which they are}}.
+        budget: of the runs.
+        recipes: {how a network is trained: the methods for which it is}.
     """
-    parts = [
-        f"# {table.paper}, table {table.number}",
-        "",
-        f"{CAPTIONS[table.metric]}. *ours*: mean ± standard deviation over seeds (their number), "
-        "at paper budget. *paper*: the printed value. `*`: a difference of more than twice its "
-        "standard error. `†`: printed, but known to be wrong."
-        + ("" if set(rows.budget) == {PAPER} else f" {QUICK_CAPTION}"),
-        "",
-    ]
-    for heading, group in panels(table, rows):
-        columns = ordered(group, _column(table))
-        lines = []
-        for name, line in _lines(table, group):
-            lines += _texts(table, name, line, columns)
-        headings = [heading, "", *(_heading(table.columns, value) for value in columns)]
-        frame = pd.DataFrame(lines, columns=headings)
-        parts += [frame.to_markdown(index=False, disable_numparse=True), ""]
-    parts += _notes(rows)
-    for budget, trained in recipes.items():
-        parts += _recipes(_whose(budget).capitalize(), trained)
-    # A run of a per-class table fills one row per class.
-    runs = rows[(rows.budget == PAPER) & (rows["class"].isna() | (rows["class"] == 0))]
-    done = f"{runs.n.sum()} of {runs.cells.sum()} runs done"
-    parts += ["", f"{done}; the others: `{table.experiment.command}`", ""]
-    return "\n".join(parts)
-
-
-def latex(table: "AccuracyTable", rows: pd.DataFrame) -> str:
-    """Returns a booktabs table: ours, and the printed value in parentheses."""
-    columns = ordered(rows, _column(table))
-    heads = [_escaped(_heading(table.columns, value)) for value in columns]
-    out = [f"\\begin{{tabular}}{{l{'r' * len(columns)}}}", "\\toprule"]
-    out += [" & ".join(["", *heads]) + " \\\\"]
-    for heading, group in panels(table, rows):
-        if rows[list(table.panels)].drop_duplicates().shape[0] > 1:
-            out += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{_escaped(heading)}}}"]
-            out[-1] += " \\\\"
-        out.append("\\midrule")
-        for name, line in _lines(table, group):
-            for budget in _budgets(line):
-                at = _at(table, line, budget)
-                cells = [_pair(at.get(value)) for value in columns]
-                head = name if budget == PAPER else f"{name} ({budget})"
-                out.append(" & ".join([_escaped(head), *cells]) + " \\\\")
-    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
-
-
-def panels(table: "AccuracyTable", rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yields (heading, rows) of each part of the printed layout."""
-    for values, group in rows.groupby(list(table.panels), sort=False):
-        texts = [_heading(key, value) for key, value in zip(table.panels, values, strict=True)]
-        yield ", ".join(texts), group
-
-
-def ordered(rows: pd.DataFrame, key: str) -> list[Any]:
-    """Returns the values of a key: methods that a paper prints before ours alone, else sorted."""
-    if key != "method":
-        return sorted(rows[key].unique())
-    ours_alone = rows.published.isna().groupby(rows.method, sort=False).min()
-    return list(ours_alone.sort_values(kind="stable").index)
-
-
-def _column(table: "AccuracyTable") -> str:
-    return "printed_eps" if table.columns == "eps" else table.columns
-
-
-def _lines(table: "AccuracyTable", group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    for value in ordered(group, table.lines):
-        line = group[group[table.lines] == value]
-        trust = " (central)" if table.lines == "method" and "central" in set(line.trust) else ""
-        yield _heading(table.lines, value) + trust, line
-
-
-def _at(table: "AccuracyTable", line: pd.DataFrame, budget: str) -> dict[Any, Row]:
-    """Returns {column: row} of the cells at one budget."""
-    line = line[line.budget == budget]
-    return {row[_column(table)]: row for row in line.to_dict("records")}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for recipe, methods in recipes.items():
+        alike.setdefault(tuple(methods), []).append(recipe)
+    lines = []
+    for methods, texts in alike.items():
+        those = ", ".join(["", *map(method_name, methods)]) if len(alike) > 1 else ""
+        lines.append(f"- {_whose(budget).capitalize()}{those}: {' or '.join(texts)}.")
+    return lines
 
 
 def _whose(budget: str) -> str:
     return "ours" if budget == PAPER else f"ours ({budget})"
-
-
-def _texts(
-    table: "AccuracyTable", name: str, line: pd.DataFrame, columns: Sequence[Any]
-) -> list[list[str]]:
-    """Returns what stands in the lines of one method: ours, the paper's and the difference."""
-    paper = _at(table, line, PAPER)
-    kinds: list[tuple[str, dict[Any, Row], Callable[[Row], str]]] = [
-        *((_whose(budget), _at(table, line, budget), _ours) for budget in _budgets(line)),
-        ("paper", paper, _printed),
-        ("difference", paper, _difference),
-    ]
-    lines: list[list[str]] = []
-    for kind, at, write in kinds:
-        texts = [write(at[value]) if value in at else "" for value in columns]
-        if any(texts):
-            lines.append(["" if lines else name, kind, *texts])
-    return lines
 
 
 def _budgets(line: pd.DataFrame) -> list[str]:
@@ -173,52 +196,10 @@ def _heading(key: str, value: Any) -> str:
         return f"eps={value:g}"
     if key == "class":
         return f"class {value:g}"
-    return label(str(value)) if key == "method" else str(value)
-
-
-def label(method: str) -> str:
-    """Returns how a method is written for people.
-
-    >>> label("blockrr_l2"), label("rappor+marginal")
-    ('BlockRR, l=2', 'RAPPOR, marginal')
-    """
-    mechanism, *extras = method.split("+")
-    name, _, tail = mechanism.rpartition("_")
-    if tail[:1].isalpha() and tail[1:].isdigit():
-        mechanism, extras = name, [f"{tail[0]}={tail[1:]}", *extras]
-    return ", ".join([name_of(mechanism), *extras])
-
-
-def _notes(rows: pd.DataFrame) -> list[str]:
-    """Returns what is to be said of printed values, each note once."""
-    lines = []
-    for note, group in rows[rows.note != ""].groupby("note", sort=False):
-        where = []
-        for method, line in group.groupby("method", sort=False):
-            budgets = ", ".join(f"{eps:g}" for eps in line.printed_eps.unique())
-            where.append(f"{label(str(method))} at eps={budgets}")
-        lines.append(f"- {'; '.join(where)}: {note}.")
-    return lines
-
-
-def _recipes(whose: str, recipes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns how ours are trained, methods that are trained alike in one line."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for recipe, methods in recipes.items():
-        alike.setdefault(tuple(methods), []).append(recipe)
-    return [
-        f"- {whose}{_those(methods) if len(alike) > 1 else ''}: {' or '.join(texts)}."
-        for methods, texts in alike.items()
-    ]
-
-
-def _those(methods: Sequence[str]) -> str:
-    return f", {', '.join(label(method) for method in methods)}"
+    return method_name(str(value)) if key == "method" else str(value)
 
 
 def _escaped(text: str) -> str:
     special = {"_": "\\_", "eps=inf": "$\\varepsilon=\\infty$", "%": "\\%"}
-    for plain, written in special.items():
-        text = text.replace(plain, written)
-    head, equals, number = text.partition("eps=")
-    return f"{head}$\\varepsilon={number}$" if equals else text
+    head, equals, number = replaced(text, special).partition("eps=")
+    return f"{head}$\\varepsilon={number}$" if equals else replaced(text, special)

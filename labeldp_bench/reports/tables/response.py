@@ -14,7 +14,10 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.records.published import DATASETS, read_published
-from labeldp_bench.reports.tables.base import Records, Table
+from labeldp_bench.records.record import Records
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.tables.base import Table
+from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
 NAMES = {
     "rr": "RR",
@@ -22,7 +25,22 @@ NAMES = {
     "alibi": "ALIBI, scale 2/eps",
     "alibi_as_printed": "ALIBI, scale 1/(√2 eps): real eps 2√2 eps",
 }
+LATEX = {
+    "2√2 eps": "$2\\sqrt{2}\\varepsilon$", "√2 eps": "$\\sqrt{2}\\varepsilon$",
+    "/eps": "/$\\varepsilon$", "real eps": "real $\\varepsilon$",
+}  # fmt: skip
 CLASSES_OF_PAPER = DATASETS["cifar10"]
+CAPTION = (
+    "Response accuracy in percent: how often the argmax of a response is the true label. "
+    "Arithmetic, no runs: *ours* is closed form (RR) or quadrature (ALIBI). *paper*: the "
+    "printed value, one draw of the labels. `†`: printed, but known to be wrong."
+)
+FINDINGS = """\
+- The printed ALIBI row is that of scale 1/(√2 eps), to within {worst:.2f} points: `sigma`, a \
+standard deviation, was given 1/eps. It spends 2.83 times its eps.
+- At equal eps ALIBI's argmax keeps fewer labels than RR: {alibi:.2f} against {rr:.2f} at \
+eps={eps:g}. What it tells of a label is another question: docs/mechanisms.md.
+- The printed RRWithPrior row is RR: there is no prior in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +84,9 @@ class ResponseTable(Table):
         frame["difference"] = frame.ours - frame.published
         return frame
 
-    def markdown(self, rows: pd.DataFrame) -> str:
-        """Returns the table for people."""
-        parts = [
-            f"# {self.paper}, table {self.number}",
-            "",
-            "Response accuracy in percent: how often the argmax of a response is the true label. "
-            "Arithmetic, no runs: *ours* is closed form (RR) or quadrature (ALIBI). *paper*: the "
-            "printed value, one draw of the labels. `†`: printed, but known to be wrong.",
-            "",
-        ]
+    def parts(self, rows: pd.DataFrame) -> list[str]:
+        """Returns the page: ours, the paper's and the difference; what they say."""
+        tables = []
         for classes, group in rows.groupby("num_classes"):
             lines = []
             for method, line in group.groupby("method", sort=False):
@@ -89,39 +100,29 @@ class ResponseTable(Table):
                 if method == "alibi_as_printed":
                     lines.append(["", "real eps", *(f"{x:.2f}" for x in line.real_eps)])
             heads = [f"K={classes}", "", *(f"eps={x:g}" for x in self.eps)]
-            frame = pd.DataFrame(lines, columns=heads)
-            parts += [frame.to_markdown(index=False, disable_numparse=True), ""]
+            tables.append(markdown_table(lines, heads))
         found = rows[rows.num_classes == CLASSES_OF_PAPER].pivot(
             index="method", columns="eps", values=["ours", "difference"]
         )
-        worst = found.difference.loc["alibi_as_printed"].abs().max()
         first = self.eps[0]
-        rr, alibi = (found.ours.loc[method, first] for method in ("rr", "alibi"))
-        parts += [
-            f"- The printed ALIBI row is that of scale 1/(√2 eps), to within {worst:.2f} points: "
-            "`sigma`, a standard deviation, was given 1/eps. It spends 2.83 times its eps.",
-            f"- At equal eps ALIBI's argmax keeps fewer labels than RR: {alibi:.2f} against "
-            f"{rr:.2f} at eps={first:g}. What it tells of a label is another question: "
-            "docs/mechanisms.md.",
-            "- The printed RRWithPrior row is RR: there is no prior in it.",
-            "",
-        ]
-        return "\n".join(parts)
+        findings = FINDINGS.format(
+            worst=found.difference.loc["alibi_as_printed"].abs().max(), eps=first,
+            rr=found.ours.loc["rr", first], alibi=found.ours.loc["alibi", first],
+        )  # fmt: skip
+        return [CAPTION, *tables, findings]
 
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table: ours, and the printed value in parentheses."""
-        out = [f"\\begin{{tabular}}{{l{'r' * len(self.eps)}}}", "\\toprule"]
-        out.append(" & ".join(["", *(f"$\\varepsilon={x:g}$" for x in self.eps)]) + " \\\\")
+        blocks = []
         for classes, group in rows.groupby("num_classes"):
-            out += ["\\midrule", f"\\multicolumn{{{len(self.eps) + 1}}}{{l}}{{$K={classes}$}} \\\\"]
+            block = [spanning(f"$K={classes}$", len(self.eps) + 1)]
             for method, line in group.groupby("method", sort=False):
-                name = NAMES[str(method)].replace("√2 eps", "$\\sqrt{2}\\varepsilon$")
-                name = name.replace("2$\\sqrt", "$2\\sqrt").replace("/eps", "/$\\varepsilon$")
-                name = name.replace("real eps", "real $\\varepsilon$")
                 pairs = zip(line.ours, line.published, strict=True)
                 texts = [f"{x:.2f}" + ("" if math.isnan(y) else f" ({y:.2f})") for x, y in pairs]
-                out.append(" & ".join([name, *texts]) + " \\\\")
-        return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+                block.append([replaced(NAMES[str(method)], LATEX), *texts])
+            blocks.append(block)
+        head = ["", *(f"$\\varepsilon={x:g}$" for x in self.eps)]
+        return latex_table("l" + "r" * len(self.eps), head, blocks)
 
 
 def response_accuracy(method: str, eps: float, num_classes: int) -> float:

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.records.record import is_heuristic
-from labeldp_bench.reports.figures.plotting import data_name_of
+from labeldp_bench.records.record import Record, draws_of, is_heuristic
+from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
 from labeldp_bench.reports.figures.sweep import X_LABELS, is_free, series_name
+from labeldp_bench.reports.naming import data_name_of
+from labeldp_bench.reports.rendering import markdown_table
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that stand where classes would have an accuracy."""
@@ -25,7 +27,7 @@ BARE = ("loss", "model")
 """Keys whose values speak for themselves."""
 
 
-def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+def sweep_frame(records: list[Record]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
     Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes,
@@ -47,18 +49,18 @@ def sweep_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
             "trust": record["trust"],
             "private": not is_heuristic(record),
             "agreement": record.get("released_agreement"),
+            "draws": draws_of(record),
         }
         | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
         for record, panel, line in zip(records, panels, series, strict=True)
     ]
     points = []
     for _, same in pd.DataFrame(rows).groupby(["panel", "series", "x"], sort=False):
-        same = same.to_dict("records")
-        points.append(same[0] | _over_seeds(same, "accuracy") | {"x_name": x_name})
-    return pd.DataFrame(points).drop(columns="accuracy_sem")
+        points.append(_over_seeds(same.to_dict("records"), "accuracy") | {"x_name": x_name})
+    return without_zeros(pd.DataFrame(points).drop(columns=["accuracy_sem", "draws"]))
 
 
-def risk_frame(records: list[dict[str, Any]], score: str) -> pd.DataFrame:
+def risk_frame(records: list[Record], score: str) -> pd.DataFrame:
     """Returns one row per point of a sweep, averaged over seeds.
 
     Columns: dataset, mechanism and what else tells rows apart, trust, eps, one of `RISKS`, its
@@ -75,11 +77,12 @@ def risk_frame(records: list[dict[str, Any]], score: str) -> pd.DataFrame:
         points[json.dumps(left)].append((record, left))
     rows = []
     for same in points.values():
-        record, left = same[0]
+        left = same[0][1]
         shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        budget = {"trust": record["trust"], "eps": left["eps"]}
-        rows.append(shown | budget | _over_seeds([record for record, _ in same], score))
-    return pd.DataFrame(rows)
+        point = _over_seeds([record for record, _ in same], score)
+        measured = {key: point[key] for key in ("trust", "eps", score, "error", "seeds", OLDER)}
+        rows.append(shown | measured)
+    return without_zeros(pd.DataFrame(rows))
 
 
 def risk_table(frame: pd.DataFrame, score: str) -> str:
@@ -88,16 +91,23 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
         **{score: [f"{mean:.4g}" for mean in frame[score]]},
         error=["-" if pd.isna(error) else f"{error:.2g}" for error in frame.error],
     )
+    shown = shown.drop(columns=OLDER, errors="ignore")
     names = {score: RISKS[score], "error": "± (standard error)"}
-    return shown.rename(columns=names).to_markdown(index=False)
+    table = shown.rename(columns=names).to_markdown(index=False)
+    return "\n\n".join([table, *left_out(frame)])
 
 
-def _over_seeds(same: Sequence[dict[str, Any]], score: str) -> dict[str, Any]:
-    """Returns the mean of what differs in the seed alone, its standard error, how many seeds."""
-    values = np.array([record[score] for record in same])
+def _over_seeds(same: Sequence[Record], score: str) -> Record:
+    """Returns what differs in the seed alone as one: mean score, its standard error, seeds, older.
+
+    `older` counts runs that are left out (see `reports.draws`).
+    """
+    kept = newest(same)
+    values = np.array([record[score] for record in kept])
     seeds = len(values)
-    sem = values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else same[0].get(f"{score}_sem")
-    return {score: values.mean(), "error": sem, "seeds": seeds}
+    sem = values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else kept[0].get(f"{score}_sem")
+    older = len(same) - seeds
+    return kept[0] | {score: values.mean(), "error": sem, "seeds": seeds, OLDER: older}
 
 
 def sweep_table(frame: pd.DataFrame) -> str:
@@ -119,9 +129,8 @@ def sweep_table(frame: pd.DataFrame) -> str:
             rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
         headings = [f"{x:g}" for x in columns]
         table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
-        table.index.name = x_name
         caption = f"{panel}: accuracy in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(disable_numparse=True)}")
+        blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
     for panel, points in frame[~frame.private].groupby("panel", sort=False):
         table = pd.DataFrame(
             {
@@ -133,8 +142,8 @@ def sweep_table(frame: pd.DataFrame) -> str:
             for number, point in enumerate(points.to_dict("records"))
         )
         caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
-        blocks.append(f"{caption}\n\n{table.to_markdown(index=False, disable_numparse=True)}")
-    return "\n\n".join(blocks)
+        blocks.append(f"{caption}\n\n{markdown_table(table)}")
+    return "\n\n".join([*blocks, *left_out(frame)])
 
 
 def _cell(point: dict[str, Any]) -> str:
@@ -143,7 +152,7 @@ def _cell(point: dict[str, Any]) -> str:
     return f"{100 * point['accuracy']:.2f}{spread}"
 
 
-def _x_axis(records: list[dict[str, Any]]) -> str:
+def _x_axis(records: list[Record]) -> str:
     """Returns what varies: the budget if it does, else the number of classes of a data set."""
     budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
     classes = {(r["dataset"], r["identity"].get("dataset.num_classes")) for r in records}
@@ -151,11 +160,11 @@ def _x_axis(records: list[dict[str, Any]]) -> str:
     return "dataset.num_classes" if len(budgets) <= 1 and varied else "eps"
 
 
-def _x(record: dict[str, Any], x_name: str) -> float:
+def _x(record: Record, x_name: str) -> float:
     return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
 
 
-def _panels(records: list[dict[str, Any]], x_name: str) -> list[str]:
+def _panels(records: list[Record], x_name: str) -> list[str]:
     """Returns for each record its data set, all that differs in it, and eps where there is one."""
     keys = {}
     for name in {record["dataset"] for record in records}:
@@ -171,7 +180,7 @@ def _panels(records: list[dict[str, Any]], x_name: str) -> list[str]:
     return panels
 
 
-def _series(records: list[dict[str, Any]], panels: list[str], x_name: str) -> list[str]:
+def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
     """Returns for each record its mechanism and what else tells that one's lines apart there."""
     lines = defaultdict(list)
     for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
@@ -182,7 +191,7 @@ def _series(records: list[dict[str, Any]], panels: list[str], x_name: str) -> li
         for number in numbers:
             identity = records[number]["identity"]
             data = {key for key in identity if key.split(".")[0] == "dataset"}
-            # Another axis than eps leaves eps=inf beside the one finite eps.
+            # If x is not eps, eps=inf may stand beside the one finite eps: the name must say which.
             on_x = _budgets(identity) if x_name == "eps" else set()
             own.append(_without(identity, data | on_x))
         short = _short(_telling(own))

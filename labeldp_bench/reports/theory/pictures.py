@@ -104,7 +104,7 @@ def draw_exponents(rows: pd.DataFrame, table: ExponentTable, path: Path) -> None
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
     figure.set_size_inches(7.2, 5.6)
     kinds = {(one.name, one.against): one.trust for one in table.series}
-    rows = rows[rows.agrees.isin(["yes", "no"])]  # neither contrasts nor K
+    rows = rows[rows.agrees.isin(["yes", "no"])]  # contrasts and slopes over K have no verdict
     ends = [min(rows.predicted.min(), rows.measured.min()) - 0.06, 0.0]
     ends[1] = max(rows.predicted.max(), rows.measured.max()) + 0.06
     axes.plot(ends, ends, color=plotting.BLACK, lw=1)

@@ -47,7 +47,7 @@ class Series:
 
     @property
     def trust(self) -> str:
-        """Whose rate it is, one of `rates.TRUSTS`."""
+        """The trust model whose rate applies, one of `rates.TRUSTS`."""
         if self.mechanism == "local_full":
             return "local_full"
         central = self.mechanism.removeprefix("full_") in CENTRAL
@@ -71,13 +71,15 @@ class Series:
     @property
     def name(self) -> str:
         """The cell of table I with what stands in for it."""
-        constant = self.first.identity.get("mechanism.constant")  # of equation 33, if not its own
+        constant = self.first.identity.get(
+            "mechanism.constant"
+        )  # set where it is not that of the paper
         what = f"{self.mechanism} ({constant})" if constant else self.mechanism
         return f"{self.task} | {self.protection} | {what}, {self.first.identity['model']}"
 
     @property
     def companion(self) -> bool:
-        """Whether it is the risk without privacy at another series' h: no row of its own."""
+        """Whether it only serves another series, as its risk without privacy at the same h."""
         return self.mechanism == "none" and "learner.rule" in self.first.identity
 
     @property

@@ -37,7 +37,7 @@ def fit_slope(
     log_x = np.log(np.asarray(x, dtype=float))
     weights = (log_x - log_x.mean()) / np.square(log_x - log_x.mean()).sum()
     width = max(len(row) for row in risks)
-    # Tunings that a point does not have never win.
+    # A tuning that a point lacks has an infinite risk, so that it is never the best.
     table = np.array([[*row, *[np.inf] * (width - len(row))] for row in risks])
     sems = np.array([[*row, *[0.0] * (width - len(row))] for row in errors])
     noise = np.random.default_rng(0).standard_normal((DRAWS, *table.shape))

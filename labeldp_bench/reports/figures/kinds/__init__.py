@@ -1,13 +1,39 @@
 """Kinds of picture: one short file each, named by `figure.kind` in an experiment's YAML.
 
-A kind is a module with
-
-- `OPTIONS`: the keys of the YAML's `figure:` that it reads itself (`spec.options`);
-- `CAPTION`: what its bands, bars and dashes mean; stands below the picture;
-- `draw(points, spec)`: a figure from `plotting.new_figure`. The caller adds title and caption.
-- `notes(points, spec)`, where there is more to say: a list of Markdown parts for the page.
-
-`points` has one row per point that the experiment asks for, done or not; its columns are those of
-`paper.PaperFigure.points`, among them the records behind each point, for kinds that draw more
-than one number of them. `spec` is a `spec.Spec`. Imports no torch, reads no file.
+A file has its kind as `KIND`. Imports no torch, reads no file.
 """
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from labeldp_bench.reports.figures.spec import Spec
+
+
+class Kind(ABC):
+    """What draws the points of a figure.
+
+    Attributes:
+        options: the keys of the YAML's `figure:` that it reads itself (`spec.options`).
+        caption: what its bands, bars and dashes mean; stands below the picture.
+    """
+
+    options: ClassVar[tuple[str, ...]]
+    caption: ClassVar[str]
+
+    @abstractmethod
+    def draw(self, points: pd.DataFrame, spec: "Spec") -> Figure:
+        """Returns a figure from `plotting.new_figure`; the caller adds title and caption.
+
+        Args:
+            points: one row per point that the experiment asks for, done or not, with the columns
+                of `paper.PaperFigure.points`; among them the records behind each point.
+            spec: what the YAML says.
+        """
+
+    def notes(self, points: pd.DataFrame, spec: "Spec") -> list[str]:
+        """Returns what this kind adds to the page, parts in Markdown; nothing for most."""
+        return []

@@ -8,61 +8,68 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
 
-OPTIONS = ("delta",)
 LEAST_RISK = 2e-4
 """Below, a logarithmic axis shows the noise of the trials alone."""
-CAPTION = (
-    "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 without "
-    "its bias term, no bound any more; in the second the smallest bound there is, which RR "
-    "reaches; in the third (30) as it should be, with the true class counted. Open triangles at "
-    f"the lower edge: an excess risk below {LEAST_RISK:g}. Hatched: above 1, where a bound says "
-    "nothing. Bars: two standard errors to each side."
-)
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
 ROWS = ("excess risk", "share of labels kept", "share of the true class")
 Curve = list[float]
 
 
-def draw(points: pd.DataFrame, spec: Spec) -> Figure:
-    """Returns a column per value of `panels` and a row per bound.
+class Bounds(Kind):
+    """Bounds over measurements, with a legend beside."""
 
-    Rows: Theorem 2 with (36) over RAPPOR's excess risk; appendix B.1 over the labels that RR and
-    LP-2ST keep; (30) over what ALIBI's soft label gives to the true class, and over the accuracy
-    that is reached with it.
-    """
-    panels = list(_as_shares(points, spec).groupby("panel", sort=False))
-    figure, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
-    for column, (panel, rows) in zip(axes.T, panels, strict=True):
-        column[0].set_title(spec.panel_title(str(panel)))
-        problem = _problem(rows, spec)
-        for part, place, name in zip((_theorem, _scalar, _soft), column, ROWS, strict=True):
-            place.set_yscale("log")
-            plotting.style_axes(place, spec.x, spec.y, sorted(rows.x.unique()))
-            place.set_ylabel(name)
-            part(place, problem, rows)
-            top = max(3.0, 1.3 * place.get_ylim()[1])
-            place.axhspan(1, top, facecolor="#F2F2F2", edgecolor="#BFBFBF", hatch="///", lw=0)
-            place.set_ylim(top=top)
-    for line in axes[:, -1]:
-        line.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    return figure
+    options = ("delta",)
+    caption = (
+        "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 "
+        "without its bias term, no bound any more; in the second the smallest bound there is, "
+        "which RR reaches; in the third (30) as it should be, with the true class counted. Open "
+        f"triangles at the lower edge: an excess risk below {LEAST_RISK:g}. Hatched: above 1, "
+        "where a bound says nothing. Bars: two standard errors to each side."
+    )
+
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
+        """Returns a column per value of `panels` and a row per bound.
+
+        Rows: Theorem 2 with (36) over RAPPOR's excess risk; appendix B.1 over the labels that RR
+        and LP-2ST keep; (30) over what ALIBI's soft label gives to the true class, and over the
+        accuracy that is reached with it.
+        """
+        panels = list(_as_shares(points, spec).groupby("panel", sort=False))
+        figure, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
+        for column, (panel, rows) in zip(axes.T, panels, strict=True):
+            column[0].set_title(spec.panel_title(str(panel)))
+            problem = _problem(rows, spec)
+            for part, place, name in zip((_theorem, _scalar, _soft), column, ROWS, strict=True):
+                place.set_yscale("log")
+                plotting.style_axes(place, spec.x, spec.y, sorted(rows.x.unique()))
+                place.set_ylabel(name)
+                part(place, problem, rows)
+                top = max(3.0, 1.3 * place.get_ylim()[1])
+                place.axhspan(1, top, facecolor="#F2F2F2", edgecolor="#BFBFBF", hatch="///", lw=0)
+                place.set_ylim(top=top)
+        for line in axes[:, -1]:
+            line.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+        return figure
+
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
+        """Returns Markdown: every bound at every K beside what is measured."""
+        parts = [
+            "Bounds beside what is measured, as shares; *in italics*: a bound of at least 1, which "
+            "says nothing. Without its bias term Theorem 2 is no bound any more."
+        ]
+        for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
+            problem = _problem(rows, spec)
+            table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
+            parts += [f"{spec.panel_title(str(panel))}:", markdown_table(table)]
+        return parts
 
 
-def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
-    """Returns Markdown: every bound at every K beside what is measured."""
-    parts = [
-        "Bounds beside what is measured, as shares; *in italics*: a bound of at least 1, which "
-        "says nothing. Without its bias term Theorem 2 is no bound any more."
-    ]
-    for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
-        problem = _problem(rows, spec)
-        table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
-        text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
-        parts += [f"{spec.panel_title(str(panel))}:", str(text)]
-    return parts
+KIND = Bounds()
 
 
 def _as_shares(points: pd.DataFrame, spec: Spec) -> pd.DataFrame:

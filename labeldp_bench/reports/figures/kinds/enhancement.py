@@ -8,12 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench.records.enhancement import is_consistent, sample_size
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.theory.enhancement import is_consistent, sample_size
 
-OPTIONS = ("class", "theorem")
-CAPTION = "Last row: filled marks where Theorem 1 applies."
 THEOREMS = """\
 Conditions of the paper's theorems, {where}; no guarantee. Delta: unreliability. gamma: ambiguity,
 per class ([docs](../../docs/ple.md)). n_0 of Theorem 2 for error {error:g} and failure {failure:g},
@@ -22,44 +22,49 @@ of swaps that its proof sums over; `-` where it does not apply, `void` where its
 positive."""
 
 
-def draw(points: pd.DataFrame, spec: Spec) -> Figure:
-    """Returns a column per point: heat map, one class, and the degrees against k.
+class Enhancement(Kind):
+    """Mean vectors and degrees of ple, a column per point."""
 
-    The key `class` of the YAML names the class whose vectors are shown.
-    """
-    done = points[points.n > 0]
-    figure, axes = plotting.new_figure(len(done), rows=3, height=3.4)
-    for column, point in enumerate(done.to_dict("records")):
-        found = point["records"][0]["enhancement"]
-        axes[0][column].set_title(
-            f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
-        )
-        _heat_map(axes[0][column], found)
-        _one_class(axes[1][column], found, int(spec.options.get("class", 2)))
-        _degrees(axes[2][column], found)
-    return figure
+    options = ("class", "theorem")
+    caption = "Last row: filled marks where Theorem 1 applies."
+
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
+        """Returns a column per point: heat map, one class, and the degrees against k.
+
+        The key `class` of the YAML names the class whose vectors are shown.
+        """
+        done = points[points.n > 0]
+        figure, axes = plotting.new_figure(len(done), rows=3, height=3.4)
+        for column, point in enumerate(done.to_dict("records")):
+            found = point["records"][0]["enhancement"]
+            axes[0][column].set_title(
+                f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
+            )
+            _heat_map(axes[0][column], found)
+            _one_class(axes[1][column], found, int(spec.options.get("class", 2)))
+            _degrees(axes[2][column], found)
+        return figure
+
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
+        """Returns Markdown: for each point, Delta and gamma against k and what the theorems say.
+
+        The key `theorem` of the YAML has `error`, `failure`, and `weights`, {network: number}.
+        """
+        given = spec.options.get("theorem")
+        if given is None:
+            return []
+        parts = []
+        for point in points[points.n > 0].to_dict("records"):
+            found = point["records"][0]["enhancement"]
+            where = f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
+            dimension = given["weights"][point["cell"].identity["model"]]
+            numbers = {"error": given["error"], "failure": given["failure"], "dimension": dimension}
+            table = markdown_table(_conditions(found, **numbers))
+            parts += [THEOREMS.format(where=where, **numbers), table]
+        return parts
 
 
-def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
-    """Returns Markdown: for each point, Delta and gamma against k and what the theorems say.
-
-    The key `theorem` of the YAML has `error`, `failure`, and `weights`, {network: number}.
-    """
-    given = spec.options.get("theorem")
-    if given is None:
-        return []
-    parts = []
-    for point in points[points.n > 0].to_dict("records"):
-        found = point["records"][0]["enhancement"]
-        where = f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
-        dimension = given["weights"][point["cell"].identity["model"]]
-        numbers = {"error": given["error"], "failure": given["failure"], "dimension": dimension}
-        table = pd.DataFrame(_conditions(found, **numbers))
-        parts += [
-            THEOREMS.format(where=where, **numbers),
-            table.to_markdown(index=False, disable_numparse=True),
-        ]
-    return parts
+KIND = Enhancement()
 
 
 def _conditions(
@@ -93,7 +98,7 @@ def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
 def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
     labels = np.arange(len(found["mean"]))
     axes.set_axisbelow(True)
-    if "example" in found:  # records from before it was kept have none
+    if "example" in found:  # older records lack it
         axes.bar(
             labels - 0.2, found["example"][number], 0.4, label="one example", color=plotting.SKY
         )

@@ -12,50 +12,57 @@ from matplotlib.transforms import Bbox
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.rendering import markdown_table
 
-OPTIONS = ("marks",)
-CAPTION = "Bars: two standard errors to each side, where there are several seeds."
 MATCHED = """\
 At the same response accuracy, {panel}: what a private method's model reaches there, and at which
 eps; interpolated between the two nearest budgets (`-`: outside of what was run). PLE has no
 guarantee at any response accuracy."""
 
 
-def draw(points: pd.DataFrame, spec: Spec) -> Figure:
-    """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
+class Response(Kind):
+    """Points with their budgets or settings written beside."""
 
-    The key `marks` of the YAML, {setting: symbol}, says what stands beside a point without eps: the
-    first of them, and each other that is not at its usual value.
-    """
-    panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
-    figure, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
-    shown: dict[str, Any] = {}
-    for axes, (panel, rows) in zip(all_axes, panels, strict=True):
-        axes.set_title(spec.panel_title(str(panel)))
-        axes.set_xlabel(spec.x.label)
-        axes.set_ylabel(spec.y.label)
-        shown |= _draw_panel(axes, rows, spec)
-    figure.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
-    return figure
+    options = ("marks",)
+    caption = "Bars: two standard errors to each side, where there are several seeds."
+
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
+        """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
+
+        The key `marks` of the YAML, {setting: symbol}, says what stands beside a point without
+        eps: the first of them, and each other that is not at its usual value.
+        """
+        panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
+        figure, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
+        shown: dict[str, Any] = {}
+        for axes, (panel, rows) in zip(all_axes, panels, strict=True):
+            axes.set_title(spec.panel_title(str(panel)))
+            axes.set_xlabel(spec.x.label)
+            axes.set_ylabel(spec.y.label)
+            shown |= _draw_panel(axes, rows, spec)
+        figure.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
+        return figure
+
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
+        """Returns private methods at the response accuracies of those without a guarantee."""
+        parts = []
+        for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
+            bare = rows["name"].str.contains(NO_GUARANTEE)
+            lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]
+            table = [
+                {NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, spec)}",
+                 spec.x.symbol: f"{point['x']:.2f}", "its accuracy": f"{point['y']:.2f}"}
+                | {key: text for line in lines for key, text in _at(line, point["x"]).items()}
+                for point in rows[bare].sort_values("x").to_dict("records")
+            ]  # fmt: skip
+            if table and lines:
+                parts += [MATCHED.format(panel=spec.panel_title(str(panel))), markdown_table(table)]
+        return parts
 
 
-def notes(points: pd.DataFrame, spec: Spec) -> list[str]:
-    """Returns Markdown: private methods at the response accuracies of those without a guarantee."""
-    parts = []
-    for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
-        bare = rows["name"].str.contains(NO_GUARANTEE)
-        lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]
-        table = [
-            {NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, spec)}",
-             spec.x.symbol: f"{point['x']:.2f}", "its accuracy": f"{point['y']:.2f}"}
-            | {key: text for line in lines for key, text in _at(line, point["x"]).items()}
-            for point in rows[bare].sort_values("x").to_dict("records")
-        ]  # fmt: skip
-        if table and lines:
-            text = pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
-            parts += [MATCHED.format(panel=spec.panel_title(str(panel))), text]
-    return parts
+KIND = Response()
 
 
 def _at(line: pd.DataFrame, x: float) -> dict[str, str]:

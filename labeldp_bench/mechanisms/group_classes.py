@@ -1,4 +1,4 @@
-"""One class for each cube by the exponential mechanism; central."""
+"""What a curator releases about the classes in each group: one class, or noisy counts."""
 
 import math
 from dataclasses import dataclass
@@ -7,22 +7,21 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp_bench.mechanisms.draws import laplace, numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts
-from labeldp_bench.support.validate import check_choice, check_labels
+from labeldp_bench.support.validate import check_choice
 
 
 @dataclass(frozen=True)
 class ExponentialCubes(GroupMechanism):
     """Draws a class for each cube with P(j) proportional to exp(weight n_j), n_j its count there.
 
-    With weight eps/2 eps-label-DP: a replaced label moves one count down and another up. eps is
-    the supremum, reached in the limit of many labels.
+    With weight eps/2 eps-label-DP: a replaced label moves one count down and another up. The
+    worst log ratio approaches eps as the number of labels grows.
 
     Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
     """
-
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     @property
     def weight(self) -> float:
@@ -37,10 +36,9 @@ class ExponentialCubes(GroupMechanism):
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
     ) -> Tensor:
         """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
-        num_classes = int(limit)
-        counts = group_counts(check_labels(labels, num_classes), num_classes, groups, num_groups)
+        counts = group_counts(labels, int(limit), groups, num_groups)
         uniform = torch.rand(counts.shape, generator=generator, dtype=torch.float64)
-        if math.isinf(self.eps):  # the most frequent class; half a count decides ties
+        if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
             return (counts + uniform / 2).argmax(1)
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
         gumbel = -(-torch.log1p(-uniform)).clamp_min(1e-300).log()
@@ -56,7 +54,6 @@ class FullExponentialCubes(ExponentialCubes):
     weight, so that eps/2 suffices too (docs/theory.md): equation 19 is eps-DP as it stands.
 
     Args:
-        eps: > 0.
         constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).
     """
 
@@ -72,3 +69,27 @@ class FullExponentialCubes(ExponentialCubes):
     def weight(self) -> float:
         """What one label adds to the log-probability of its class."""
         return self.eps / 4 if self.constant == "paper" else self.eps / 2
+
+
+@dataclass(frozen=True)
+class NoisyClusters(GroupMechanism):
+    """Releases how often each class occurs in each group, with Laplace noise of scale 2 / eps.
+
+    eps-label-DP, tight: a replaced label moves two counts of its group by 1.
+
+    Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
+    is ours.
+    """
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 2 / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns noisy counts, float64 (G, K); some are negative."""
+        counts = group_counts(labels, int(limit), groups, num_groups)
+        noise = laplace(counts.shape, numpy_stream(generator))
+        return counts + self.scale * noise

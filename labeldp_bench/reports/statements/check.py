@@ -15,18 +15,8 @@ Lines and x are called as the figure calls them:
 import re
 from dataclasses import dataclass
 
+from labeldp_bench.reports.statements.relations import RELATIONS
 from labeldp_bench.support.validate import InputError
-
-PATTERNS = {
-    "above": r"(?P<left>.+) > (?P<right>.+?)(?: \+ #)?",
-    "within": r"(?P<left>.+) within # of (?P<right>.+)",
-    "falls": r"(?P<left>.+) falls",
-    "rises": r"(?P<left>.+) rises",
-    "flat": r"(?P<left>.+) flat within #",
-    "highest": r"(?P<left>.+) highest between # and #",
-    "flatter": r"(?P<left>.+) flatter than (?P<right>.+)",
-}
-"""How each relation is spelled, # being a number."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,7 @@ class Check:
     """One line that was read.
 
     Attributes:
-        relation: a key of PATTERNS.
+        relation: a key of `relations.RELATIONS`.
         left: names of lines.
         right: likewise; None where each line is compared with its namesake.
         numbers: those of the relation.
@@ -75,8 +65,8 @@ def read_check(text: str, symbol: str) -> Check:
     claim, _, condition = text.partition(" for ")
     claim, _, other = claim.partition(" in ")
     matches = {
-        relation: re.fullmatch(pattern.replace("#", r"(\d+(?:\.\d+)?)"), claim)
-        for relation, pattern in PATTERNS.items()
+        name: re.fullmatch(each.spelling.replace("#", r"(\d+(?:\.\d+)?)"), claim)
+        for name, each in RELATIONS.items()
     }
     relation, match = next(((name, m) for name, m in matches.items() if m), ("", None))
     if match is None:

@@ -1,0 +1,119 @@
+"""The relations that a check may claim of lines: how each is spelled, and what it compares."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from labeldp_bench.support.validate import InputError
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error, both missing (NaN) without a record."""
+
+    value: float
+    error: float
+
+    def minus(self, other: "Estimate") -> "Estimate":
+        """Returns the difference; errors are taken as independent."""
+        return Estimate(self.value - other.value, math.hypot(self.error, other.error))
+
+    def below(self, bound: float) -> "Estimate":
+        """Returns how far the size of this value stays below `bound`."""
+        return Estimate(bound - abs(self.value), self.error)
+
+    @property
+    def ratio(self) -> float:
+        """The value in standard errors; NaN where the error is unknown."""
+        if self.error == 0:
+            return math.copysign(math.inf, self.value) if self.value else 0.0
+        return self.value / self.error
+
+
+NOTHING = Estimate(math.nan, math.nan)
+Series = dict[float | None, Estimate]
+"""{x: estimate}; the key None is a level, the same at every x."""
+Gaps = Iterator[tuple[str, Estimate]]
+"""What is compared, and by how much the check is true: it claims that each is > 0."""
+
+
+class Relation(NamedTuple):
+    """One relation.
+
+    Attributes:
+        spelling: an expression with the groups `left` and, with rivals, `right`; # is a number.
+        compare: takes the name of a line, the line, {name: rival} and the numbers; yields gaps.
+    """
+
+    spelling: str
+    compare: Callable[..., Gaps]
+
+
+def _differences(line: Series, rivals: dict[str, Series]) -> Iterator[tuple[str, str, Estimate]]:
+    """Yields (rival, x, line minus rival) for every rival and x of the line."""
+    for (rival, theirs), x in itertools.product(rivals.items(), line):
+        yield rival, _spell(x), line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
+
+
+def _above(name: str, line: Series, rivals: dict[str, Series], more: float = 0.0) -> Gaps:
+    for rival, x, gap in _differences(line, rivals):
+        yield f"{name} - {rival} at {x}", Estimate(gap.value - more, gap.error)
+
+
+def _within(name: str, line: Series, rivals: dict[str, Series], bound: float) -> Gaps:
+    for rival, x, gap in _differences(line, rivals):
+        yield f"{bound:g} - gap of {name} and {rival} at {x}", gap.below(bound)
+
+
+def _falls(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
+    for x, following in itertools.pairwise(line):
+        yield f"{name} at {_spell(x)} - at {_spell(following)}", line[x].minus(line[following])
+
+
+def _rises(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
+    return _falls(name, dict(reversed(line.items())), rivals)
+
+
+def _flat(name: str, line: Series, rivals: dict[str, Series], bound: float) -> Gaps:
+    for x, other in itertools.combinations(line, 2):
+        gap = line[x].minus(line[other]).below(bound)
+        yield f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}", gap
+
+
+def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, high: float) -> Gaps:
+    inside = {x: y for x, y in line.items() if x is not None and low <= x <= high}
+    if not inside:
+        raise InputError(f"the figure has no x between {low:g} and {high:g}")
+    # A value that is missing might be the best.
+    lacks = any(math.isnan(y.value) for y in inside.values())
+    best = max(inside, key=lambda x: inside[x])
+    for x in (x for x in line if x not in inside):
+        gap = NOTHING if lacks else line[best].minus(line[x])
+        yield f"{name} at {_spell(best)} - at {_spell(x)}", gap
+
+
+def _flatter(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
+    for rival, theirs in rivals.items():
+        yield f"range of {rival} - {name}", _range(theirs).minus(_range(line))
+
+
+def _range(series: Series) -> Estimate:
+    """Returns the largest value minus the smallest; NaN if one is missing."""
+    if any(math.isnan(y.value) for y in series.values()):
+        return NOTHING
+    return max(series.values()).minus(min(series.values()))
+
+
+def _spell(x: float | None) -> str:
+    return "any x" if x is None else f"{x:g}"
+
+
+RELATIONS = {
+    "above": Relation(r"(?P<left>.+) > (?P<right>.+?)(?: \+ #)?", _above),
+    "within": Relation(r"(?P<left>.+) within # of (?P<right>.+)", _within),
+    "falls": Relation(r"(?P<left>.+) falls", _falls),
+    "rises": Relation(r"(?P<left>.+) rises", _rises),
+    "flat": Relation(r"(?P<left>.+) flat within #", _flat),
+    "highest": Relation(r"(?P<left>.+) highest between # and #", _highest),
+    "flatter": Relation(r"(?P<left>.+) flatter than (?P<right>.+)", _flatter),
+}

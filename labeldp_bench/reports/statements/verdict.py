@@ -1,0 +1,104 @@
+"""Whether a paper's statements about its figure are true of our records. Imports no torch."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import pandas as pd
+
+from labeldp_bench.reports.statements.check import Check
+from labeldp_bench.reports.statements.relations import RELATIONS, Estimate, Series
+from labeldp_bench.support.validate import InputError
+
+SURE = 2.0
+"""Standard errors that each comparison must clear for a statement to hold."""
+CHANCE = 0.05
+"""How often a true statement may be called false, over all its comparisons."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the records say of one statement.
+
+    Attributes:
+        word: `holds`, `does not hold`, `undecided` or `no data`.
+        evidence: the comparison that speaks most against it, and what is missing.
+    """
+
+    word: str
+    evidence: str
+
+
+def series_of(points: pd.DataFrame) -> dict[tuple[str, str], Series]:
+    """Returns {(panel, line): its series} of a figure's points."""
+    series: dict[tuple[str, str], Series] = {}
+    for point in points.sort_values("x").itertuples():
+        x = None if math.isnan(point.x) else point.x
+        series.setdefault((point.panel, point.line), {})[x] = Estimate(point.y, point.error)
+    return series
+
+
+def compare(
+    check: Check, here: pd.DataFrame, there: pd.DataFrame, panels: dict[str, str]
+) -> list[tuple[str, Estimate]]:
+    """Returns every comparison that a check asks for.
+
+    Args:
+        check: what is claimed.
+        here: the figure's points, as `paper.PaperFigure.points` returns them.
+        there: those that the right side is from; the same unless `check.other` names a figure.
+        panels: {panel: its title} of those panels of `here` that count.
+
+    Raises:
+        InputError: a panel, a line or values of x that a figure does not have.
+    """
+    ours, theirs = series_of(here), series_of(there)
+    relation = RELATIONS[check.relation]
+    gaps = []
+    for (panel, title), name in itertools.product(panels.items(), check.left):
+        line = {x: y for x, y in _find(ours, panel, name).items() if check.takes(x)}
+        if not line:
+            raise InputError(f"the figure has no x that {check.operator} {check.bounds} takes")
+        rivals = {}
+        for rival in check.right or (name,) * bool(check.other):
+            # Ranges are compared with every panel there: those of two figures differ.
+            elsewhere = [p for p, _ in theirs] if check.relation == "flatter" else [panel]
+            for other in dict.fromkeys(elsewhere):
+                where = f" ({check.other}{', ' + other if other != panel else ''})"
+                rivals[rival + where * bool(check.other)] = _find(theirs, other, rival)
+        where = f", {title}" if len(panels) > 1 else ""
+        compared = relation.compare(name, line, rivals, *check.numbers)
+        gaps += [(what + where, gap) for what, gap in compared]
+    return gaps
+
+
+def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
+    """Returns whether every comparison is true.
+
+    Yes, if each clears two standard errors. No, if one is false by as much, and beyond what chance
+    does once in 20 among as many comparisons (Bonferroni). Undecided in between, and where records
+    are missing or an error is unknown, as it is after a single run. Differences of lines over the
+    same trials are surer than this takes them, as their errors go together.
+    """
+    missing = sum(math.isnan(gap.value) for _, gap in gaps)
+    known = [(gap.ratio, what, gap) for what, gap in gaps if not math.isnan(gap.ratio)]
+    if missing == len(gaps):
+        return Verdict("no data", "")
+    notes = [f"{missing} of {len(gaps)} comparisons lack records"] if missing else []
+    if len(known) + missing < len(gaps):
+        notes.append("standard errors of single runs are unknown")
+    if not known:
+        return Verdict("undecided", "; ".join(notes))
+    ratio, what, gap = min(known)
+    evidence = "; ".join([f"{what}: {gap.value:+.2f} ± {gap.error:.2f}", *notes])
+    if ratio < min(-SURE, NormalDist().inv_cdf(CHANCE / len(gaps))):
+        return Verdict("does not hold", evidence)
+    return Verdict("holds" if ratio > SURE and not notes else "undecided", evidence)
+
+
+def _find(series: dict[tuple[str, str], Series], panel: str, line: str) -> Series:
+    if (panel, line) not in series:
+        known = ", ".join(f"{name} in {where!r}" for where, name in series)
+        raise InputError(f"the figure has no line {line} in panel {panel!r} (it has {known})")
+    return series[panel, line]

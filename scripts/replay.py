@@ -1,0 +1,126 @@
+"""Runs a random sample of committed records again and compares every number to the bit.
+
+    python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
+
+Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take)
+and whose data files are there. Each is run anew into `out_dir` (default: a temporary folder), so
+that no earlier run passes for it. A record whose `draws` differ from today's is expected to give
+other numbers, since its releases came from other random streams; one from other hardware may
+differ by rounding. Exit status 1 if a record with today's draws on today's hardware differs.
+"""
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.mechanisms.version import DRAWS
+from labeldp_bench.records.collect import COLUMNS, read_committed
+from labeldp_bench.records.record import read_record
+from labeldp_bench.reports.estimates import Estimator, same_hardware
+from labeldp_bench.runs.environment import environment_of
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.support.device import describe_device
+from labeldp_bench.support.process import prepare_training
+from labeldp_bench.support.progress import progress_bar, say
+from labeldp_bench.support.validate import InputError
+
+OWN = {"n": "20", "seed": "0", "seconds": "120", "data_dir": "", "out_dir": ""}
+BUDGETS = (PAPER, "quick")
+COMPARED = (
+    "accuracy", "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean",
+    "eps_spent", "released_agreement", "excess_risk", "excess_risk_sem", "bias", "variance",
+    "test_mse", "test_mse_sem",
+)  # fmt: skip
+EQUAL, DIFFERS = "equal", "differs"
+
+
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Prints a line for each replayed record."""
+    own = read_arguments(arguments, OWN)
+    count = integer("n", own["n"], low=1)
+    longest = integer("seconds", own["seconds"], low=1)
+    data_dir = own["data_dir"] or default_data_dir()
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = environment_of(own["out_dir"] or temporary, data_dir, "auto")
+        here = describe_device(environment.device)
+        records = read_committed()
+        affordable = _affordable(records, here, longest, environment.data_dir)
+        if not affordable:
+            raise InputError(
+                f"no committed record is affordable here within {longest} s "
+                "(give seconds=, or data_dir= where the data sets are)"
+            )
+        chosen = random.Random(integer("seed", own["seed"], low=0)).sample(
+            affordable, min(count, len(affordable))
+        )
+        say(f"{len(affordable)} of {len(records)} records are affordable; {len(chosen)} run again")
+        prepare_training()
+        rows = []
+        for cell in progress_bar(chosen, len(chosen), "records"):
+            failed = run_cells([cell], environment)
+            again = None if failed else read_record(environment.out_dir / cell.folder)
+            rows.append(_compared(cell, records[cell.config_hash], again, here))
+            say(f"{rows[-1]['verdict']:>8}  {cell.title}: {rows[-1]['why']}")
+    table = pd.DataFrame(rows)
+    say(f"\n{table.groupby(['expected', 'verdict']).size().to_frame('records').to_markdown()}")
+    return int(((table.expected == EQUAL) & (table.verdict != EQUAL)).any())
+
+
+def _affordable(
+    records: dict[str, dict[str, Any]], here: str, longest: int, data_dir: Path
+) -> list[Cell]:
+    """Returns the cells of committed records that can be run here in time, in a fixed order."""
+    estimator = Estimator(here, records)
+    cells: dict[str, Cell] = {}
+    for name in experiment_names():
+        for budget in BUDGETS:
+            for cell in read_experiment(name).cells(budget):
+                cells.setdefault(cell.config_hash, cell)
+    return [
+        cell
+        for key, cell in sorted(cells.items())
+        if key in records and estimator.seconds(cell)[0] <= longest and _has_data(cell, data_dir)
+    ]
+
+
+def _has_data(cell: Cell, data_dir: Path) -> bool:
+    """Returns whether the files that a cell reads are there; synthetic data need none."""
+    name = cell.setting("dataset.source") or cell.setting("dataset.name")
+    return name is None or (data_dir / f"{name}.npz").is_file()
+
+
+def _compared(
+    cell: Cell, before: dict[str, Any], again: dict[str, Any] | None, here: str
+) -> dict[str, str]:
+    """Returns verdict, expectation and reason for one record."""
+    draws = int(before["draws"])
+    alike = same_hardware(str(before["device"]), here)
+    expected = EQUAL if draws == DRAWS and alike else f"draws {draws}" if alike else "hardware"
+    if again is None:
+        return {"expected": expected, "verdict": "failed", "why": "see its error.txt"}
+    changed = [
+        f"{key} {_text(before[key])} -> {_text(again.get(key))}"
+        for key in COMPARED
+        if key in COLUMNS and _text(before[key]) != _text(again.get(key))
+    ]
+    verdict = DIFFERS if changed else EQUAL
+    return {"expected": expected, "verdict": verdict, "why": "; ".join(changed) or "every number"}
+
+
+def _text(number: object) -> str:
+    """Returns a number as results/records.csv has it: six digits."""
+    return "" if number is None else f"{float(str(number)):.6g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

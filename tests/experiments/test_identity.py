@@ -1,0 +1,101 @@
+"""An identity sees every value that a run uses, and older records keep their cells."""
+
+import pytest
+import yaml
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.identity import OURS, defaults_of, reference_values
+from labeldp_bench.support.checkout import CONFIGS
+
+PROBE = ["dataset=mnist", "model=probe", "pretrain=simclr", "mechanism=rr"]
+
+
+def targets(node):
+    """Yields every `_target_` in a YAML."""
+    if isinstance(node, dict):
+        if "_target_" in node:
+            yield node["_target_"]
+        for value in node.values():
+            yield from targets(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from targets(value)
+
+
+TARGETS = sorted(
+    {
+        target
+        for path in CONFIGS.rglob("*.yaml")
+        for target in targets(yaml.safe_load(path.read_text()))
+        if "hydra_plugins" not in target and ".reports." not in target
+    }
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_default_in_code_has_a_reference_value(target):
+    # A cell of a new parameter would get another name than its older records.
+    missing = defaults_of(target).keys() - reference_values().get(target.split(".")[-1], {}).keys()
+    assert not (missing and target.startswith(OURS)), (
+        f"add {sorted(missing)} of {target} to experiments/reference_values.json, with the value "
+        "that means what the code did before"
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_defaults_in_code_are_the_reference(target):
+    # A changed default is allowed; then this test asks for new records of its cells.
+    known = defaults_of(target)
+    reference = reference_values().get(target.split(".")[-1], {})
+    assert {key: known[key] for key in reference if key in known} == {
+        key: value for key, value in reference.items() if key in known
+    }
+
+
+def changed_default(monkeypatch, name, key, value):
+    """Makes the code's default differ from the reference, as an edit of the code would."""
+    monkeypatch.setitem(reference_values()[name], key, value)
+
+
+def test_a_changed_default_in_code_changes_the_identity(monkeypatch):
+    # Old weights and headline records would pass as the new recipe.
+    cell = compose_cell(PROBE)
+    before, recipe = cell.config_hash, cell.pretrain_recipe
+    changed_default(monkeypatch, "Affine", "angle", 0.8)
+    fresh = Cell(cell.config, cell.choices)
+    assert fresh.config_hash != before
+    assert fresh.pretrain_recipe != recipe
+
+
+def test_a_default_of_the_optimizer_is_part_of_the_identity(monkeypatch):
+    # Torch may change one; the record of another torch would pass for this one's.
+    cell = compose_cell(["dataset=mnist", "mechanism=rr"])
+    before = cell.config_hash
+    changed_default(monkeypatch, "Adam", "betas", [0.5, 0.5])
+    fresh = Cell(cell.config, cell.choices)
+    assert fresh.config_hash != before
+    assert fresh.identity["trainer.optimizer.betas"] == [0.9, 0.999]
+
+
+def test_a_value_in_a_yaml_and_the_same_default_in_code_are_one_identity():
+    # The same run would be done twice, and its table have a hole.
+    bare = compose_cell(["dataset=mnist", "mechanism=rr"])
+    spelled = compose_cell(["dataset=mnist", "mechanism=rr", "+trainer.views=1"])
+    assert bare.config_hash == spelled.config_hash
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ("mechanism=rr eps=1 seed=0", "03f6bc4bb00e2b02"),
+        ("dataset=mnist mechanism=lp_2st eps=0.5 seed=2", "3e7618e580e210a0"),
+        ("dataset=mnist model=probe pretrain=simclr mechanism=rr", "0993be6380a23196"),
+        ("dataset=cifar10_1 mechanism=blockrr eps=2", "c99e1831b6d6d2b8"),
+        ("dataset=holder_regression mechanism=full_cube_means", "dfa88642699c16a5"),
+        ("dataset=cifar10 mechanism=lp_2st_star eps=2", "bf1b5078add2b8f1"),
+    ],
+)
+def test_hashes_of_committed_records_stay(overrides, name):
+    # Thousands of committed records would lose their cells.
+    assert compose_cell(overrides.split()).config_hash == name

@@ -1,0 +1,54 @@
+"""A failure leaves `error.txt`, one line, and the other cells alone."""
+
+import json
+
+import pytest
+import torch
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.models import NearestNeighbours
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from tests.conftest import TINY_CIRCLE
+from tests.shell import records_under
+
+
+def cells(*mechanisms):
+    return [compose_cell([*TINY_CIRCLE, f"mechanism={each}"]) for each in mechanisms]
+
+
+def environment(folder):
+    return Environment(folder, folder, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("numba: no cache"), torch.OutOfMemoryError("full")])
+def test_failure_before_the_first_trial_is_each_cells(error, tmp_path, monkeypatch, capsys):
+    # The sweep would stop with a traceback, its other cells undone.
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(NearestNeighbours, "prepare", fails)
+    assert run_cells(cells("rr", "rappor"), environment(tmp_path)) == 2
+    assert len(list(tmp_path.rglob("error.txt"))) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_failure_in_a_cell_leaves_its_neighbours_alone(tmp_path, capsys):
+    # One bad cell would cost the whole job; or its time would be booked to nobody.
+    good, bad = cells("rr", "lp_2st")
+    bad.config["learner"]["fractions"] = [0.9999, 0.0001]  # leaves no example to one stage
+    assert run_cells([bad, good], environment(tmp_path)) == 1
+    [record] = records_under(tmp_path)
+    assert json.loads(record.read_text())["mechanism"] == "rr"
+    [error] = tmp_path.rglob("error.txt")
+    assert "lp_2st" in str(error)
+    assert capsys.readouterr().err.startswith("error: lp_2st (plain) on circle")
+
+
+def test_next_try_takes_the_error_away(tmp_path, monkeypatch):
+    # `make status` would count a finished cell as failed.
+    with monkeypatch.context() as patched:
+        patched.setattr(NearestNeighbours, "prepare", lambda *_: 1 / 0)
+        assert run_cells(cells("rr"), environment(tmp_path)) == 1
+    assert run_cells(cells("rr"), environment(tmp_path)) == 0
+    assert list(tmp_path.rglob("error.txt")) == []

@@ -1,1 +1,5 @@
-"""What benchmarks share: ceilings of a device, work of a step, the textbook loop, the CSV."""
+"""Speed of steps, releases and trials: `python -m benchmarks.training`, each with --help."""
+
+from labeldp_bench.support.process import prepare_threads
+
+prepare_threads()  # before any benchmark imports torch, which reads the setting

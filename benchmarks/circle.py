@@ -16,46 +16,44 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from labeldp_bench.support.process import keep_memory, prepare_threads
+import torch
+from torch import Tensor
 
-prepare_threads()  # before torch, which reads the setting
-
-import torch  # noqa: E402
-from torch import Tensor  # noqa: E402
-
-from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
-from labeldp_bench.cli.script import (  # noqa: E402
+from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from labeldp_bench.cli.script import (
     command,
     integer,
     output_folder,
     read_arguments,
 )
-from labeldp_bench.data import CircleGaussians  # noqa: E402
-from labeldp_bench.experiments.compose import compose_cell  # noqa: E402
-from labeldp_bench.experiments.identity import PAPER  # noqa: E402
-from labeldp_bench.models import NearestNeighbours  # noqa: E402
-from labeldp_bench.supervision.interfaces import Session  # noqa: E402
-from labeldp_bench.supervision.losses import loss_named  # noqa: E402
-from labeldp_bench.supervision.prediction import predict  # noqa: E402
-from labeldp_bench.supervision.targets import Supervision  # noqa: E402
-from labeldp_bench.support.device import describe_device  # noqa: E402
-from labeldp_bench.support.validate import check_choice  # noqa: E402
+from labeldp_bench.data import CircleGaussians
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.models import NearestNeighbours
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.losses import Loss, loss_named
+from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.process import keep_memory
+from labeldp_bench.support.validate import check_choice
 
 try:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 except ModuleNotFoundError:
     KNeighborsClassifier = None
 
+Result = TypeVar("Result")
 MECHANISMS = ("rr", "rappor", "alibi", "subset_selection")
 CPU = torch.device("cpu")
 SESSION = Session(0, CPU, lambda *_: None, lambda _: None)
 TRIALS = {PAPER: 20, "quick": 3}
 STAGES = ("search", "noise", "votes")
+PATHS = ("compiled", "tree", "scikit-learn")
 SHOWN = ("num_classes", "path", "search_ms", "noise_ms", "votes_ms", "total_ms", "ratio",
          "mean_accuracy")  # fmt: skip
-PATHS = ("compiled", "tree", "scikit-learn")
 
 
 class Stopwatch:
@@ -64,48 +62,51 @@ class Stopwatch:
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = defaultdict(float)
 
-    def time(self, stage: str, work: Callable[[], Any]) -> Any:
-        """Returns work(), and books its time."""
+    def time(self, stage: str, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Returns work(*arguments), and books its time."""
         start = time.process_time()
-        result = work()
+        result = work(*arguments)
         self.milliseconds[stage] += 1000 * (time.process_time() - start)
         return result
 
 
-def releases(bundle: Any, seed: int, watch: Stopwatch) -> list[Supervision]:
+def releases(bundle: DataBundle, seed: int, watch: Stopwatch) -> list[Supervision]:
     """Returns what each mechanism released of the training labels."""
     supervisions = []
     for name in MECHANISMS:
         cell = compose_cell([f"mechanism={name}", f"dataset.num_classes={bundle.num_classes}"])
-        parts = cell.build()
-        loss, mechanism = loss_named(parts["learner"].loss), parts["mechanism"]
+        mechanism, loss = cell.build().mechanism, loss_named(cell.setting("learner.loss"))
         door = bundle.vault.open(mechanism.eps, seed).door
 
-        def release(door: Any = door, mechanism: Any = mechanism, loss: Any = loss) -> Supervision:
+        def release(door: Any = door, mechanism: Any = mechanism, loss: Loss = loss) -> Supervision:
             return Supervision.of([door.release(mechanism)], loss)
 
         supervisions.append(watch.time("noise", release))
     return supervisions
 
 
-def ours(bundle: Any, supervisions: list[Supervision], watch: Stopwatch, compiled: bool) -> Any:
-    """Returns the predictions of each mechanism; one search serves all."""
+def ours(
+    bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch, compiled: bool
+) -> list[Tensor]:
+    """Returns the predictions of each mechanism, by one search; none where nothing compiles."""
     model = NearestNeighbours(200)
     if compiled:
         model.search.compile(print)
         if model.search.path != "compiled":
-            return None
+            return []
     points, queries = bundle.train_features, bundle.test_features
-    watch.time("search", lambda: model.search(points, queries, model.k))
+    watch.time("search", model.search, points, queries, model.k)
 
     def vote(supervision: Supervision) -> Tensor:
         return predict(model.fit(points, supervision, SESSION).scores(queries), 0)
 
-    return [watch.time("votes", lambda s=s: vote(s)) for s in supervisions]
+    return [watch.time("votes", vote, supervision) for supervision in supervisions]
 
 
-def theirs(bundle: Any, supervisions: list[Supervision], watch: Stopwatch) -> Any:
+def theirs(bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch) -> list[Tensor]:
     """Returns scikit-learn's predictions; every mechanism has a search of its own."""
+    if KNeighborsClassifier is None:
+        return []
     points, queries = bundle.train_features.numpy(), bundle.test_features.numpy()
 
     def classify(supervision: Supervision) -> Tensor:
@@ -117,48 +118,45 @@ def theirs(bundle: Any, supervisions: list[Supervision], watch: Stopwatch) -> An
         shares = KNeighborsRegressor(200).fit(points, votes).predict(queries)
         return torch.from_numpy(shares.argmax(1))
 
-    whole = [watch.time("votes", lambda s=s: classify(s)) for s in supervisions]
+    predictions = [watch.time("votes", classify, supervision) for supervision in supervisions]
     alone = Stopwatch()  # what the four searches took of that
     fitted = KNeighborsClassifier(200).fit(points, supervisions[0].plausible[:, 0].numpy())
     alone.time("search", lambda: fitted.kneighbors(queries, return_distance=False))
     watch.milliseconds["search"] = len(MECHANISMS) * alone.milliseconds["search"]
     watch.milliseconds["votes"] -= watch.milliseconds["search"]
-    return whole
+    return predictions
 
 
 def measure(num_classes: int, trials: int) -> list[dict[str, Any]]:
     """Returns a row per path: the medians over `trials`, the first trial left out."""
     data = CircleGaussians(num_classes, sigma=0.05, n_train=10_000, n_test=1000, trials=1)
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
-    hits: dict[str, list[float]] = defaultdict(list)
+    accuracies: dict[str, list[float]] = defaultdict(list)
     for trial in range(trials + 1):
         bundle = data.draw(Path(), trial)
         for path in PATHS:
             watch = Stopwatch()
             supervisions = releases(bundle, trial, watch)
-            if path != "scikit-learn":
-                predictions = ours(bundle, supervisions, watch, path == "compiled")
-            elif KNeighborsClassifier is not None:
+            if path == "scikit-learn":
                 predictions = theirs(bundle, supervisions, watch)
             else:
-                predictions = None
-            if predictions is not None and trial > 0:
+                predictions = ours(bundle, supervisions, watch, path == "compiled")
+            if predictions and trial > 0:
                 times[path].append(watch.milliseconds)
-                right = [
-                    float((each == bundle.test_labels).double().mean()) for each in predictions
-                ]
-                hits[path].append(statistics.mean(right))
-    rows: list[dict[str, Any]] = []
-    for path, laps in times.items():
-        medians = {f"{s}_ms": statistics.median(lap[s] for lap in laps) for s in STAGES}
-        total = statistics.median(sum(lap.values()) for lap in laps)
-        rows.append(
-            {"num_classes": num_classes, "path": path, "trials": trials}
-            | {key: round(value, 2) for key, value in medians.items()}
-            | {"total_ms": round(total, 2), "mean_accuracy": round(statistics.mean(hits[path]), 4)}
-        )
-    base = next((row["total_ms"] for row in rows if row["path"] == "scikit-learn"), None)
-    return [row | {"ratio": round(base / row["total_ms"], 2) if base else None} for row in rows]
+                hits = torch.stack(predictions) == bundle.test_labels
+                accuracies[path].append(float(hits.double().mean()))
+    totals = {path: statistics.median(sum(lap.values()) for lap in times[path]) for path in times}
+    base = totals.get("scikit-learn")
+    return [
+        {"num_classes": num_classes, "path": path, "trials": trials}
+        | {f"{s}_ms": round(statistics.median(lap[s] for lap in laps), 2) for s in STAGES}
+        | {
+            "total_ms": round(totals[path], 2),
+            "mean_accuracy": round(statistics.mean(accuracies[path]), 4),
+            "ratio": round(base / totals[path], 2) if base else None,
+        }
+        for path, laps in times.items()
+    ]
 
 
 @command(__doc__)
@@ -176,14 +174,13 @@ def main(arguments: list[str]) -> int:
     keep_memory()
     if KNeighborsClassifier is None:
         print("scikit-learn is not installed, so no baseline (pip install 'labeldp_bench[bench]')")
-    print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
+    print_head(SHOWN)
     rows = []
     for num_classes in classes:
         for row in measure(num_classes, trials):
             rows.append(row)
-            shown = [row[key] for key in SHOWN]
-            print("| " + " | ".join(map(str, shown)) + " |", flush=True)
-    print(f"\n{describe_device(CPU)}: {write_benchmark('circle', rows, CPU, out)}")
+            print_row(row[key] for key in SHOWN)
+    write_benchmark("circle", rows, CPU, out)
     return 0
 
 

@@ -17,13 +17,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.table import BENCHMARKS, write_benchmark
+from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
 from labeldp_bench import mechanisms
 from labeldp_bench.cli.script import command, integer, output_folder, read_arguments
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside
-from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.validate import InputError
 
 CLASSES = (10, 100)
@@ -184,7 +183,7 @@ def main(arguments: list[str]) -> int:
     out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     heads = ("mechanism", "K", "labels/s", "plain loop", "ratio", "multi-freq-ldpy", "ratio")
-    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    print_head(heads)
     rows = []
     for mechanism in MECHANISMS:
         for num_classes in CLASSES:
@@ -196,10 +195,8 @@ def main(arguments: list[str]) -> int:
             cells = [row["mechanism"], str(num_classes), f"{ours:,}"]
             for other in (row["plain_loop"], row["multi_freq_ldpy"]):
                 cells += [f"{other:,}", f"{ours / other:.1f}x"] if other else ["-", "-"]
-            print("| " + " | ".join(cells) + " |", flush=True)
-    device = torch.device("cpu")
-    path = write_benchmark("mechanisms", rows, device, out)
-    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
+            print_row(cells)
+    write_benchmark("mechanisms", rows, torch.device("cpu"), out)
     return 0
 
 

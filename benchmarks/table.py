@@ -1,9 +1,9 @@
-"""What every benchmark writes: one CSV per device, with hardware and versions in each row."""
+"""What every benchmark leaves: a Markdown table, and one CSV per device with its provenance."""
 
 import csv
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,21 @@ from labeldp_bench.support.files import replacing
 BENCHMARKS = CHECKOUT / "results" / "benchmarks"
 
 
+def print_head(names: Sequence[str]) -> None:
+    """Prints the head of a Markdown table."""
+    print_row(names)
+    print("|---" * len(names) + "|")
+
+
+def print_row(values: Iterable[object]) -> None:
+    """Prints one row of a Markdown table, at once."""
+    print(f"| {' | '.join(map(str, values))} |", flush=True)
+
+
 def write_benchmark(
-    name: str, rows: Sequence[Mapping[str, Any]], device: torch.device, folder: Path = BENCHMARKS
-) -> Path:
-    """Writes what was measured to `<name>_<device>.csv` in `folder`, in one step.
+    name: str, rows: Sequence[Mapping[str, Any]], device: torch.device, folder: Path
+) -> None:
+    """Writes what was measured to `<name>_<device>.csv` in `folder`; prints where and on what.
 
     Args:
         name: what was measured, such as `training`.
@@ -28,9 +39,6 @@ def write_benchmark(
             commit are added to each.
         device: where it was measured.
         folder: made if need be.
-
-    Returns:
-        The path of the file.
     """
     provenance = {
         "threads": torch.get_num_threads(),
@@ -46,4 +54,4 @@ def write_benchmark(
         writer = csv.DictWriter(file, [*rows[0], *provenance], lineterminator="\n")
         writer.writeheader()
         writer.writerows({**row, **provenance} for row in rows)
-    return path
+    print(f"\n{provenance['device']}, torch {torch.__version__}: {path}")

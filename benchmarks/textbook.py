@@ -77,19 +77,16 @@ def textbook_rate(
     )  # fmt: skip
     network = network.to(device).train()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
-    started, ended, count = 0.0, 0.0, 0
     with _as_torch_starts():
-        for step, size in enumerate(_steps(network, loader, optimizer, device)):
-            if step > ahead:
-                count += size
-            if step == ahead:
-                wait_for(device)
-                started = time.perf_counter()
-            if step == ahead + batches:
-                wait_for(device)
-                ended = time.perf_counter()  # before the workers are sent home
-                break
-    return count / (ended - started)
+        steps = _steps(network, loader, optimizer, device)
+        for _ in range(1 + ahead):
+            next(steps)
+        wait_for(device)
+        started = time.perf_counter()
+        for _ in range(batches):
+            next(steps)
+        wait_for(device)
+        return batches * batch_size / (time.perf_counter() - started)
 
 
 def textbook_accuracy(
@@ -138,8 +135,8 @@ def textbook_accuracy(
 
 def _steps(
     network: nn.Module, loader: DataLoader, optimizer: torch.optim.Optimizer, device: torch.device
-) -> Iterator[int]:
-    """Trains for one epoch; yields each batch's size after its step."""
+) -> Iterator[None]:
+    """Trains for one epoch; yields after each step."""
     criterion = nn.CrossEntropyLoss()
     running = 0.0
     for batch, targets in loader:
@@ -149,7 +146,7 @@ def _steps(
         loss.backward()
         optimizer.step()
         running += loss.item()
-        yield len(targets)
+        yield
 
 
 def _workers(device: torch.device) -> int:

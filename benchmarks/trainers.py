@@ -15,33 +15,30 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labeldp_bench.support.process import prepare_threads, prepare_training
+import torch
 
-prepare_threads()  # before torch, which reads the setting
-
-import torch  # noqa: E402
-
-from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
-from benchmarks.textbook import textbook_accuracy  # noqa: E402
-from labeldp_bench.cli.script import (  # noqa: E402
+from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.textbook import textbook_accuracy
+from labeldp_bench.cli.script import (
     command,
     default_data_dir,
     output_folder,
     split_arguments,
 )
-from labeldp_bench.experiments.cell import Cell  # noqa: E402
-from labeldp_bench.experiments.experiment import cells_of  # noqa: E402
-from labeldp_bench.learners import SingleStage  # noqa: E402
-from labeldp_bench.models import NetworkModel  # noqa: E402
-from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix  # noqa: E402
-from labeldp_bench.supervision.interfaces import Session  # noqa: E402
-from labeldp_bench.supervision.losses import loss_named  # noqa: E402
-from labeldp_bench.supervision.prediction import predict  # noqa: E402
-from labeldp_bench.supervision.targets import Supervision  # noqa: E402
-from labeldp_bench.support import seeding  # noqa: E402
-from labeldp_bench.support.device import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.support.progress import say  # noqa: E402
-from labeldp_bench.support.validate import InputError  # noqa: E402
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.experiment import cells_of
+from labeldp_bench.learners import SingleStage
+from labeldp_bench.models import NetworkModel
+from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.device import resolve_device
+from labeldp_bench.support.process import prepare_training
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
 
 PLAIN = {
     "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,
@@ -54,17 +51,16 @@ OWN = {"device": "auto", "out": str(BENCHMARKS)}
 def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     """Returns one row of the table: test accuracies and seconds of both."""
     parts = cell.build()
-    model, mechanism = parts["model"], parts["mechanism"]
+    model, mechanism, learner = parts.model, parts.mechanism, parts.learner
     if not isinstance(model, NetworkModel):
         raise InputError("only networks are trained in epochs (use model=cnn)")
     trainer = model.trainer
-    learner = parts["learner"]
     if cell.identity["mechanism"] != "rr" or learner != SingleStage("plain"):
         raise InputError(
             "a textbook loop takes released labels as they are, once (use mechanism=rr and its own "
             "learner)"
         )
-    if "pretrain" in parts:
+    if parts.pretrain is not None:
         raise InputError("a textbook loop starts at random weights (use pretrain=none)")
     differs = ["augment"] if trainer.augment else []
     differs += [name for name, value in PLAIN.items() if getattr(trainer, name) != value]
@@ -73,7 +69,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
             f"a textbook loop has another trainer.{differs[0]} (use trainer=vector_approximation)"
         )
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
-    bundle = parts["dataset"].draw(data_dir, seed)
+    bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     release = vault.door.release(mechanism)
     session = Session(seed, device, lambda *_: None, say)
@@ -117,10 +113,10 @@ def main(arguments: list[str]) -> int:
     for number, cell in enumerate(cells, start=1):
         say(f"[{number}/{len(cells)}] {cell.title}")
         rows.append(compare(cell, Path(own["data_dir"]).expanduser(), device))
-    print("| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|")
+    print_head(list(rows[0]))
     for row in rows:
-        print("| " + " | ".join(map(str, row.values())) + " |")
-    print(f"\n{describe_device(device)}: {write_benchmark('trainers', rows, device, out)}")
+        print_row(row.values())
+    write_benchmark("trainers", rows, device, out)
     return 0
 
 

@@ -4,40 +4,34 @@
         [precision=float32] [out=FOLDER]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
-step of each network is not timed. Beside it: the same network in a pack of 16, where it can be in
-one; a textbook loop (benchmarks/textbook.py) in the same process; and which share
-the step has of what the device reached a moment before in one large matrix product and one large
-copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of each
-network, 3 with budget=quick; ten times as many on a GPU.
+step of each network is not timed. Beside it: a textbook loop (benchmarks/textbook.py) in the same
+process, and the share of what the device reached just before in one large matrix product and one
+large copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of
+each network, 3 with budget=quick; ten times as many on a GPU.
 """
 
 import resource
 import sys
 from typing import Any
 
-from labeldp_bench.support.process import prepare_threads, prepare_training
+import torch
 
-prepare_threads()  # before torch, which reads the setting
-
-import torch  # noqa: E402
-from labeldp_bench.training.pack import Pack  # noqa: E402
-from torch import Tensor  # noqa: E402
-
-from benchmarks.ceilings import Ceilings, ceilings  # noqa: E402
-from benchmarks.table import BENCHMARKS, write_benchmark  # noqa: E402
-from benchmarks.textbook import textbook_rate  # noqa: E402
-from benchmarks.work import per_image  # noqa: E402
-from labeldp_bench.cli.script import command, output_folder, read_arguments  # noqa: E402
-from labeldp_bench.experiments.compose import compose_cell  # noqa: E402
-from labeldp_bench.experiments.identity import PAPER  # noqa: E402
-from labeldp_bench.models import NetworkModel  # noqa: E402
-from labeldp_bench.supervision.interfaces import Epoch, Session  # noqa: E402
-from labeldp_bench.supervision.losses import loss_named  # noqa: E402
-from labeldp_bench.supervision.targets import Supervision  # noqa: E402
-from labeldp_bench.support.device import describe_device, resolve_device  # noqa: E402
-from labeldp_bench.support.validate import check_choice  # noqa: E402
-from labeldp_bench.training.classifier import resolve_precision  # noqa: E402
-from labeldp_bench.training.trainer import PRECISIONS  # noqa: E402
+from benchmarks.ceilings import Ceilings, ceilings
+from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.textbook import textbook_rate
+from benchmarks.work import per_image
+from labeldp_bench.cli.script import command, output_folder, read_arguments
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.models import NetworkModel
+from labeldp_bench.supervision.interfaces import Epoch, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.device import describe_device, resolve_device
+from labeldp_bench.support.process import prepare_training
+from labeldp_bench.support.validate import check_choice
+from labeldp_bench.training.classifier import resolve_precision
+from labeldp_bench.training.trainer import PRECISIONS
 
 CLASSES = 10
 DIGITS = ["dataset=mnist", "trainer=vector_approximation"]  # Adam, batch 400, nothing augmented
@@ -52,14 +46,13 @@ NETWORKS = {
     "resnet18": (COLOUR, (32, 32, 3)),
 }
 IMAGES = {"mnist": 60_000, "cifar10": 50_000}
-PACKED = 16
 STEPS = {PAPER: 20, "quick": 3}
 OWN = {
     "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
     "out": str(BENCHMARKS),
 }  # fmt: skip
 SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
-         "packed_images_per_second", "textbook_images_per_second", "over_textbook",
+         "textbook_images_per_second", "over_textbook",
          "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
 
 
@@ -72,7 +65,8 @@ def measure(
         [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
          f"trainer.precision={precision}"]
     )  # fmt: skip
-    model: NetworkModel = cell.build()["model"]
+    model = cell.build().model
+    assert isinstance(model, NetworkModel)
     size = model.trainer.batch_size
     epochs: list[Epoch] = []
     parameters = 0
@@ -100,11 +94,6 @@ def measure(
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
     textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
-    packed = None
-    if cell.packs_on:
-        for batches in (1, few):  # the first is warm-up
-            used = torch.arange(count) < batches * size
-            packed = round(_packed_rate(model, images[used], supervision.take(used), device), 1)
     return {
         "model": name,
         "image": "x".join(map(str, shape)),
@@ -114,7 +103,6 @@ def measure(
         "precision": model.precision_on(device),
         "steps": steps,
         "images_per_second": round(rate, 1),
-        "packed_images_per_second": packed,
         "textbook_images_per_second": round(textbook, 1),
         "over_textbook": round(rate / textbook, 2),
         "matmul_share": round(rate * flops / limits.flops, 4),
@@ -126,30 +114,12 @@ def measure(
     }
 
 
-def _packed_rate(
-    model: NetworkModel, images: Tensor, supervision: Supervision, device: torch.device
-) -> float:
-    """Returns images per second of all networks of one pack together, over one epoch."""
-    pack, seconds = Pack(model), []
-    session = Session(0, device, lambda epoch, _: seconds.append(epoch.seconds), lambda _: None)
-    for _ in range(PACKED):
-        pack.fit(images, supervision, session)
-    pack.train()
-    return PACKED * len(images) / sum(seconds)
-
-
 def peak_mib(device: torch.device) -> float:
     """Returns the most memory that was in use: of the card, or of this process so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kilobytes / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def _spelled(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 @command(__doc__)
@@ -166,14 +136,13 @@ def main(arguments: list[str]) -> int:
     prepare_training()
     limits = ceilings(device, resolve_precision(precision, device))
     print(f"{describe_device(device)}: {limits}\n")
-    print("| " + " | ".join(SHOWN) + " |\n" + "|---" * len(SHOWN) + "|")
+    print_head(SHOWN)
     rows = []
     for name in names:
         rows.append(measure(name, device, precision, steps, limits))
-        shown = [_spelled(rows[-1][key]) for key in SHOWN]
-        print("| " + " | ".join(shown) + " |", flush=True)
-    path = write_benchmark("training", rows, device, out)
-    print(f"\n{describe_device(device)}, torch {torch.__version__}: {path}")
+        shown = [rows[-1][key] for key in SHOWN]
+        print_row(value if isinstance(value, str) else f"{value:,}" for value in shown)
+    write_benchmark("training", rows, device, out)
     return 0
 
 

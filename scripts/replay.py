@@ -2,8 +2,8 @@
 
     python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
 
-Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take)
-and whose data files are there. Each is run anew into `out_dir` (default: a temporary folder), so
+Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take),
+whose data files are there and which need no pre-training, since weights take minutes to train. Each is run anew into `out_dir` (default: a temporary folder), so
 that no earlier run passes for it. A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
 differ by rounding. Exit status 1 if a record with today's draws on today's hardware differs.
@@ -25,10 +25,10 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, read_committed
 from labeldp_bench.records.record import read_record
-from labeldp_bench.reports.estimates import Estimator, same_hardware
+from labeldp_bench.reports.estimates import Estimator
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.support.device import describe_device
+from labeldp_bench.support.device import describe_device, hardware
 from labeldp_bench.support.process import prepare_training
 from labeldp_bench.support.progress import progress_bar, say
 from labeldp_bench.support.validate import InputError
@@ -89,7 +89,10 @@ def _affordable(
     return [
         cell
         for key, cell in sorted(cells.items())
-        if key in records and estimator.seconds(cell)[0] <= longest and _has_data(cell, data_dir)
+        if key in records
+        and not cell.pretrain_recipe
+        and estimator.seconds(cell)[0] <= longest
+        and _has_data(cell, data_dir)
     ]
 
 
@@ -104,7 +107,7 @@ def _compared(
 ) -> dict[str, str]:
     """Returns verdict, expectation and reason for one record."""
     draws = int(before["draws"])
-    alike = same_hardware(str(before["device"]), here)
+    alike = hardware(str(before["device"])) == hardware(here)
     expected = EQUAL if draws == DRAWS and alike else f"draws {draws}" if alike else "hardware"
     if again is None:
         return {"expected": expected, "verdict": "failed", "why": "see its error.txt"}

@@ -8,6 +8,7 @@ compiler, kernels of their own.
 """
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from tests.shell import HANGS, SERVER
 
 NAME = "card"
@@ -153,18 +154,21 @@ def _run(cells: list[list[str]], folder: Path, fail_at: int | None) -> None:
     torch.set_num_threads(1)
     composed = [compose_cell([*cell, "trainer.precision=float32"]) for cell in cells]
     data_dir = next(text for text in cells[0] if text.startswith("data_dir=")).split("=", 1)[1]
-    place = Place(folder, Path(data_dir), torch.device(NAME, 0), checkpoint_epochs=1)
+    environment = Environment(folder, Path(data_dir), torch.device(NAME, 0), checkpoint_epochs=1)
     with Card() as card:
         if fail_at is not None:
-            _fail_once(composed, place, fail_at)
-        failed = run_cells(composed, place)
-    errors = [(run / "error.txt").read_text() for run in failed]
+            _fail_once(composed, environment, fail_at)
+        errors: list[str] = []
+        run_cells(
+            composed, environment,
+            lambda cell, folder, error: errors.append("".join(traceback.format_exception(error))),
+        )  # fmt: skip
     told = {"operations": card.operations, "waits": card.waits, "uploads": card.uploads}
     told["errors"] = errors
     (folder / "card.json").write_text(json.dumps(told))
 
 
-def _fail_once(cells: list, place: Place, epoch: int) -> None:
+def _fail_once(cells: list, environment: Environment, epoch: int) -> None:
     from labeldp_bench.training.network_fit import NetworkFit
 
     plain, calls = NetworkFit.begin_epoch, []
@@ -176,6 +180,6 @@ def _fail_once(cells: list, place: Place, epoch: int) -> None:
         plain(fit)
 
     NetworkFit.begin_epoch = once
-    assert len(run_cells(cells, place)) == 1
+    assert run_cells(cells, environment) == 1
     NetworkFit.begin_epoch = plain
-    assert list(place.out_dir.rglob("checkpoint.pt"))
+    assert list(environment.out_dir.rglob("checkpoint.pt"))

@@ -13,7 +13,7 @@ from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.validate import InputError, did_you_mean
 
 
-def refuse(error: Exception) -> int:
+def print_error(error: Exception) -> int:
     """Prints what is wrong in one line; returns the exit code for bad input."""
     print(f"error: {one_line(error)}", file=sys.stderr)
     return 2

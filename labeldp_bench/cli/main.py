@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.cli import sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
-from labeldp_bench.cli.errors import refuse
+from labeldp_bench.cli.errors import print_error
 from labeldp_bench.experiments.compose import cell_of, compose_cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
@@ -43,7 +43,7 @@ def task(config: DictConfig) -> int:
         if comes_from_ctrl_c(error):
             raise KeyboardInterrupt from None
         # Hydra would print a line of its own about an exception; it lets an exit pass.
-        raise SystemExit(refuse(error)) from None
+        raise SystemExit(print_error(error)) from None
 
 
 def _run_job(config: DictConfig) -> int:
@@ -120,4 +120,4 @@ def main() -> None:
     except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
-        sys.exit(130 if comes_from_ctrl_c(error) else refuse(error))
+        sys.exit(130 if comes_from_ctrl_c(error) else print_error(error))

@@ -12,7 +12,7 @@ from pathlib import Path
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from labeldp_bench.cli.errors import refuse
+from labeldp_bench.cli.errors import print_error
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 from labeldp_bench.support.files import writable_folder
@@ -33,16 +33,16 @@ def command(doc: str | None) -> Callable[[Main], Main]:
     def decorate(main: Main) -> Main:
         @wraps(main)
         def guarded(arguments: list[str]) -> int:
-            if {"-h", "--help"} & {*arguments}:
-                print((doc or "").strip())
-                return 0
             try:
+                if {"-h", "--help"} & {*arguments}:
+                    print((doc or "").strip(), flush=True)
+                    return 0
                 return main(arguments)
             except BrokenPipeError:  # the reader, such as `head`, has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return 0
             except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
-                return refuse(error)
+                return print_error(error)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)
                 return 130

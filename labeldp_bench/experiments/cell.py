@@ -16,7 +16,7 @@ from labeldp_bench.support.validate import InputError
 if TYPE_CHECKING:  # they import torch, which a title need not wait for
     from labeldp_bench.data.bundle import Dataset
     from labeldp_bench.mechanisms.base import Mechanism
-    from labeldp_bench.pretraining.weights import Pretraining
+    from labeldp_bench.pretraining.weights import PretrainingRecipe
     from labeldp_bench.supervision.interfaces import Learner, Model
 
 NO_GUARANTEE = "no guarantee"
@@ -31,7 +31,7 @@ class Parts:
     mechanism: "Mechanism"
     learner: "Learner"
     model: "Model"
-    pretrain: "Pretraining | None" = None
+    pretrain: "PretrainingRecipe | None" = None
 
 
 @dataclass(frozen=True)

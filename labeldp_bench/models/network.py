@@ -16,6 +16,7 @@ from labeldp_bench.training.classifier import (
     check_images,
     resolve_precision,
 )
+from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.trainer import Trainer
 
@@ -55,7 +56,8 @@ class NetworkModel(PretrainableModel):
         check_images(features)
         with seeding.global_stream(session.seed, session.device):
             classifier = self._begin(features, supervision, session, start)
-            self.trainer.fit(classifier, features, supervision, session)
+            fit = NetworkFit(self.trainer, classifier, supervision, session)
+            self.trainer.run(fit, features, session)
         return classifier
 
     def _begin(

@@ -10,16 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import (
-    Diverged,
-    InputError,
-    check_integer,
-    check_made,
-    check_number,
-)
+from labeldp_bench.support.validate import InputError, check_integer, check_number
+from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import (
     NetworkClassifier,
     NetworkFactory,
@@ -28,13 +24,12 @@ from labeldp_bench.training.classifier import (
     classifier_of,
     resolve_precision,
 )
-from labeldp_bench.training.fit import Fit, Mixing, finite
+from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.pixels import pixel_scale
-from labeldp_bench.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class SimCLR:
+class SimCLR(PretrainingRecipe):
     """Trains a network to find, among all views in a batch, the other view of the same image.
 
     Costs no privacy: it sees the training features of the run, which are public, and no label.
@@ -43,24 +38,20 @@ class SimCLR:
     representations" (SimCLR), arXiv:2002.05709: NT-Xent loss, projection of two layers.
 
     Args:
-        trainer: the recipe; two views of each image in a step, no mixup.
+        trainer, seed: as every recipe's; two views of each image in a step, no mixup.
         temperature: > 0; of the similarities.
         width: of the projection, which is left behind.
-        seed: of initial weights, order and augmentation; the same for every run.
     """
 
-    trainer: Trainer
     temperature: float = 0.2
     width: int = 128
-    seed: int = 0
 
     public_data: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        check_made("pretrain.trainer", self.trainer, Trainer)
+        super().__post_init__()
         check_number("pretrain.temperature", self.temperature, above=0)
         check_integer("pretrain.width", self.width, low=2)
-        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
         if self.trainer.views != 2 or self.trainer.mixup is not None:
             raise InputError(
                 "pretrain=simclr compares two views of each image: pretrain.trainer.views "
@@ -68,18 +59,13 @@ class SimCLR:
             )
 
     def train(
-        self,
-        network: NetworkFactory,
-        features: Tensor,
-        data_dir: Path,
-        device: torch.device,
-    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
+    ) -> Weights:
         """Returns the weights below the classifier, and the last mean loss."""
         check_images(features)
-        say("pre-training on the run's features, without labels, once; later runs read the weights")
         with seeding.global_stream(self.seed, device):
             encoder = network(num_classes=2, image_shape=tuple(features.shape[1:]))
-            below = below_classifier(encoder)
+            kept = below_classifier(encoder).keys()
             name = classifier_of(encoder)
             last = encoder.get_submodule(name)
             assert isinstance(last, nn.Linear)
@@ -87,19 +73,17 @@ class SimCLR:
             encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
             precision = resolve_precision(self.trainer.precision, device)
             scale = pixel_scale(self.trainer.pixels, features, device)
-            classifier = NetworkClassifier(encoder, *scale, precision)
-            fit = SimCLRFit(self, classifier, len(features))
+            fit = SimCLRFit(self, NetworkClassifier(encoder, *scale, precision), len(features))
             self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
         trained = encoder.state_dict()
-        tensors = {key: trained[key].detach().cpu().contiguous() for key in below}
-        about = {"contrastive_loss": f"{fit.mean_loss:.6f}", "precision": precision}
-        return tensors, about
+        tensors = {key: trained[key].detach().cpu().contiguous() for key in kept}
+        return Weights(tensors, {"contrastive_loss": f"{fit.last_loss:.6f}"})
 
 
-def _projection(wide: int, width: int) -> nn.Sequential:
+def _projection(features: int, width: int) -> nn.Sequential:
     hidden = 2 * width
     return nn.Sequential(
-        nn.Linear(wide, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, width)
+        nn.Linear(features, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, width)
     )
 
 
@@ -115,26 +99,21 @@ class SimCLRFit(Fit):
     def __init__(self, recipe: SimCLR, classifier: NetworkClassifier, count: int) -> None:
         super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count))
         self.recipe = recipe
-        self.mean_loss = float("nan")
+        self.last_loss = float("nan")
 
-    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+    def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
         """Learns from one batch: a view of each image, then another of each."""
         with self.classifier.autocast():
             projected = self.classifier.network(batch)
         losses = nt_xent(projected.float(), self.recipe.temperature)
-        self.optimizer.zero_grad(set_to_none=True)
-        losses.mean().backward()
-        self.optimizer.step()
+        self.descend(losses.mean())
         self.loss_sum += losses.detach().sum() / 2
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
-        """Reports the epoch."""
-        try:
-            self.mean_loss = finite(float(self.loss_sum) / len(self.indices), number)
-        except Diverged as error:  # it says trainer., and here that is the pre-training's
-            raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
+        """Reports the epoch; never stops before the last one."""
+        self.last_loss = self.mean_loss(number)
         seconds, total = time.perf_counter() - started, self.recipe.trainer.epochs
-        say(f"  epoch {number:>3}/{total}  contrastive loss {self.mean_loss:.4f}  {seconds:.1f} s")
+        say(f"  epoch {number:>3}/{total}  contrastive loss {self.last_loss:.4f}  {seconds:.1f} s")
         return False
 
 

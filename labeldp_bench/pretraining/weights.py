@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,37 +15,47 @@ from torch import Tensor
 
 from labeldp_bench.support.files import only_one, replacing
 from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
-from labeldp_bench.training.classifier import NetworkFactory
+from labeldp_bench.support.validate import Diverged, InputError, check_integer, check_made
+from labeldp_bench.training.classifier import NetworkFactory, resolve_precision
+from labeldp_bench.training.trainer import Trainer
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""
 
 
 class Weights(NamedTuple):
-    """A network without its classifier, and what its file says.
-
-    Attributes:
-        tensors: the weights.
-        notes: for the record, as text: the file's SHA-256, the torch version that trained it, the
-            precision that `auto` came to, and the recipe's loss or test accuracy.
-    """
+    """A network without its classifier, on the CPU, and notes about it for the record, as text."""
 
     tensors: dict[str, Tensor]
     notes: dict[str, str]
 
 
-class Pretraining(Protocol):
-    """What configs/pretrain builds."""
+@dataclass(frozen=True, kw_only=True)
+class PretrainingRecipe(ABC):
+    """What configs/pretrain builds.
+
+    Args:
+        trainer: the recipe of the training.
+        seed: of initial weights, order and augmentation; the same for every run.
+    """
+
+    trainer: Trainer
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_made("pretrain.trainer", self.trainer, Trainer)
+        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
 
     @property
+    @abstractmethod
     def public_data(self) -> str | None:
-        """Whose labels count as public; None where it learns from the run's own features."""
+        """Whose labels count as public; None: it learns from the run's own features."""
 
+    @abstractmethod
     def train(
         self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
-    ) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Returns the weights below the classifier, CPU, and notes about them.
+    ) -> Weights:
+        """Returns the weights below the classifier.
 
         Args:
             network: as NetworkModel's.
@@ -57,7 +69,7 @@ class Pretraining(Protocol):
 
 
 def pretrained(
-    pretraining: Pretraining,
+    pretraining: PretrainingRecipe,
     network: NetworkFactory,
     features: Tensor,
     recipe: Mapping[str, Any],
@@ -65,6 +77,9 @@ def pretrained(
     device: torch.device,
 ) -> Weights:
     """Returns the weights of `recipe`; trains them unless `data_dir` has them already.
+
+    Their notes: the file's SHA-256, the torch version and the precision that trained it, and the
+    recipe's loss or test accuracy.
 
     Args:
         pretraining: trains them.
@@ -80,15 +95,19 @@ def pretrained(
     path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(
-            path, lambda: say("waiting for the process that pre-trains the same network")
-        ):
+        waiting = "waiting for the process that pre-trains the same network"
+        with only_one(path, lambda: say(waiting)):
             if not path.exists():
-                tensors, about = pretraining.train(network, features, data_dir, device)
-                _write(path, tensors, recipe, about)
+                data = pretraining.public_data or "the run's features, without labels"
+                say(f"pre-training on {data}, once; later runs read the weights")
+                tensors, notes = pretraining.train(network, features, data_dir, device)
+                precision = resolve_precision(pretraining.trainer.precision, device)
+                _write(path, tensors, recipe, {**notes, "precision": precision})
             return read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
+    except Diverged as error:  # it names the keys of a run's own trainer
+        raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
 
 
 def recipe_hash(recipe: Mapping[str, Any]) -> str:
@@ -121,9 +140,9 @@ def read(path: Path) -> Weights:
 
 
 def _write(
-    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], about: Mapping[str, str]
+    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], notes: Mapping[str, str]
 ) -> None:
     recipe_text = json.dumps(recipe, sort_keys=True)
-    metadata = {"recipe": recipe_text, "torch_version": torch.__version__, **about}
+    metadata = {"recipe": recipe_text, "torch_version": torch.__version__, **notes}
     with replacing(path) as partial:
         partial.write_bytes(save(tensors, metadata))

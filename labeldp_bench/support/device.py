@@ -1,11 +1,16 @@
 """The hardware that a run computes on."""
 
 import platform
+import re
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from labeldp_bench.support.validate import InputError
+
+# Older versions of torch raise a plain RuntimeError where a GPU fails.
+ACCELERATOR_ERROR: Any = getattr(torch, "AcceleratorError", ())
 
 
 def resolve_device(name: str) -> torch.device:
@@ -45,3 +50,17 @@ def out_of_memory(error: BaseException) -> bool:
     """Returns whether an allocation failed, on a GPU or on the CPU."""
     on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
+
+
+def device_failed(error: BaseException) -> bool:
+    """Returns whether the hardware is to blame for an error: no memory left, or a GPU failed."""
+    return out_of_memory(error) or isinstance(error, ACCELERATOR_ERROR)
+
+
+def hardware(description: str) -> str:
+    """Returns what `describe_device` said, without the number of threads.
+
+    >>> hardware("cpu (AMD EPYC, 2 threads)")
+    'cpu (AMD EPYC)'
+    """
+    return re.sub(r", \d+ threads\)$", ")", description)

@@ -1,4 +1,4 @@
-"""Files that no reader, no second process and no power cut finds half-written. Imports no torch."""
+"""Files that are written in one step, so that nobody finds them half-written; imports no torch."""
 
 import contextlib
 import errno
@@ -13,10 +13,10 @@ from labeldp_bench.support.validate import InputError
 
 
 def writable_folder(text: str, complaint: str) -> Path:
-    """Returns the folder that `text` names, made if need be.
+    """Returns the folder that `text` names; makes it if it is absent.
 
     Raises:
-        InputError: the complaint and the reason, where one cannot write there.
+        InputError: one cannot write there; the message is the complaint and the reason.
     """
     folder = Path(text).expanduser()
     try:
@@ -33,23 +33,23 @@ def writable_folder(text: str, complaint: str) -> Path:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields the name to write the new `path` under; it takes the old one's place in one step.
+    """Yields a temporary path to write to, which then replaces `path` in one step.
 
-    An exception leaves the old one as it was.
+    An exception leaves the old file as it was.
     """
-    # Of this process: two that end the same sweep must not write into one file.
+    # The name has this process's number: two that end the same sweep must not write to one file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
         with partial.open("rb+") as file:
-            os.fsync(file.fileno())  # else a power cut may keep the name and lose the text
+            os.fsync(file.fileno())  # otherwise a power cut may keep the name and lose the content
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file of text in one step; an exception leaves the old one as it was."""
+    """Writes a text file in one step; an exception leaves the old one as it was."""
     with replacing(path) as partial:
         partial.write_text(text)
 

@@ -20,11 +20,11 @@ def prepare_threads() -> None:
 
 
 def prepare_training() -> None:
-    """Keeps freed memory for the next step, and sets how a GPU convolves. Imports torch."""
+    """Keeps freed memory for the next step, and chooses a GPU's convolutions. Imports torch."""
     keep_memory()
     import torch
 
-    # Batches have one size, and one shorter: the fastest of all kernels is worth the search.
+    # All batches but the last have one size: the search for the fastest kernel pays.
     torch.backends.cudnn.benchmark = True
     # TF32 has 10 bits of mantissa, so a record that says float32 would not be true.
     torch.backends.cudnn.allow_tf32 = False
@@ -46,7 +46,7 @@ def keep_memory() -> None:
 def comes_from_ctrl_c(error: BaseException) -> bool:
     """Returns whether an error was raised while a library cleaned up after Ctrl-C."""
     context: BaseException | None = error
-    seen: set[int] = set()  # an error that is raised again may be its own context: a ring
+    seen: set[int] = set()  # an error that is raised again may be its own context
     while context is not None and id(context) not in seen:
         if isinstance(context, KeyboardInterrupt):
             return True

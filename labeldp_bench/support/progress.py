@@ -18,16 +18,16 @@ LONG_RUN_SECONDS = 3600.0
 
 
 def progress_bar(items: Iterable[Any] | None, total: int, label: str, shown: bool = True) -> Any:
-    """Returns `items` behind a bar on stderr; no bar where stderr is no terminal.
+    """Returns `items` with a bar on stderr, if that is a terminal and the bar is `shown`.
 
-    With None for `items` the bar moves by its method `update`.
+    With None for `items` the bar advances by its method `update`.
     """
-    disable = None if shown else True  # None asks whether stderr is a terminal
+    disable = None if shown else True  # None: if stderr is no terminal
     return tqdm(items, total=total, desc=label, leave=False, disable=disable, mininterval=0.5)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Prints a line to stdout, or to `stream`, without breaking a bar, at once even into a file."""
+    """Prints a line at once, to stdout or to `stream`, without breaking a progress bar."""
     tqdm.write(text, file=stream)
     (stream or sys.stdout).flush()
 
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 class Stopwatch:
-    """Times the first steps of a training and says once how long the whole will take."""
+    """Times the first steps of a training, then announces once how long the whole will take."""
 
     def __init__(
         self, epochs: int, num_examples: int, where: str, announce: Callable[[str], None]
@@ -88,7 +88,7 @@ class Stopwatch:
 
 
 def wait_for(device: Device) -> None:
-    """Waits until a GPU has done what it was given."""
+    """Waits until a GPU has finished its work."""
     if device.type == "cuda":
         import torch
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 # Torch takes a second to import; a wrong override on the command line need not wait for it.
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
-
 
 LARGEST_EPS = 700.0
 
 
 class InputError(ValueError):
-    """Something a user can mend: shown as one line, without a traceback."""
+    """An error that a user can fix: shown as one line, without a traceback."""
 
 
 class Diverged(InputError):
-    """A training that came to nothing, though nothing was wrong with its input."""
+    """A training whose loss or weights became NaN or infinite, though its input was valid."""
 
 
 def check_eps(eps: object, name: str = "eps") -> float:
@@ -58,18 +58,16 @@ def check_number(
     high: float = math.inf, below: float = math.inf,
 ) -> float:  # fmt: skip
     """Returns `value` as a float if it is finite, in (above, below) and in [low, high]."""
-    limits = [
-        f"> {above:g}" if above > -math.inf else "",
-        f">= {low:g}" if low > -math.inf else "",
-        f"<= {high:g}" if high < math.inf else "",
-        f"< {below:g}" if below < math.inf else "",
-    ]
-    allowed = " and ".join(filter(None, limits)) or "finite"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = is_number and above < value < below and low <= value <= high  # type: ignore[operator]
-    if not fits or not math.isfinite(value):  # type: ignore[arg-type]
-        raise InputError(f"{name} must be a number {allowed}, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (above < value < below and low <= value <= high)
+        and math.isfinite(value)
+    ):
+        return float(value)
+    limits = ((">", above), (">=", low), ("<=", high), ("<", below))
+    given = [f"{sign} {limit:g}" for sign, limit in limits if math.isfinite(limit)]
+    raise InputError(f"{name} must be a number {' and '.join(given) or 'finite'}, got {value!r}")
 
 
 def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
@@ -93,12 +91,12 @@ def check_list(name: str, value: Any, what: str, length: int | None = None) -> S
 def check_made(
     name: str, value: object, kind: Any = Callable, *, null: bool = False, see: str = "trainer"
 ) -> None:
-    """Refuses a text or a number where a mapping with a `_target_` makes an object.
+    """Refuses a text or a number where the config needs a mapping with a `_target_`.
 
     Args:
         name: the key.
-        value: what was made of it.
-        kind: of what may be made; by default all that can be called.
+        value: the object that was built from the mapping.
+        kind: the class it must have; by default anything that can be called.
         null: whether None is allowed.
         see: the folder of configs/ that shows such mappings.
     """
@@ -110,7 +108,7 @@ def check_made(
 
 
 def did_you_mean(value: object, known: Collection[str]) -> str:
-    """Returns ' (did you mean ...?)' where a known name is near, else nothing."""
+    """Returns ' (did you mean ...?)' if a known name is similar, else an empty text."""
     near = difflib.get_close_matches(str(value), list(known), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
@@ -122,16 +120,9 @@ def check_labels(labels: Tensor, num_classes: int) -> Tensor:
         InputError: wrong type, shape or range, or fewer than two classes.
     """
     import torch
-    from torch import Tensor
 
     check_integer("num_classes", num_classes, low=2)
-    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.dim() != 1:
-        got = (
-            f"{labels.dtype} of shape {tuple(labels.shape)}"
-            if isinstance(labels, Tensor)
-            else type(labels).__name__
-        )
-        raise InputError(f"labels must be an int64 tensor of shape (N,), got {got}")
+    _check_vector("labels", "an int64", labels, torch.int64)
     if labels.device.type != "cpu":
         raise InputError(
             f"labels must be on the CPU, where noise is drawn, got device {labels.device}"
@@ -151,19 +142,24 @@ def check_values(values: Tensor, bound: float) -> Tensor:
         InputError: wrong type, shape or range. `bound` may be infinite.
     """
     import torch
-    from torch import Tensor
 
-    if not isinstance(values, Tensor) or values.dtype != torch.float64 or values.dim() != 1:
-        got = (
-            f"{values.dtype} of shape {tuple(values.shape)}"
-            if isinstance(values, Tensor)
-            else type(values).__name__
-        )
-        raise InputError(f"real labels must be a float64 tensor of shape (N,), got {got}")
+    _check_vector("real labels", "a float64", values, torch.float64)
     largest = float(values.abs().max()) if values.numel() else 0.0
     if not largest <= bound or math.isinf(largest):  # a NaN is not <= anything
         raise InputError(f"real labels must be finite and in [-{bound:g}, {bound:g}], got another")
     return values
+
+
+def _check_vector(name: str, kind: str, value: object, dtype: torch.dtype) -> None:
+    from torch import Tensor
+
+    if not isinstance(value, Tensor):
+        got = type(value).__name__
+    elif value.dtype != dtype or value.dim() != 1:
+        got = f"{value.dtype} of shape {tuple(value.shape)}"
+    else:
+        return
+    raise InputError(f"{name} must be {kind} tensor of shape (N,), got {got}")
 
 
 def check_prior(prior: Tensor | None, num_examples: int, num_classes: int) -> Tensor:
@@ -182,10 +178,10 @@ def check_prior(prior: Tensor | None, num_examples: int, num_classes: int) -> Te
             f"prior must have shape ({num_classes},) or ({num_examples}, {num_classes}), "
             f"got {tuple(prior.shape)}"
         )
-    if not prior.numel():  # nobody is asked
+    if not prior.numel():  # no examples
         return prior
     low, high = prior.aminmax()
-    if not (low >= 0 and high < math.inf):  # both are NaN where one entry is
+    if not (low >= 0 and high < math.inf):  # both are NaN if one entry is
         raise InputError("prior must be finite and >= 0, got a negative or non-finite entry")
     worst = (prior.sum(-1) - 1).abs().max()
     if worst > 1e-6:

@@ -1,12 +1,12 @@
 """Augmentation of a batch of images on the device that holds it, by index arithmetic.
 
-Each class draws a few small numbers per image from a CPU generator and sends them to the images'
-device, so that the same seed gives the same augmentation on every device. Nothing waits for a GPU:
-no boolean mask selects, nothing is read back. The functions below the classes do the work, given
-those numbers, and may be compiled.
+Each class is called with images and a generator. It draws a few small numbers per image from the
+CPU generator and sends them to the images' device, so that the same seed gives the same
+augmentation on every device. Nothing waits for a GPU: no boolean mask selects, nothing is read
+back. The functions below the classes move pixels to where those numbers say.
 
-Images are float (B, C, H, W) of any scale; "0" is black for pixels, and the mean for standardised
-images. Memory format and dtype stay as they are.
+Images are float (B, C, H, W) of any scale; 0 is black for pixels, and the mean for standardised
+images. Shape, memory format and dtype stay as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,11 +45,11 @@ class PadCrop:
         check_integer("trainer.augment: padding", self.padding, low=0)
         check_choice("trainer.augment: mode", self.mode, ("zeros", "reflect"))
         if self.max_offset is not None:
-            last = 2 * self.padding
-            check_integer("trainer.augment: max_offset", self.max_offset, low=0, high=last)
+            high = 2 * self.padding
+            check_integer("trainer.augment: max_offset", self.max_offset, low=0, high=high)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns images of the same shape; one offset down and one across per image."""
+        """Draws one offset down and one across per image."""
         last = 2 * self.padding if self.max_offset is None else self.max_offset
         offsets = torch.randint(last + 1, (len(images), 2), generator=generator)
         return crop(images, _send(offsets, images), self.padding, self.mode)
@@ -60,9 +60,10 @@ class Flip:
     """Returns each image mirrored left to right with probability 1/2."""
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns images of the same shape; one coin per image."""
-        coins = torch.randint(2, (len(images),), generator=generator)
-        return flip(images, _send(coins, images))
+        """Draws one coin per image."""
+        coins = _send(torch.randint(2, (len(images),), generator=generator), images)
+        is_mirrored = coins[:, None, None, None] != 0
+        return _like(images, torch.where(is_mirrored, images.flip(-1), images))
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,15 @@ class Cutout:
         check_number("trainer.augment: fill", self.fill)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns images of the same shape; one corner per image or per batch."""
-        count = len(images) if self.scope == "per_sample" else 1
+        """Draws one corner per image or per batch."""
         sides = images.shape[2:]
         places = [side - self.size + (0 if self.skip_last else 1) for side in sides]
         if min(places) < 1:
             raise InputError(
                 f"trainer.augment: size must leave room in {sides[0]} x {sides[1]}, got {self.size}"
             )
-        drawn = [torch.randint(place, (count,), generator=generator) for place in places]
+        size = (_draws_per_batch(self.scope, images),)
+        drawn = [torch.randint(place, size, generator=generator) for place in places]
         corners = torch.stack(drawn, 1).expand(len(images), 2)
         return erase(images, _send(corners, images), self.size, self.fill)
 
@@ -129,7 +130,7 @@ class Affine:
         check_number("trainer.augment: scale", self.scale, low=0, high=0.9)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """Returns images of the same shape; six numbers per image."""
+        """Draws six numbers per image."""
         drawn = 2 * torch.rand((6, len(images)), generator=generator) - 1
         angle, shear = self.angle * drawn[0], self.shear * drawn[1]
         high, wide = 1 + self.scale * drawn[2], 1 + self.scale * drawn[3]
@@ -141,14 +142,16 @@ class Affine:
         return warp(images, _send(torch.stack(rows, 1), images))
 
 
-class Mixed(NamedTuple):
-    """A mixed batch: images, for each the index of its partner, int64 (B,), and its own weight.
+class Mixing(NamedTuple):
+    """How a batch was mixed; the loss of released labels r is mixed alike.
 
-    `weight` is float32 (B,) in [0, 1]. The loss of released labels r is mixed alike, so that it
-    works for every kind of release: weight * loss(f, r) + (1 - weight) * loss(f, r[partner]).
+    weight * loss(f, r) + (1 - weight) * loss(f, r[partner]) works for every kind of release.
+
+    Attributes:
+        partner: int64 (B,), each image's partner by its position in the batch.
+        weight: float32 (B,) in [0, 1], each image's own weight.
     """
 
-    images: Tensor
     partner: Tensor
     weight: Tensor
 
@@ -193,10 +196,10 @@ class Mixup:
             )
         return replace(self, alpha=self.alpha[stage])
 
-    def __call__(self, images: Tensor, generator: Generator) -> Mixed:
-        """Returns the mixed batch on the images' device."""
+    def __call__(self, images: Tensor, generator: Generator) -> tuple[Tensor, Mixing]:
+        """Returns the mixed images, and how they were mixed."""
         assert not isinstance(self.alpha, Sequence), "take the mixup of one stage with `at`"
-        count = len(images) if self.scope == "per_sample" else 1
+        count = _draws_per_batch(self.scope, images)
         # torch.distributions.Beta draws the same way, but takes no generator.
         shape = torch.full((count, 2), float(self.alpha), dtype=torch.float64)
         drawn = torch._sample_dirichlet(shape, generator=generator)[:, 0].float()
@@ -206,7 +209,9 @@ class Mixup:
         else:
             order = torch.arange(len(images)).flip(0)
         partner = _send(order, images)
-        return Mixed(mix(images, partner, weight), partner, weight)
+        others = _like(images, images.index_select(0, partner))
+        share = weight[:, None, None, None].to(images.dtype)
+        return torch.lerp(others, images, share), Mixing(partner, weight)
 
 
 def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> Tensor:
@@ -218,7 +223,7 @@ def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> 
             f"got {padding}"
         )
     how = "constant" if mode == "zeros" else mode
-    padded = F.pad(images, (padding, padding, padding, padding), how).permute(0, 2, 3, 1)
+    padded = F.pad(images, (padding,) * 4, how).permute(0, 2, 3, 1)
     rows = torch.arange(height, device=images.device) + offsets[:, :1]
     columns = torch.arange(width, device=images.device) + offsets[:, 1:]
     # One flat index per pixel: index_select moves a pixel's channels together, which on a CPU is
@@ -236,11 +241,6 @@ def warp(images: Tensor, matrices: Tensor) -> Tensor:
     return _like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
 
 
-def flip(images: Tensor, coins: Tensor) -> Tensor:
-    """Returns images mirrored left to right where `coins`, integer (B,), are not 0."""
-    return _like(images, torch.where(_per_image(coins) != 0, images.flip(-1), images))
-
-
 def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tensor:
     """Returns images with the square at top-left `corners`, int64 (B, 2), filled with `fill`."""
     height, width = images.shape[2:]
@@ -252,21 +252,17 @@ def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tens
     return _like(images, torch.where(inside, fill, images))
 
 
-def mix(images: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
-    """Returns weight * images + (1 - weight) * images[partner]; exactly `images` at weight 1."""
-    others = _like(images, images.index_select(0, partner))
-    return torch.lerp(others, images, _per_image(weight).to(images.dtype))
-
-
-def _per_image(values: Tensor) -> Tensor:
-    return values[:, None, None, None]
+def _draws_per_batch(scope: str, images: Tensor) -> int:
+    return len(images) if scope == "per_sample" else 1
 
 
 def _send(drawn: Tensor, images: Tensor) -> Tensor:
-    # From ordinary memory CUDA takes its own copy first, so not to wait is safe.
+    """Returns drawn numbers on the images' device."""
+    # CUDA copies ordinary memory to a buffer first, so that not waiting is safe.
     return drawn.to(images.device, non_blocking=True)
 
 
 def _like(images: Tensor, result: Tensor) -> Tensor:
+    """Returns the result in the memory format of the images."""
     last = images.is_contiguous(memory_format=torch.channels_last)
     return result.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

@@ -1,20 +1,17 @@
-"""The fits of a run that was cut off: what a checkpoint keeps of them."""
+"""The states of a run's fits, from which an interrupted run goes on."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import torch
+from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import State
-from labeldp_bench.support.device import out_of_memory
+from labeldp_bench.support.device import device_failed
 from labeldp_bench.support.validate import InputError
 
 SECONDS_BETWEEN_SAVES = 60.0
 """At least, where no number of epochs is given."""
-
-DEVICE_ERROR: Any = getattr(torch, "AcceleratorError", ())
 
 
 class FitStates:
@@ -48,17 +45,17 @@ class FitStates:
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """Holds while something takes up its state; one line says if the state does not fit.
+        """Is the context in which a saved state is restored; makes one line of any error.
 
         Raises:
-            InputError: the file is whole, but another version of the code wrote it.
+            InputError: the state does not fit: another version of the code wrote it.
         """
         try:
             yield
         except InputError:
             raise
-        except Exception as error:
-            if out_of_memory(error) or isinstance(error, DEVICE_ERROR):
+        except Exception as error:  # a foreign state may raise anything
+            if device_failed(error):
                 raise
             raise InputError(
                 f"{self._name} does not fit, as if another version wrote it (delete it, and "
@@ -69,31 +66,26 @@ class FitStates:
         """Saves, if it is time, the state of the fit under way.
 
         Args:
-            state: returns it: `epoch`, `network`, and what else the fit needs to go on.
+            state: returns it: `epoch`, `network`, `notes`, and what else the fit needs to go on.
             finished: whether that was the fit's last epoch.
         """
         self._epochs += 1
-        now = time.perf_counter()
         if self._every is not None:
-            due = self._epochs % self._every == 0
+            is_due = self._epochs % self._every == 0
         else:
-            due = now - self._last_save >= SECONDS_BETWEEN_SAVES
-        if not due and not finished:
+            is_due = time.perf_counter() - self._last_save >= SECONDS_BETWEEN_SAVES
+        if not is_due and not finished:
             return
-        state_now = state()
-        if finished:  # a later fit may start from its network, and asks for no more of it
-            kept = state_now.keys() & {"epoch", "network", "notes"}
-            state_now = {key: _copied(state_now[key]) for key in kept} | {"finished": True}
-        self._fits[-1] = state_now
-        if due:
+        self._fits[-1] = _finished(state()) if finished else state()
+        if is_due:
             self._save(self._fits)
             self._last_save = time.perf_counter()
         if not finished:
-            self._fits[-1] = {}  # the tensors are the fit's own, and it goes on with them
+            self._fits[-1] = {}  # its tensors are the fit's own, which change in the next epoch
 
 
-def _copied(value: Any) -> Any:
-    """Returns the value with tensors of its own on the CPU."""
-    if isinstance(value, Mapping):
-        return {name: _copied(item) for name, item in value.items()}
-    return value.detach().cpu().clone() if isinstance(value, torch.Tensor) else value
+def _finished(state: State) -> State:
+    """Returns what later fits need of a finished one, with tensors of its own on the CPU."""
+    network: dict[str, Tensor] = state["network"]
+    copies = {name: values.detach().cpu().clone() for name, values in network.items()}
+    return {"epoch": state["epoch"], "network": copies, "notes": state["notes"], "finished": True}

@@ -8,11 +8,11 @@ import torch
 
 BACKENDS = {"cuda": "inductor"}
 """Where steps are compiled, by kind of device; on a CPU a step took longer compiled than eager."""
-# The inductor draws random numbers of its own; with this it calls the eager kernels. A run's record
-# would depend on whether it ran alone or in a pack, which is not compiled.
+# The inductor draws random numbers of its own. With this option it calls the eager kernels: dropout
+# then draws from the stream that a checkpoint saves, as it does in a batch that is not compiled.
 OPTIONS: dict[str, dict[str, Any]] = {"inductor": {"fallback_random": True}}
-# Five losses, with and without mixup, several architectures; torch's own limit is 8, after which it
-# goes on uncompiled.
+# Six losses, with and without mixup, several architectures. Torch's own limit is 8 graphs, after
+# which it goes on uncompiled.
 GRAPHS = 64
 
 
@@ -35,7 +35,7 @@ def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     torch._dynamo.config.recompile_limit = GRAPHS
     torch._dynamo.config.suppress_errors = True  # such as a machine without a C compiler
     # Otherwise the backward pass is compiled when it first runs, where no error is suppressed.
-    if hasattr(ahead_of_time, "force_non_lazy_backward_lowering"):
+    if hasattr(ahead_of_time, "force_non_lazy_backward_lowering"):  # not in every version of torch
         ahead_of_time.force_non_lazy_backward_lowering = True
     options = OPTIONS.get(backend) if isinstance(backend, str) else None
     return torch.compile(function, backend=backend, options=options, dynamic=False)

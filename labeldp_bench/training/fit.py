@@ -8,10 +8,8 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.support.validate import Diverged
+from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
-
-Mixing = tuple[Tensor, Tensor]
-"""Of each example: its partner's position in the batch, int64 (B,), and its own weight, (B,)."""
 
 
 class Fit(ABC):
@@ -40,9 +38,11 @@ class Fit(ABC):
             group["lr"] = rate * factor
 
     def resume(self, order: Generator, draws: Generator) -> int:
-        """Takes up a saved state, also of the two streams; returns how many epochs are done.
+        """Restores a saved fit, if there is one; returns the number of its finished epochs.
 
-        Returns all of them if the saved fit had finished.
+        Args:
+            order: stream of the epochs' orders, restored too.
+            draws: stream of the augmentation, restored too.
         """
         return 0
 
@@ -52,36 +52,45 @@ class Fit(ABC):
         self.loss_sum.zero_()
 
     @abstractmethod
-    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
+    def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
         """Learns from one batch; reads nothing back from the device.
 
         Args:
             batch: float (B, C, H, W), augmented and mixed.
             rows: int64 (B,), the batch's positions in `indices`.
-            mixed: how the batch was mixed.
+            mixing: how the batch was mixed; None: not at all.
         """
 
     @abstractmethod
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
-        """Reports epoch `number`, begun at `started`; returns whether to stop before the last.
+        """Reports an epoch; returns whether to stop before the last one.
 
-        `views` yields new augmented views of all examples, part by part.
+        Args:
+            number: of the epoch, from 1.
+            started: its start on the clock `time.perf_counter`.
+            views: yields new augmented views of all examples, part by part.
         """
 
     def finish(self) -> None:
         """Ends the fit after its last epoch."""
         return None
 
+    def descend(self, loss: Tensor) -> None:
+        """Moves the weights by one step of the optimizer, down the gradient of `loss`."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
 
-def finite(mean_loss: float, number: int) -> float:
-    """Returns the mean loss of epoch `number`.
+    def mean_loss(self, number: int) -> float:
+        """Returns the mean loss over the examples of epoch `number`; waits for the device.
 
-    Raises:
-        Diverged: the loss is NaN or infinite.
-    """
-    if not math.isfinite(mean_loss):
-        raise Diverged(
-            f"the loss became {mean_loss} in epoch {number} "
-            "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
-        )
-    return mean_loss
+        Raises:
+            Diverged: the loss is NaN or infinite.
+        """
+        mean = float(self.loss_sum) / len(self.indices)
+        if not math.isfinite(mean):
+            raise Diverged(
+                f"the loss became {mean} in epoch {number} "
+                "(lower trainer.optimizer.lr, or set trainer.precision=float32)"
+            )
+        return mean

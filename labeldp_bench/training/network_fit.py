@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Generator, Tensor, nn
@@ -13,12 +12,12 @@ from torch.func import functional_call
 from labeldp_bench.supervision.interfaces import Epoch, Session, State
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError
+from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.compiled import accelerated
-from labeldp_bench.training.fit import Fit, Mixing, finite
-
-if TYPE_CHECKING:
-    from labeldp_bench.training.trainer import Trainer
+from labeldp_bench.training.fit import Fit
+from labeldp_bench.training.trainer import Trainer
 
 
 class NetworkFit(Fit):
@@ -26,18 +25,27 @@ class NetworkFit(Fit):
 
     Args:
         trainer: the recipe.
-        classifier: trained in place.
-        supervision: what is known of the labels.
-        session: device, reports, checkpoint.
+        classifier: a network on the session's device, trained in place.
+        supervision: which examples to use, and what is known of their labels.
+        session: seed, device, reports, checkpoint.
+
+    Raises:
+        InputError: the supervision lacks what the recipe needs.
     """
 
     def __init__(
         self,
-        trainer: "Trainer",
+        trainer: Trainer,
         classifier: NetworkClassifier,
         supervision: Supervision,
         session: Session,
     ) -> None:
+        self.chooses_epoch = trainer.selection == "best_validation"
+        if self.chooses_epoch and supervision.validate is None:
+            raise InputError(
+                "trainer.selection=best_validation needs validation labels, and this learner has "
+                "none (use trainer.selection=last)"
+            )
         super().__init__(classifier, trainer.optimizer, supervision.indices)
         self.trainer, self.session, self.supervision = trainer, session, supervision
         self.targets = supervision.targets.to(session.device)
@@ -51,7 +59,7 @@ class NetworkFit(Fit):
         self.streams: tuple[Generator, ...] = ()
 
     def resume(self, order: Generator, draws: Generator) -> int:
-        """Takes up a saved state; returns how many epochs are done."""
+        """Restores the fit from the session's checkpoint; all epochs if it had finished."""
         self.streams = (order, draws)
         checkpoint = self.session.checkpoint
         saved = checkpoint.next_fit() if checkpoint is not None else None
@@ -60,62 +68,46 @@ class NetworkFit(Fit):
         with checkpoint.restoring():
             return self._restore(saved)
 
-    def _restore(self, saved: State) -> int:
-        self.classifier.network.load_state_dict(saved["network"])
-        if saved.get("finished"):
-            self.session.notes.update(saved["notes"])
-            return self.trainer.epochs
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.targets = self.targets if saved["targets"] is None else saved["targets"]
-        self.targets = self.targets.to(self.session.device)
-        self.best = Best(**saved["best"])
-        for stream, state in zip(self.streams, saved["streams"], strict=True):
-            stream.set_state(state)
-        set_dropout_state(saved["dropout"], self.session.device)
-        return int(saved["epoch"])
-
     def begin_epoch(self) -> None:
-        """Clears the sums."""
+        """Clears the sums of losses and hits."""
         super().begin_epoch()
         self.hits.zero_()
 
-    def step(self, batch: Tensor, rows: Tensor, mixed: Mixing | None) -> None:
-        """Learns from one batch."""
+    def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
+        """Learns from one batch; its loss counts each example once per view."""
         views = self.trainer.views
         # The last, short batch has a size of its own for every number of examples: compiling for
         # one step an epoch would take longer than the run.
-        whole = len(rows) == self.trainer.batch_size * views
-        evaluate = self.objective if whole else objective
+        is_whole = len(rows) == self.trainer.batch_size * views
+        evaluate = self.objective if is_whole else objective
         with self.classifier.autocast():
             losses, logits = evaluate(
                 *self.tensors, self.classifier.network, batch, self.targets[rows],
-                self.supervision.loss, mixed,
+                self.supervision.loss, mixing,
             )  # fmt: skip
-        self.optimizer.zero_grad(set_to_none=True)
-        (losses.mean() * views).backward()
-        self.optimizer.step()
+        self.descend(losses.mean() * views)
         self.loss_sum += losses.detach().sum()
         chosen = logits.detach().argmax(1, keepdim=True)
         self.hits += self.plausible[rows].gather(1, chosen).sum() / views
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
         """Reports the epoch, refines targets, saves; returns whether patience has ended."""
-        size = len(self.indices)
+        self.number = number
         epoch = Epoch(
             number=number,
             total=self.trainer.epochs,
-            loss=finite(float(self.loss_sum) / size, number),
-            released_hits=float(self.hits) / size,
+            loss=self.mean_loss(number),
+            released_hits=float(self.hits) / len(self.indices),
             lr=self.optimizer.param_groups[0]["lr"],
             seconds=time.perf_counter() - started,
-            num_examples=size,
+            num_examples=len(self.indices),
         )
-        self.number = number
         self.session.on_epoch(epoch, self.classifier)
         supervision, stop = self.supervision, False
         if supervision.refine is not None:
-            self.targets = supervision.refine(number, self._seen(views)).to(self.session.device)
-        if self._chooses and supervision.validate is not None:
+            refined = supervision.refine(number, self._log_probabilities(views))
+            self.targets = refined.to(self.session.device)
+        if self.chooses_epoch and supervision.validate is not None:
             self.best.offer(number, supervision.validate(self.classifier), self.classifier.network)
             patience = self.trainer.patience
             stop = patience is not None and number - self.best.epoch >= patience
@@ -124,8 +116,8 @@ class NetworkFit(Fit):
         return stop
 
     def finish(self) -> None:
-        """Takes the chosen weights, if any are chosen, and saves."""
-        if self._chooses:
+        """Takes the best epoch's weights, if the recipe asks for them, and saves."""
+        if self.chooses_epoch:
             self.classifier.network.load_state_dict(self.best.weights)
             self.session.notes.update(
                 best_epoch=self.best.epoch,
@@ -136,8 +128,8 @@ class NetworkFit(Fit):
             self.session.checkpoint.after_epoch(self._state, finished=True)
 
     @torch.no_grad()
-    def _seen(self, views: Iterable[list[Tensor]]) -> Tensor:
-        """Returns the mean log probabilities of each example over its views, float32 (n, K)."""
+    def _log_probabilities(self, views: Iterable[list[Tensor]]) -> Tensor:
+        """Returns the mean over its views of each example's log probabilities, float32 (n, K)."""
         network = self.classifier.network.eval()
         with self.classifier.autocast():
             means = [
@@ -145,10 +137,6 @@ class NetworkFit(Fit):
                 for part in views
             ]
         return torch.cat(means)
-
-    @property
-    def _chooses(self) -> bool:
-        return self.trainer.selection == "best_validation"
 
     def _state(self) -> State:
         """Returns what the fit needs to go on, for a checkpoint."""
@@ -163,6 +151,22 @@ class NetworkFit(Fit):
             "dropout": dropout_state(self.session.device),
         }
 
+    def _restore(self, saved: State) -> int:
+        """Takes back what `_state` returned; returns the number of finished epochs."""
+        device = self.session.device
+        self.classifier.network.load_state_dict(saved["network"])
+        if saved.get("finished"):
+            self.session.notes.update(saved["notes"])
+            return self.trainer.epochs
+        self.optimizer.load_state_dict(saved["optimizer"])
+        if saved["targets"] is not None:
+            self.targets = saved["targets"].to(device)
+        self.best = Best(**saved["best"])
+        for stream, state in zip(self.streams, saved["streams"], strict=True):
+            stream.set_state(state)
+        set_dropout_state(saved["dropout"], device)
+        return int(saved["epoch"])
+
 
 @dataclass
 class Best:
@@ -173,7 +177,7 @@ class Best:
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def offer(self, epoch: int, score: float, network: nn.Module) -> None:
-        """Keeps the weights of `network` if `score` beats what there was."""
+        """Keeps an epoch and a copy of its weights if `score` is the best so far."""
         if score > self.score:
             self.epoch, self.score = epoch, score
             self.weights = {key: value.clone() for key, value in network.state_dict().items()}
@@ -186,20 +190,18 @@ def objective(
     images: Tensor,
     targets: Tensor,
     loss: Loss,
-    mixed: Mixing | None = None,
+    mixing: Mixing | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Returns the loss of each example, (B,), and the logits, (B, K), both float32.
 
-    Mixup mixes losses, not labels, so that it works for every kind of release.
-
-    A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
-    differentiated and compiled.
+    Mixup mixes losses, not labels, so that it works for every kind of release. A pure function of
+    its arguments (batch statistics in `buffers` aside), so that it can be compiled.
     """
     logits = functional_call(network, ({**parameters}, {**buffers}), (images,)).float()
     losses = loss(logits, targets)
-    if mixed is not None:
-        partner, weight = mixed
-        losses = weight * losses + (1 - weight) * loss(logits, targets[partner])
+    if mixing is not None:
+        partner_losses = loss(logits, targets[mixing.partner])
+        losses = mixing.weight * losses + (1 - mixing.weight) * partner_losses
     return losses, logits
 
 
@@ -210,7 +212,7 @@ def dropout_state(device: torch.device) -> list[Tensor]:
 
 
 def set_dropout_state(states: list[Tensor], device: torch.device) -> None:
-    """Takes back what `dropout_state` gave."""
+    """Restores the state that `dropout_state` returned."""
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)

@@ -8,32 +8,8 @@ from torch import Tensor
 from labeldp_bench.support.validate import InputError, check_choice, check_number
 
 PIXELS = ("standardised", "unit")
-
-
-def pixel_scale(
-    pixels: str | Sequence[Sequence[float]], images: Tensor, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Returns the shift and the divisor of each channel that `pixels` names.
-
-    Both float32 (C,), on `device`: a copy in each step would make a GPU wait.
-    """
-    shift, divisor = _scale(pixels, images)
-    return shift.to(device), divisor.to(device)
-
-
-def _scale(pixels: str | Sequence[Sequence[float]], images: Tensor) -> tuple[Tensor, Tensor]:
-    channels = images.shape[-1]
-    if pixels == "unit":
-        return torch.zeros(channels), torch.full((channels,), 255.0)
-    if isinstance(pixels, str):
-        return channel_statistics(images)
-    mean, stddev = (torch.tensor(values, dtype=torch.float32) * 255 for values in pixels)
-    if len(mean) != channels:
-        raise InputError(
-            f"trainer.pixels must name one mean and one standard deviation for each of "
-            f"{channels} channels, got {len(mean)}"
-        )
-    return mean, stddev
+Pixels = str | Sequence[Sequence[float]]
+"""One of PIXELS, or a mean and a standard deviation for each channel, of pixels in [0, 1]."""
 
 
 def check_pixels(pixels: object) -> None:
@@ -50,6 +26,26 @@ def check_pixels(pixels: object) -> None:
     for mean, stddev in zip(*rows, strict=True):
         check_number("trainer.pixels", mean)
         check_number("trainer.pixels", stddev, above=0)
+
+
+def pixel_scale(pixels: Pixels, images: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Returns the shift and the divisor of each channel that `pixels` names.
+
+    Both float32 (C,), on `device`: a copy in each step would make a GPU wait.
+    """
+    channels = images.shape[-1]
+    if pixels == "unit":
+        shift, divisor = torch.zeros(channels), torch.full((channels,), 255.0)
+    elif isinstance(pixels, str):
+        shift, divisor = channel_statistics(images)
+    else:
+        shift, divisor = (torch.tensor(values, dtype=torch.float32) * 255 for values in pixels)
+        if len(shift) != channels:
+            raise InputError(
+                "trainer.pixels must name one mean and one standard deviation for each of "
+                f"{channels} channels, got {len(shift)}"
+            )
+    return shift.to(device), divisor.to(device)
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:

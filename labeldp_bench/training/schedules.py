@@ -1,7 +1,7 @@
 """Learning-rate schedules: `schedule(step, total_steps)` is a factor in [0, 1] of the peak rate."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from labeldp_bench.support.validate import (
     InputError,
@@ -16,7 +16,35 @@ Schedule = Callable[[int, int], float]
 
 
 @dataclass(frozen=True)
-class WarmupSteps:
+class RampAndDecays:
+    """A linear ramp, then a factor `decay` less at each of `decay_at`.
+
+    Args:
+        warmup: fraction of all steps in [0, 1) that the ramp takes.
+        decay_at: fractions of all steps, ascending.
+        decay: what each of them multiplies by, in (0, 1].
+    """
+
+    warmup: float = 0.15
+    decay_at: Sequence[float] = (0.3, 0.6, 0.9)
+    decay: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_number("trainer.schedule.warmup", self.warmup, low=0, below=1)
+        key = "trainer.schedule.decay_at"
+        fractions = check_list(key, self.decay_at, "ascending fractions")
+        fractions = [check_number(key, fraction, above=0, high=1) for fraction in fractions]
+        if fractions != sorted(fractions):
+            raise InputError(f"{key} must be ascending fractions, got {fractions}")
+        check_number("trainer.schedule.decay", self.decay, above=0, high=1)
+
+    def decayed(self, done: float, start: float = 0.0) -> float:
+        """Returns the factor when the share `done` has passed; `decay_at` counts from `start`."""
+        return self.decay ** sum(done >= start + fraction for fraction in self.decay_at)
+
+
+@dataclass(frozen=True)
+class WarmupSteps(RampAndDecays):
     """Returns a linear ramp from 0 to 1, then a factor `decay` less at each of `decay_at`.
 
     Source: Ghazi et al. (2021), arXiv:2102.06062, supplement B, CIFAR. The text (and BlockRR's)
@@ -25,9 +53,7 @@ class WarmupSteps:
     never: `decay_anchor="post_warmup"`. It also rounds each boundary down to a whole step.
 
     Args:
-        warmup: fraction of all steps in [0, 1) that the ramp takes.
-        decay_at: fractions of all steps, ascending.
-        decay: what each of them multiplies by, in (0, 1].
+        warmup, decay_at, decay: as above.
         decay_anchor: `total`, counted from the first step, or `post_warmup`, from the ramp's end.
 
     >>> schedule = WarmupSteps()
@@ -35,14 +61,10 @@ class WarmupSteps:
     [0.0, 0.333333, 1.0, 1.0, 0.1, 0.01, 0.001]
     """
 
-    warmup: float = 0.15
-    decay_at: Sequence[float] = (0.3, 0.6, 0.9)
-    decay: float = 0.1
     decay_anchor: str = "total"
 
     def __post_init__(self) -> None:
-        _check_ramp(self.warmup)
-        _check_decays(self.decay_at, self.decay)
+        super().__post_init__()
         check_choice("trainer.schedule.decay_anchor", self.decay_anchor, ("total", "post_warmup"))
 
     def __call__(self, step: int, total_steps: int) -> float:
@@ -50,8 +72,38 @@ class WarmupSteps:
         done = step / total_steps
         if done < self.warmup:
             return done / self.warmup
-        start = self.warmup if self.decay_anchor == "post_warmup" else 0.0
-        return self.decay ** sum(done >= start + fraction for fraction in self.decay_at)
+        return self.decayed(done, self.warmup if self.decay_anchor == "post_warmup" else 0.0)
+
+
+@dataclass(frozen=True)
+class EpochSteps(RampAndDecays):
+    """Returns `WarmupSteps` with decays at fractions of all training, one factor per epoch.
+
+    Differs by one epoch: epoch e (from 0) takes the value at its end, so that the ramp starts above
+    0 at 1/W, with W = floor(warmup * epochs), and each decay falls one epoch earlier.
+
+    Source: Liu & Ding (BlockRR), section 5.1.2, and the authors' code.
+
+    Args:
+        warmup, decay_at, decay: as above.
+        epochs: of the whole training.
+
+    >>> schedule = EpochSteps(epochs=160)
+    >>> [round(schedule(epoch, 160), 6) for epoch in (0, 23, 46, 47, 95, 143)]
+    [0.041667, 1.0, 1.0, 0.1, 0.01, 0.001]
+    """
+
+    epochs: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("trainer.schedule.epochs", self.epochs, low=1)
+
+    def __call__(self, step: int, total_steps: int) -> float:
+        """Returns the factor of a step."""
+        ended = step * self.epochs // total_steps + 1
+        ramp = int(self.warmup * self.epochs)
+        return ended / ramp if ended <= ramp else self.decayed(ended / self.epochs)
 
 
 @dataclass(frozen=True)
@@ -70,51 +122,12 @@ class WarmupLinear:
     warmup: float = 0.15
 
     def __post_init__(self) -> None:
-        _check_ramp(self.warmup)
+        check_number("trainer.schedule.warmup", self.warmup, low=0, below=1)
 
     def __call__(self, step: int, total_steps: int) -> float:
         """Returns the factor of a step."""
         done = step / total_steps
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
-
-
-@dataclass(frozen=True)
-class EpochSteps:
-    """Returns `WarmupSteps` with decays at fractions of all training, one factor per epoch.
-
-    Differs by one epoch: epoch e (from 0) takes the value at its end, so that the ramp starts above
-    0 at 1/W, with W = floor(warmup * epochs), and each decay falls one epoch earlier.
-
-    Source: Liu & Ding (BlockRR), section 5.1.2, and the authors' code.
-
-    Args:
-        epochs: of the whole training.
-        warmup: fraction of the epochs in [0, 1) that the ramp takes.
-        decay_at: fractions of the epochs, ascending.
-        decay: what each of them multiplies by, in (0, 1].
-
-    >>> schedule = EpochSteps(epochs=160)
-    >>> [round(schedule(epoch, 160), 6) for epoch in (0, 23, 46, 47, 95, 143)]
-    [0.041667, 1.0, 1.0, 0.1, 0.01, 0.001]
-    """
-
-    epochs: int
-    warmup: float = 0.15
-    decay_at: Sequence[float] = (0.3, 0.6, 0.9)
-    decay: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_integer("trainer.schedule.epochs", self.epochs, low=1)
-        _check_ramp(self.warmup)
-        _check_decays(self.decay_at, self.decay)
-
-    def __call__(self, step: int, total_steps: int) -> float:
-        """Returns the factor of a step."""
-        ended = step * self.epochs // total_steps + 1
-        ramp = int(self.warmup * self.epochs)
-        if ended <= ramp:
-            return ended / ramp
-        return self.decay ** sum(ended / self.epochs >= fraction for fraction in self.decay_at)
 
 
 @dataclass(frozen=True)
@@ -153,16 +166,3 @@ class AlibiSteps:
         if epoch < self.warmup_epochs:
             return (epoch + 1) / self.warmup_epochs
         return self.decay ** (epoch // self.decay_every)
-
-
-def _check_ramp(warmup: float) -> None:
-    check_number("trainer.schedule.warmup", warmup, low=0, below=1)
-
-
-def _check_decays(decay_at: Sequence[float], decay: float) -> None:
-    key = "trainer.schedule.decay_at"
-    fractions = check_list(key, decay_at, "ascending fractions")
-    fractions = [check_number(key, fraction, above=0, high=1) for fraction in fractions]
-    if fractions != sorted(fractions):
-        raise InputError(f"{key} must be ascending fractions, got {fractions}")
-    check_number("trainer.schedule.decay", decay, above=0, high=1)

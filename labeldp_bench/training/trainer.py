@@ -1,5 +1,6 @@
-"""Training of networks: one loop, the same on a CPU and on a GPU."""
+"""The recipe of a training, and its loop: the same on a CPU and on a GPU."""
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,6 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import Stopwatch, progress_bar
 from labeldp_bench.support.validate import (
@@ -19,11 +19,10 @@ from labeldp_bench.support.validate import (
     check_list,
     check_made,
 )
-from labeldp_bench.training.augment import Augmentation, Mixup
-from labeldp_bench.training.classifier import INFERENCE_BATCH, NetworkClassifier
-from labeldp_bench.training.fit import Fit, Mixing
-from labeldp_bench.training.network_fit import NetworkFit
-from labeldp_bench.training.pixels import check_pixels
+from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
+from labeldp_bench.training.classifier import INFERENCE_BATCH
+from labeldp_bench.training.fit import Fit
+from labeldp_bench.training.pixels import Pixels, check_pixels
 from labeldp_bench.training.schedules import Schedule
 
 SELECTIONS = ("last", "mean_last_10", "best_validation")
@@ -32,7 +31,7 @@ PRECISIONS = ("auto", "bf16", "float32")
 
 @dataclass(frozen=True)
 class Trainer:
-    """Fits a network to supervision; a paper's recipe is a YAML of these numbers.
+    """Trains a network; a paper's recipe is a YAML of these numbers.
 
     Args:
         epochs: >= 1.
@@ -61,67 +60,43 @@ class Trainer:
     schedule: Schedule | None = None
     augment: Sequence[Augmentation] = ()
     mixup: Mixup | None = None
-    pixels: str | Sequence[Sequence[float]] = "standardised"
+    pixels: Pixels = "standardised"
     reshuffle: bool = True
     views: int = 1
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer("trainer.epochs", self.epochs, low=1)
-        check_integer("trainer.batch_size", self.batch_size, low=1)
-        check_made("trainer.optimizer", self.optimizer)
+        for key in ("epochs", "batch_size", "views"):
+            check_integer(f"trainer.{key}", getattr(self, key), low=1)
+        if self.patience is not None:
+            check_integer("trainer.patience", self.patience, low=1)
+        self._check_optimizer()
         check_made("trainer.schedule", self.schedule, null=True)
         check_made("trainer.mixup", self.mixup, Mixup, null=True)
-        for each in check_list("trainer.augment", self.augment, "mappings, or []"):
-            check_made("each of trainer.augment", each)
-        for key, value in getattr(self.optimizer, "keywords", {}).items():
-            if isinstance(value, str):
-                raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
-        try:
-            self.optimizer([torch.zeros(1, requires_grad=True)])
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"trainer.optimizer: {str(error)[:1].lower()}{str(error)[1:]}"
-            ) from None
+        for augmentation in check_list("trainer.augment", self.augment, "mappings, or []"):
+            check_made("each of trainer.augment", augmentation)
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
         check_pixels(self.pixels)
-        check_integer("trainer.views", self.views, low=1)
-        if self.patience is not None:
-            check_integer("trainer.patience", self.patience, low=1)
 
-    def fit(
-        self,
-        classifier: NetworkClassifier,
-        images: Tensor,
-        supervision: Supervision,
-        session: Session,
-    ) -> None:
-        """Trains `classifier` in place.
-
-        Args:
-            classifier: a network on the session's device.
-            images: uint8 (N, H, W, C), all training images.
-            supervision: which of them to use, and what is known of their labels.
-            session: seed, device and reports.
-        """
-        self.check(supervision)
-        self.run(NetworkFit(self, classifier, supervision, session), images, session)
-
-    def check(self, supervision: Supervision) -> None:
-        """Raises an InputError if the supervision lacks what the recipe needs."""
-        if self.selection == "best_validation" and supervision.validate is None:
-            raise InputError(
-                "trainer.selection=best_validation needs validation labels, and this learner has "
-                "none (use trainer.selection=last)"
-            )
+    def _check_optimizer(self) -> None:
+        check_made("trainer.optimizer", self.optimizer)
+        if isinstance(self.optimizer, functools.partial):
+            for key, value in self.optimizer.keywords.items():
+                if isinstance(value, str):
+                    raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
+        try:
+            self.optimizer([torch.zeros(1, requires_grad=True)])
+        except (TypeError, ValueError) as error:
+            text = str(error)
+            raise InputError(f"trainer.optimizer: {text[:1].lower()}{text[1:]}") from None
 
     def run(self, fit: Fit, images: Tensor, session: Session) -> None:
         """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.
 
         Args:
             fit: the network while it is trained.
-            images: as for `fit`.
+            images: uint8 (N, H, W, C), all training images.
             session: seed, device, stage.
         """
         # Everything lives on the device: an epoch is a permutation and slices of it.
@@ -145,9 +120,11 @@ class Trainer:
                 if self.schedule is not None:
                     fit.set_rate(self.schedule(step, self.epochs * steps))
                 rows = rows.repeat(self.views)
-                batch = fit.classifier.normalise(images[indices[rows]])
-                batch, mixed = self._augmented(batch, mixup, draws)
-                fit.step(batch, rows, mixed)
+                batch = self._augmented(fit.classifier.normalise(images[indices[rows]]), draws)
+                mixing: Mixing | None = None
+                if mixup is not None:
+                    batch, mixing = mixup(batch, draws)
+                fit.step(batch, rows, mixing)
                 stopwatch.lap(len(rows) // self.views, session.device)
             if fit.end_epoch(number, started, self._fresh_views(fit, images, indices, draws)):
                 break
@@ -160,14 +137,9 @@ class Trainer:
         """Yields new augmented views of all examples in order, part by part; nothing is mixed."""
         for part in indices.split(INFERENCE_BATCH):
             batch = fit.classifier.normalise(images[part])
-            yield [self._augmented(batch, None, draws)[0] for _ in range(self.views)]
+            yield [self._augmented(batch, draws) for _ in range(self.views)]
 
-    def _augmented(
-        self, batch: Tensor, mixup: Mixup | None, draws: Generator
-    ) -> tuple[Tensor, Mixing | None]:
+    def _augmented(self, batch: Tensor, draws: Generator) -> Tensor:
         for augmentation in self.augment:
             batch = augmentation(batch, draws)
-        if mixup is None:
-            return batch, None
-        mixed = mixup(batch, draws)
-        return mixed.images, (mixed.partner, mixed.weight)
+        return batch

@@ -1,21 +1,13 @@
 """The circle benchmark: all paths do the same job, and the file says where it was measured."""
 
 import csv
-import runpy
 
 import pytest
 
-from tests.conftest import CHECKOUT
-
-SCRIPT = CHECKOUT / "scripts" / "bench_circle.py"
+from benchmarks.circle import main
 
 
-@pytest.fixture
-def main():
-    return runpy.run_path(str(SCRIPT))["main"]
-
-
-def test_every_path_is_timed_on_the_same_job(main, tmp_path, capsys):
+def test_every_path_is_timed_on_the_same_job(tmp_path, capsys):
     # A path that classified worse would be fast for nothing.
     assert main(["num_classes=10", "budget=quick", f"out={tmp_path}"]) == 0
     (path,) = tmp_path.iterdir()
@@ -33,6 +25,6 @@ def test_every_path_is_timed_on_the_same_job(main, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("classes", ["1", "99999999"])
-def test_what_makes_no_circle_is_refused(classes, main, capsys):
+def test_what_makes_no_circle_is_refused(classes, capsys):
     assert main([f"num_classes=10,{classes}"]) == 2
     assert f"num_classes must be in [2, 1000], got {classes}" in capsys.readouterr().err

@@ -2,24 +2,16 @@
 
 import csv
 import inspect
-import runpy
 
 import pytest
 
+from benchmarks.mechanisms import main, plain_loop
 from labeldp_bench import mechanisms
-from tests.conftest import CHECKOUT
-
-SCRIPT = CHECKOUT / "scripts" / "bench_mechanisms.py"
 
 
-@pytest.fixture
-def script():
-    return runpy.run_path(str(SCRIPT))
-
-
-def test_every_mechanism_is_measured(script, tmp_path, capsys):
+def test_every_mechanism_is_measured(tmp_path, capsys):
     # A mechanism without a speed would be one whose cost a user meets first in a long run.
-    assert script["main"](["labels=50", f"out={tmp_path}"]) == 0
+    assert main(["labels=50", f"out={tmp_path}"]) == 0
     (path,) = tmp_path.iterdir()
     assert path.name == "mechanisms_cpu.csv"
     with path.open() as file:
@@ -37,13 +29,13 @@ def test_every_mechanism_is_measured(script, tmp_path, capsys):
     assert "| Rappor | 100 |" in capsys.readouterr().out
 
 
-def test_plain_loop_draws_from_the_same_law(script):
+def test_plain_loop_draws_from_the_same_law():
     # A loop over another law would be another job, and the ratio meaningless.
-    loop = script["plain_loop"](mechanisms.RandomizedResponse(eps=1.0), 4)
+    loop = plain_loop(mechanisms.RandomizedResponse(eps=1.0), 4)
     kept = sum(loop(2) == 2 for _ in range(20_000)) / 20_000
     assert kept == pytest.approx(0.4754, abs=0.02)
 
 
-def test_no_labels_are_refused(script, capsys):
-    assert script["main"](["labels=0"]) == 2
+def test_no_labels_are_refused(capsys):
+    assert main(["labels=0"]) == 2
     assert "labels must be >= 1, got 0" in capsys.readouterr().err

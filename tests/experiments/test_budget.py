@@ -107,7 +107,7 @@ def test_budgets_on_the_command_line(tmp_path):
     }  # fmt: skip
     sweep = ["experiment=quickstart", "budget=smoke", "dataset.num_classes=3", "model.k=20"]
     outcome = quick([*sweep, "mechanism=rr", "out_dir=sweep"], tmp_path)
-    assert outcome.returncode == 0 and outcome.lines[0].startswith("1 cells: 0 done")
+    assert outcome.returncode == 0 and outcome.lines[1].startswith("1 cells: 0 done")
     assert list((tmp_path / "sweep" / "sweeps").glob("quickstart_smoke-*.md"))
 
 

@@ -13,8 +13,8 @@ from labeldp_bench.models import CNN, LinearClassifier, ResNet
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.pretraining.supervised import Pretraining
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import adopt, below_classifier
 from labeldp_bench.training.trainer import Trainer
@@ -38,31 +38,31 @@ def data_dir(tmp_path):
 
 
 @pytest.fixture
-def place(tmp_path, data_dir):
-    return Place(tmp_path / "runs", data_dir, torch.device("cpu"))
+def environment(tmp_path, data_dir):
+    return Environment(tmp_path / "runs", data_dir, torch.device("cpu"))
 
 
 def tiny_cell(*overrides):
     return compose_cell(["dataset=cifar10", "mechanism=lp_1st_star", *TINY, *overrides])
 
 
-def weights_file(place):
-    (path,) = (place.data_dir / "pretrained").glob("*.safetensors")
+def weights_file(environment):
+    (path,) = (environment.data_dir / "pretrained").glob("*.safetensors")
     return path
 
 
-def run(cell, place):
-    assert run_cells([cell], place) == []
-    return read_record(place.out_dir / cell.folder)
+def run(cell, environment):
+    assert run_cells([cell], environment) == 0
+    return read_record(environment.out_dir / cell.folder)
 
 
-def test_a_second_run_reads_the_weights_and_trains_none(place, monkeypatch):
+def test_a_second_run_reads_the_weights_and_trains_none(environment, monkeypatch):
     # 200 epochs of pre-training would be repeated for every seed.
-    first = run(tiny_cell(), place)
-    path = weights_file(place)
+    first = run(tiny_cell(), environment)
+    path = weights_file(environment)
     written = path.stat().st_mtime_ns
     monkeypatch.setattr(Pretraining, "train", lambda *_: pytest.fail("trained again"))
-    second = run(tiny_cell("seed=1"), place)
+    second = run(tiny_cell("seed=1"), environment)
     assert path.stat().st_mtime_ns == written
     shas = {record["notes"]["pretrained_sha256"] for record in (first, second)}
     assert len(shas) == 1
@@ -72,18 +72,18 @@ def test_a_second_run_reads_the_weights_and_trains_none(place, monkeypatch):
     assert first["config_hash"] != second["config_hash"]
 
 
-def test_fit_starts_from_the_weights_and_from_a_new_classifier(place, monkeypatch):
+def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monkeypatch):
     # Everything would be random after all, or the classifier of 100 classes would be kept.
     seen = []
-    fit = Trainer.fit
+    plain = Trainer.run
 
-    def spy(self, classifier, *rest):
-        seen.append({k: v.clone() for k, v in classifier.network.state_dict().items()})
-        fit(self, classifier, *rest)
+    def spy(self, fit, *rest):
+        seen.append({k: v.clone() for k, v in fit.classifier.network.state_dict().items()})
+        plain(self, fit, *rest)
 
-    monkeypatch.setattr(Trainer, "fit", spy)
-    run(tiny_cell(), place)
-    stored = load_file(weights_file(place))
+    monkeypatch.setattr(Trainer, "run", spy)
+    run(tiny_cell(), environment)
+    stored = load_file(weights_file(environment))
     before_pretraining, before_training = seen
     assert before_pretraining["head.weight"].shape == (100, 4)
     assert before_training["head.weight"].shape == (10, 4)
@@ -93,48 +93,48 @@ def test_fit_starts_from_the_weights_and_from_a_new_classifier(place, monkeypatc
     assert stored["stem.1.num_batches_tracked"] == 4  # statistics come along
 
 
-def test_history_holds_the_run_only(place):
+def test_history_holds_the_run_only(environment):
     # Epochs on the public set would be shown, and averaged, as epochs of the run.
     cell = tiny_cell()
-    record = run(cell, place)
-    with (place.out_dir / cell.folder / "history.csv").open() as file:
+    record = run(cell, environment)
+    with (environment.out_dir / cell.folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1"]
     assert record["epochs"] == 1 and record["n_train"] == 100
 
 
-def test_two_stages_both_start_pre_trained(place):
-    record = run(tiny_cell("mechanism=lp_2st_star"), place)
+def test_two_stages_both_start_pre_trained(environment):
+    record = run(tiny_cell("mechanism=lp_2st_star"), environment)
     assert [entry["num_labels"] for entry in record["ledger"]] == [50, 50]
     assert record["mechanism"] == "lp_2st_star" and record["eps_spent"] == 1
 
 
-def test_another_recipe_is_another_file(place):
+def test_another_recipe_is_another_file(environment):
     # A network of two epochs would be taken for one of 200.
-    run(tiny_cell(), place)
-    run(tiny_cell("pretrain.trainer.epochs=2"), place)
-    run(tiny_cell("model.network.width=8"), place)
-    run(tiny_cell("eps=2", "trainer.batch_size=64"), place)  # no part of the recipe
-    assert len(list((place.data_dir / "pretrained").glob("*.safetensors"))) == 3
+    run(tiny_cell(), environment)
+    run(tiny_cell("pretrain.trainer.epochs=2"), environment)
+    run(tiny_cell("model.network.width=8"), environment)
+    run(tiny_cell("eps=2", "trainer.batch_size=64"), environment)  # no part of the recipe
+    assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 3
 
 
-def test_file_says_what_it_is(place):
+def test_file_says_what_it_is(environment):
     # Nobody could tell which of many files belongs to which recipe.
     from safetensors import safe_open
 
     cell = tiny_cell()
-    run(cell, place)
-    with safe_open(weights_file(place), framework="pt") as file:
+    run(cell, environment)
+    with safe_open(weights_file(environment), framework="pt") as file:
         about = file.metadata()
     assert json.loads(about["recipe"]) == cell.pretrain_recipe
     assert 0 <= float(about["test_accuracy"]) <= 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "foreign"])
-def test_damaged_file_gives_one_clear_line(place, damage, capsys):
+def test_damaged_file_gives_one_clear_line(environment, damage, capsys):
     # A traceback, or, worse, a run from random weights that calls itself pre-trained.
-    run(tiny_cell(), place)
-    path = weights_file(place)
+    run(tiny_cell(), environment)
+    path = weights_file(environment)
     whole = path.read_bytes()
     if damage == "foreign":
         save_file({"stem.0.weight": torch.zeros(3)}, path)
@@ -142,22 +142,22 @@ def test_damaged_file_gives_one_clear_line(place, damage, capsys):
         changed = {"cut": whole[: len(whole) // 2], "text": b"not weights", "empty": b""}
         path.write_bytes(changed[damage])
     capsys.readouterr()
-    assert len(run_cells([tiny_cell("seed=1")], place)) == 1
+    assert run_cells([tiny_cell("seed=1")], environment) == 1
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error")]
     expected = "do not fit the network" if damage == "foreign" else f"{path} is damaged"
     assert expected in line
     assert "Traceback" not in line
 
 
-def test_interrupted_training_leaves_no_file(place, monkeypatch):
+def test_interrupted_training_leaves_no_file(environment, monkeypatch):
     # Half a file would be read as damaged by every later run.
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("labeldp_bench.support.files.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        run_cells([tiny_cell()], place)
-    left = [path.name for path in (place.data_dir / "pretrained").iterdir()]
+        run_cells([tiny_cell()], environment)
+    left = [path.name for path in (environment.data_dir / "pretrained").iterdir()]
     assert all(name.endswith(".lock") for name in left)
 
 
@@ -185,7 +185,7 @@ def test_without_pretraining_nothing_is_in_the_identity():
     cell = compose_cell(["dataset=cifar10", "mechanism=rr"])
     assert not any(key.startswith("pretrain") for key in cell.identity)
     assert cell.pretrain_recipe == {}
-    assert "pretrain" not in cell.build()
+    assert cell.build().pretrain is None
     without = compose_cell(["dataset=cifar10", "mechanism=lp_1st_star", "pretrain=none"])
     assert without.pretrain_recipe == {}
 
@@ -212,15 +212,15 @@ def test_network_of_one_layer_has_nothing_to_hand_over():
         below_classifier(LinearClassifier(10, (8, 8, 3)))
 
 
-def test_images_of_another_shape_are_refused_before_the_training(place, monkeypatch, capsys):
+def test_images_of_another_shape_are_refused_before_the_training(environment, monkeypatch, capsys):
     # Hours of pre-training would end in the same line.
     grey = np.zeros((20, 16, 16), dtype=np.uint8)
     labels = np.arange(20, dtype=np.int64) % 10
     arrays = dict(x_train=grey, y_train=labels, x_test=grey, y_test=labels)
-    np.savez(place.data_dir / "mnist.npz", **arrays)
-    monkeypatch.setattr(Trainer, "fit", lambda *_: pytest.fail("trained"))
+    np.savez(environment.data_dir / "mnist.npz", **arrays)
+    monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained"))
     cell = tiny_cell("dataset=mnist", "model=resnet18")
-    assert len(run_cells([cell], place)) == 1
+    assert run_cells([cell], environment) == 1
     assert "do not fit the network: stem.0.weight" in capsys.readouterr().err
 
 

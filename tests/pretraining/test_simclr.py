@@ -15,8 +15,8 @@ from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.pretraining.simclr import nt_xent
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
@@ -47,37 +47,37 @@ def test_loss_equals_a_loop_and_falls_as_views_agree():
 
 
 @pytest.fixture
-def place(tmp_path, tiny_images):
-    return Place(tmp_path / "runs", tiny_images, CPU)
+def environment(tmp_path, tiny_images):
+    return Environment(tmp_path / "runs", tiny_images, CPU)
 
 
-def run(overrides, place):
+def run(overrides, environment):
     cell = compose_cell([*TINY, *overrides])
-    assert run_cells([cell], place) == []
-    return read_record(place.out_dir / cell.folder)
+    assert run_cells([cell], environment) == 0
+    return read_record(environment.out_dir / cell.folder)
 
 
-def test_pretraining_sees_no_label_and_is_done_once(place):
+def test_pretraining_sees_no_label_and_is_done_once(environment):
     # Its weights would leak labels past the budget, or every cell would train them again.
-    first = run([], place)
+    first = run([], environment)
     assert first["pretrain"] == "simclr" and first["eps_spent"] == 4
     assert [entry["mechanism"] for entry in first["ledger"]] == ["Rappor"]
-    folder = place.data_dir / "pretrained"
+    folder = environment.data_dir / "pretrained"
     (path,) = folder.glob("*.safetensors")
     weights = load_file(path)
-    second = run(["mechanism=rr", "seed=1"], place)
+    second = run(["mechanism=rr", "seed=1"], environment)
     assert second["notes"]["pretrained_sha256"] == first["notes"]["pretrained_sha256"]
     assert first["notes"]["pretrained_precision"] in ("bf16", "float32")  # what auto came to
-    with np.load(place.data_dir / "tiny.npz") as archive:
+    with np.load(environment.data_dir / "tiny.npz") as archive:
         arrays = dict(archive)
     path.unlink()
     changed = arrays | {"y_train": np.roll(arrays["y_train"], 1)}
-    np.savez(place.data_dir / "tiny.npz", **changed)
-    run(["seed=2"], place)
+    np.savez(environment.data_dir / "tiny.npz", **changed)
+    run(["seed=2"], environment)
     again = load_file(path)
     assert all(torch.equal(again[name], values) for name, values in weights.items())
-    np.savez(place.data_dir / "tiny.npz", **changed | {"x_train": 255 - arrays["x_train"]})
-    run(["seed=3"], place)
+    np.savez(environment.data_dir / "tiny.npz", **changed | {"x_train": 255 - arrays["x_train"]})
+    run(["seed=3"], environment)
     assert len(list(folder.glob("*.safetensors"))) == 2  # other images, another network
 
 
@@ -172,7 +172,7 @@ def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, tiny_images, 
     assert not records_under(tmp_path)
 
 
-def test_cells_of_one_job_encode_the_images_once(place, monkeypatch):
+def test_cells_of_one_job_encode_the_images_once(environment, monkeypatch):
     # Every cell would run the network over all images again, and say nothing of its weights.
     made = []
     real = Encoder.fitted_to.__func__
@@ -181,9 +181,9 @@ def test_cells_of_one_job_encode_the_images_once(place, monkeypatch):
     )
     cells = [compose_cell([*TINY, f"mechanism={name}"]) for name in ("rr", "rappor")]
     assert len({cell.shared_work for cell in cells}) == 1
-    assert run_cells(cells, place) == []
+    assert run_cells(cells, environment) == 0
     assert len(made) == 1
-    notes = [read_record(place.out_dir / cell.folder)["notes"] for cell in cells]
+    notes = [read_record(environment.out_dir / cell.folder)["notes"] for cell in cells]
     assert len({note["pretrained_sha256"] for note in notes}) == 1
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from tests.images import write_noise
 from tests.pretend_card import run_on_card
 from tests.shell import records_under
@@ -65,10 +65,10 @@ def outcome(folder):
 
 def on_cpu(cells, tmp_path):
     data_dir = next(Path(text[9:]) for text in cells[0] if text.startswith("data_dir="))
-    place = Place(tmp_path / "cpu", data_dir, torch.device("cpu"))
-    place.out_dir.mkdir()
-    assert run_cells([compose_cell(cell) for cell in cells], place) == []
-    return place.out_dir
+    environment = Environment(tmp_path / "cpu", data_dir, torch.device("cpu"))
+    environment.out_dir.mkdir()
+    assert run_cells([compose_cell(cell) for cell in cells], environment) == 0
+    return environment.out_dir
 
 
 @pytest.mark.parametrize("name", [*GREY, *COLOURED])
@@ -112,19 +112,6 @@ def test_frozen_features_on_a_card_end_as_on_a_cpu(tiny_images, tmp_path, model,
     (here,) = records(on_cpu([cell], tmp_path))
     assert there["accuracy"] == here["accuracy"]
     assert there["notes"][chosen] == here["notes"][chosen]
-
-
-def test_a_pack_on_a_card_ends_as_on_a_cpu(overrides, tmp_path):
-    cells = [[*overrides(name), "model=linear"] for name in ("labels", "bits", "marginal")]
-    told = run_on_card(cells, tmp_path / "card")
-    assert told["errors"] == [] and told["waits"] == 4
-    on_cpu(cells, tmp_path)
-    found = [
-        {record["config_hash"]: record["accuracy"] for record in records(tmp_path / place)}
-        for place in ("card", "cpu")
-    ]
-    assert len(found[0]) == 3 and found[0] == found[1]
-    assert [record["packed"] for record in records(tmp_path / "card")] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(("name", "fail_at"), [("consensus", 2), ("client and server", 4)])

@@ -8,16 +8,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
-from labeldp_bench.runs.run import run_cells
-from labeldp_bench.supervision.interfaces import Epoch, Session
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -106,48 +103,16 @@ def test_reports_hold_no_labels():
     assert all(60 not in tensor.shape for tensor in tensors)
 
 
-class Scores:
-    """A classifier whose predictions are given."""
-
-    def __init__(self, right: int) -> None:
-        self.right = right
-
-    def scores(self, features: torch.Tensor) -> torch.Tensor:
-        scores = torch.zeros(len(features), 2)
-        scores[: self.right, 0] = 1
-        scores[self.right :, 1] = 1
-        return scores
-
-
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [("last", 0.12), ("mean_last_10", 0.075), ("best_validation", 0.99)],
-)
-def test_selection_averages_what_it_names(selection, expected, tmp_path):
-    # The record's accuracy would come from other epochs than it says.
-    bundle = DataBundle(
-        "x", torch.zeros(2, 1), LabelVault(torch.zeros(2, dtype=torch.int64), 2),
-        torch.zeros(100, 1), torch.zeros(100, dtype=torch.int64), 2,
-    )  # fmt: skip
-    evaluator = Evaluator(bundle, selection, 0, tmp_path / "history.csv", lambda text: None)
-    assert not (tmp_path / "history.csv").exists()
-    for number in range(1, 13):  # 1 % right after epoch 1, 12 % after epoch 12
-        evaluator.on_epoch(Epoch(number, 12, 0.0, 0.0, 0.1, 2.0, 50), Scores(number))
-    assert accuracy_of(evaluator.finish(Scores(99))) == pytest.approx(expected)
-    assert (evaluator.train_seconds, evaluator.trained_examples) == (24.0, 600)
-    assert len((tmp_path / "history.csv").read_text().splitlines()) == 13
-
-
 def test_three_brightnesses_are_learned_without_privacy(tiny_images, tiny_network):
     # The loop would run and not learn.
     cell = compose_cell(
         [*tiny_network, "mechanism=none", "trainer.epochs=8", "trainer.precision=float32"]
     )
     parts = cell.build()
-    bundle = parts["dataset"].draw(tiny_images, 0)
-    release = bundle.vault.open(math.inf, 0).release(parts["mechanism"])
+    bundle = parts.dataset.draw(tiny_images, 0)
+    release = bundle.vault.open(math.inf, 0).release(parts.mechanism)
     supervision = Supervision.of([release], loss_named("plain"))
-    classifier, epochs = fit(parts["model"], bundle.train_features, supervision)
+    classifier, epochs = fit(parts.model, bundle.train_features, supervision)
     predicted = classifier.scores(bundle.test_features).argmax(1)
     assert float((predicted == bundle.test_labels).double().mean()) > 0.9
     assert epochs[-1].loss < epochs[0].loss
@@ -222,8 +187,9 @@ def test_lack_of_memory_is_one_line_that_says_what_to_do(
         raise error
 
     monkeypatch.setattr(NetworkFit, "step", full)
-    place = Place(tmp_path / "runs", tiny_images, CPU)
-    (failed,) = run_cells([compose_cell(tiny_network)], place)
+    environment = Environment(tmp_path / "runs", tiny_images, CPU)
+    cell = compose_cell(tiny_network)
+    assert run_cells([cell], environment) == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert "out of memory (free the device" in line
-    assert type(error).__name__ in (failed / "error.txt").read_text()
+    assert type(error).__name__ in (environment.out_dir / cell.folder / "error.txt").read_text()

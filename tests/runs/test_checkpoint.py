@@ -12,9 +12,7 @@ import torch
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support.validate import InputError
-from labeldp_bench.training import checkpoint as module
-from labeldp_bench.training.checkpoint import Checkpoint
+from labeldp_bench.runs.checkpoint import Checkpoint
 from tests.shell import SERVER, quick, records_under
 
 TIMED = ("wall_seconds", "images_per_second")
@@ -151,21 +149,6 @@ def test_checkpoint_of_another_version_is_said_in_one_line(part, tiny_network, t
     assert records_under(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
-        (RuntimeError("can't allocate memory: 8 bytes"), RuntimeError),
-        (KeyError("streams"), InputError),
-        (InputError("its own words"), InputError),
-    ],
-)
-def test_a_device_that_fails_is_no_reason_to_delete_a_checkpoint(error, kind, tmp_path):
-    with pytest.raises(kind) as found, Checkpoint(tmp_path / "checkpoint.pt", {}).taking():
-        raise error
-    assert ("does not fit" in str(found.value)) == isinstance(error, KeyError)
-
-
 def test_checkpoint_executes_nothing(tmp_path):
     # Whoever can write into the folder would run code as the user.
     ran = tmp_path / "ran"
@@ -177,24 +160,6 @@ def test_checkpoint_executes_nothing(tmp_path):
     torch.save({"belongs_to": Trap()}, tmp_path / "checkpoint.pt")
     Checkpoint(tmp_path / "checkpoint.pt", {}).resume()
     assert not ran.exists()
-
-
-def test_checkpoint_comes_by_time_unless_epochs_are_given(tmp_path, monkeypatch):
-    # A short epoch would cost as much as its checkpoint.
-    def saves(every: int | None) -> list[int]:
-        path = tmp_path / "checkpoint.pt"
-        kept, found = Checkpoint(path, {}, every), []
-        kept.next_fit()
-        for epoch in range(1, 7):
-            kept.after_epoch(lambda: {"epoch": epoch, "network": {}}, finished=False)  # noqa: B023
-            found += [epoch] if path.exists() else []
-            path.unlink(missing_ok=True)
-        return found
-
-    assert saves(None) == []
-    assert saves(2) == [2, 4, 6]
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    assert saves(None) == [1, 2, 3, 4, 5, 6]
 
 
 def test_recalled_release_is_booked_and_draws_nothing():
@@ -217,8 +182,8 @@ def test_recalled_release_is_booked_and_draws_nothing():
 
 
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
-    kept = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1)
-    kept.next_fit()
+    fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1).fits
+    fits.next_fit()
     for error, why in (
         (OSError(28, "No space left on device"), "no space left on device"),
         (RuntimeError("[enforce fail at inline_container.cc:672]"), "is the disk full?"),
@@ -229,7 +194,7 @@ def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, c
             raise error
 
         monkeypatch.setattr(torch, "save", full)
-        kept.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
+        fits.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
         (line,) = capsys.readouterr().out.splitlines()
         file = tmp_path / "checkpoint.pt"
         assert line == f"no checkpoint: cannot write {file} ({why}); training goes on"

@@ -2,28 +2,21 @@
 
 import csv
 import json
-import runpy
 
 import pytest
 import torch
 
+from benchmarks.trainers import main
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
-from tests.conftest import CHECKOUT
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from tests.shell import records_under
 
-SCRIPT = CHECKOUT / "scripts" / "compare_trainers.py"
 TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=linear", "eps=6",
         "trainer.batch_size=10"]  # fmt: skip
 
 
-@pytest.fixture
-def main():
-    return runpy.run_path(str(SCRIPT))["main"]
-
-
-def test_both_learn_and_ours_is_the_accuracy_of_the_run(main, tiny_images, tmp_path, capsys):
+def test_both_learn_and_ours_is_the_accuracy_of_the_run(tiny_images, tmp_path, capsys):
     # The comparison would be of something else than what the records say.
     arguments = [*TINY, "trainer.epochs=20", f"data_dir={tiny_images}", "device=cpu"]
     assert main([*arguments, "seed=0,1", f"out={tmp_path}"]) == 0
@@ -36,7 +29,7 @@ def test_both_learn_and_ours_is_the_accuracy_of_the_run(main, tiny_images, tmp_p
     ]
     for cell, row in zip(cells, rows, strict=True):
         folder = tmp_path / row["seed"]
-        assert run_cells([cell], Place(folder, tiny_images, torch.device("cpu"))) == []
+        assert run_cells([cell], Environment(folder, tiny_images, torch.device("cpu"))) == 0
         (record,) = records_under(folder)
         accuracy = json.loads(record.read_text())["accuracy"]
         assert float(row["accuracy"]) == pytest.approx(accuracy, abs=1e-4)
@@ -57,7 +50,7 @@ def test_both_learn_and_ours_is_the_accuracy_of_the_run(main, tiny_images, tmp_p
         (["trainer.selection=mean_last_10"], "a textbook loop has another trainer.selection"),
     ],
 )
-def test_what_has_no_textbook_form_is_refused(arguments, message, main, tmp_path, capsys):
+def test_what_has_no_textbook_form_is_refused(arguments, message, tmp_path, capsys):
     model = [] if "model=knn" in arguments else ["model=cnn"]
     given = [*TINY[:3], *model, *arguments, f"out={tmp_path}", f"data_dir={tmp_path}"]
     assert main(given) == 2

@@ -39,16 +39,16 @@ class CircleGaussians:
     name = "circle"
 
     def __post_init__(self) -> None:
-        for key in ("n_train", "n_test", "trials"):
-            check_integer(f"dataset.{key}", getattr(self, key), low=1)
+        check_integer("dataset.n_train", self.n_train, low=1)
+        check_integer("dataset.n_test", self.n_test, low=1)
+        check_integer("dataset.trials", self.trials, low=1)
         check_integer("dataset.num_classes", self.num_classes, low=2)
-        if isinstance(self.sigma, str):
-            if self.sigma.replace(" ", "").upper() != "2/K":
-                raise InputError(
-                    f"dataset.sigma must be a number > 0 or the text 2/K, got {self.sigma!r}"
-                )
-        else:
+        if not isinstance(self.sigma, str):
             check_number("dataset.sigma", self.sigma, above=0.0)
+        elif self.sigma.replace(" ", "").upper() != "2/K":
+            raise InputError(
+                f"dataset.sigma must be a number > 0 or the text 2/K, got {self.sigma!r}"
+            )
 
     @property
     def stddev(self) -> float:
@@ -60,7 +60,7 @@ class CircleGaussians:
         generator = seeding.generator(seed, "data")
         train_points, train_labels = self._sample(self.n_train, generator)
         test_points, test_labels = self._sample(self.n_test, generator)
-        # Once around the circle: a point finds in the cache what the one before it needed.
+        # In the order of the angle: a search finds in the cache what the point before needed.
         around = torch.atan2(test_points[:, 1], test_points[:, 0]).argsort()
         test_points, test_labels = test_points[around], test_labels[around]
         return DataBundle(
@@ -95,7 +95,7 @@ def bayes_accuracy(num_classes: int, stddev: float) -> float:
         radial = math.sqrt(2 * math.pi) * along * math.exp(float(log_ndtr(along)) - across)
         return (math.exp(-1 / (2 * stddev**2)) + radial) / (2 * math.pi)
 
-    # The peak at 0 has width sigma, which quad would miss in a wide sector.
+    # The peak at 0 has width sigma, and quad would miss it in a wide sector.
     edge = math.pi / num_classes
     near = [width for width in (stddev, 4 * stddev) if width < edge]
     half, _ = quad(angular_density, 0, edge, points=near or None, epsabs=1e-12, limit=200)

@@ -19,11 +19,11 @@ class Diabetes:
     """442 patients, ten features, a score of the disease's progression as label.
 
     Features are public; each has mean 0 and variance 1 over all patients. Training labels are
-    clipped to [low, high] and mapped onto [-1, 1], which is public: so the range must be known
-    before anybody looks at these labels. The documented one is the smallest and largest label of
-    this very set, public only because others published it.
+    clipped to [low, high] and mapped onto [-1, 1]. The range is public, so it must be known before
+    anybody looks at these labels. The documented range is the smallest and largest label of this
+    very set; it is public only because others published it.
 
-    One split for all trials and seeds, as the images have. A trial draws fresh noise for the same
+    All trials and seeds have the same split, as with images. A trial draws fresh noise for the same
     labels, so that a record's mean over trials costs trials * eps; `eps_spent` is that of one.
 
     Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn

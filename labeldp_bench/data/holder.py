@@ -45,8 +45,8 @@ class HolderData:
     target_seed: int = 0
 
     def __post_init__(self) -> None:
-        for key in ("n_train", "trials"):
-            check_integer(f"dataset.{key}", getattr(self, key), low=1)
+        check_integer("dataset.n_train", self.n_train, low=1)
+        check_integer("dataset.trials", self.trials, low=1)
         check_integer("dataset.dimension", self.dimension, low=1, high=2)
         check_integer("dataset.target_seed", self.target_seed, low=0)
         check_number("dataset.beta", self.beta, above=0, high=1)
@@ -111,7 +111,7 @@ class HolderClassification(HolderData):
         if self.gamma * self.beta > self.dimension:
             raise InputError(
                 f"dataset.gamma * dataset.beta must be <= dataset.dimension = {self.dimension}, "
-                f"got {self.gamma * self.beta:g}: a margin as wide needs a steeper target"
+                f"got {self.gamma * self.beta:g}: so wide a margin needs a steeper target"
             )
         if self.inner_smoothness > 1:
             raise InputError(
@@ -124,20 +124,24 @@ class HolderClassification(HolderData):
         """Smoothness of w: its root |w|^(1/gamma) is rougher by the factor gamma > 1."""
         return self.beta * max(1.0, self.gamma)
 
+    @property
+    def contested(self) -> float:
+        """What classes 0 and 1 have together."""
+        return 1.0 if self.num_classes == 2 else CONTESTED
+
     def probabilities(self, points: Tensor) -> Tensor:
         """Returns the class probabilities, float64 (N, K), at points (N, d)."""
-        mass = 1.0 if self.num_classes == 2 else CONTESTED
         first = self._first(points)
-        rest = (1 - mass) / max(self.num_classes - 2, 1)
+        rest = (1 - self.contested) / max(self.num_classes - 2, 1)
         others = torch.full((len(points), self.num_classes - 2), rest, dtype=torch.float64)
-        return torch.cat([torch.stack([first, mass - first], 1), others], 1)
+        return torch.cat([torch.stack([first, self.contested - first], 1), others], 1)
 
     def _first(self, points: Tensor) -> Tensor:
-        mass = 1.0 if self.num_classes == 2 else CONTESTED
+        """Returns the probability of class 0, float64 (N,)."""
         signal = self.signal(points)
         if self.gamma != 1:
             signal = signal.sign() * signal.abs() ** (1 / self.gamma)
-        return mass * (1 + AMPLITUDE * signal) / 2
+        return self.contested * (1 + AMPLITUDE * signal) / 2
 
     def draw(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns fresh examples; reads no file."""
@@ -190,11 +194,6 @@ class HolderRegression(HolderData):
         check_number("dataset.moment", self.moment, low=2)
         check_number("dataset.spread", self.spread, above=0)
 
-    @property
-    def bound(self) -> float:
-        """What no label exceeds in size."""
-        return 1.0 if self.noise == "uniform" else math.inf
-
     def mean(self, points: Tensor) -> Tensor:
         """Returns the regression function, float64 (N,), at points (N, d)."""
         return self.signal(points) * (0.75 if self.noise == "uniform" else 1.0)
@@ -208,7 +207,7 @@ class HolderRegression(HolderData):
         return DataBundle(
             name=self.name,
             train_features=features,
-            vault=LabelVault(labels, 0, bound=self.bound),
+            vault=LabelVault(labels, 0, bound=1.0 if self.noise == "uniform" else math.inf),
             test_features=self.test_points,
             test_labels=truth,
             num_classes=0,

@@ -65,9 +65,9 @@ class ImageData:
                 f"got {self.name!r} (data_dir= names the folder)"
             )
         check_integer("dataset.num_classes", self.num_classes, low=2)
-        for key in ("limit_train", "limit_test"):
-            if getattr(self, key) is not None:
-                check_integer(f"dataset.{key}", getattr(self, key), low=1)
+        for key, limit in (("limit_train", self.limit_train), ("limit_test", self.limit_test)):
+            if limit is not None:
+                check_integer(f"dataset.{key}", limit, low=1)
 
     def draw(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns the images, uint8 NHWC, with the training labels behind the wall.
@@ -84,8 +84,8 @@ class ImageData:
         return self._bundle(train, test, seed)
 
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
-        train = self._limited(train, "limit_train", seed)
-        test = self._limited(test, "limit_test", seed)
+        train = self._limited(train, "limit_train", self.limit_train, seed)
+        test = self._limited(test, "limit_test", self.limit_test, seed)
         train_images, train_labels = train.tensors()
         test_images, test_labels = test.tensors()
         return DataBundle(
@@ -98,8 +98,8 @@ class ImageData:
             sha256=hash_arrays(train.images, test.images, test.labels),
         )
 
-    def _limited(self, split: Split, key: str, seed: int) -> Split:
-        limit, available = getattr(self, key), len(split.labels)
+    def _limited(self, split: Split, key: str, limit: int | None, seed: int) -> Split:
+        available = len(split.labels)
         if limit is None:
             return split
         if limit > available:
@@ -171,7 +171,7 @@ def _read_split(path: Path, part: str) -> Split:
 
 def _read_array(path: Path, key: str) -> np.ndarray:
     try:
-        # numpy would read other formats too, and say the wrong thing about them.
+        # numpy would read other formats too, and its message about them would mislead.
         if path.is_file() and not zipfile.is_zipfile(path):
             raise InputError(
                 f"{path.name} is not a zip archive, or is cut short (write it with numpy.savez, "

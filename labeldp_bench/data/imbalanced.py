@@ -69,7 +69,9 @@ class ImbalancedImages(ImageData):
         return replace(
             self._bundle(train_part, test_part, seed),
             selection_sha256=fingerprint.hexdigest(),
-            extra_tests={"balanced": self._limited(test, "limit_test", seed).tensors()},
+            extra_tests={
+                "balanced": self._limited(test, "limit_test", self.limit_test, seed).tensors()
+            },
         )
 
     def _select(self, split: Split, counts: Sequence[int], what: str) -> tuple[Split, list[bytes]]:

@@ -12,16 +12,8 @@ import numpy as np
 import torch
 
 from labeldp_bench.support.files import only_one, replacing
+from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.validate import InputError
-
-OFFICIAL = {
-    "mnist": "MNIST",
-    "fashion_mnist": "FashionMNIST",
-    "kmnist": "KMNIST",
-    "cifar10": "CIFAR10",
-    "cifar100": "CIFAR100",
-}
-"""Our name -> torchvision's class."""
 
 NETWORK_TIMEOUT = 15.0
 """Seconds of silence after which a server counts as not there."""
@@ -82,7 +74,7 @@ def brief(error: BaseException) -> str:
 
 def _read_official(name: str, path: Path) -> dict[str, np.ndarray]:
     try:
-        make = getattr(import_torchvision().datasets, OFFICIAL[name])
+        make = getattr(import_torchvision().datasets, OFFICIAL[name].torchvision)
     except Exception as error:
         raise NotAvailable(path, f"torchvision cannot be imported: {brief(error)}") from error
     root = str(path.parent)

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeldp_bench.learners.consensus import check_retrain, retrained
+from labeldp_bench.learners.consensus import RetrainingLearner
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.block_rr import BlockRR
+from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
+from labeldp_bench.mechanisms.topk_subset import TopKSubset
 from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -17,7 +19,7 @@ from labeldp_bench.support.validate import InputError, check_number
 
 
 @dataclass(frozen=True)
-class HeldOutPrior(Learner):
+class HeldOutPrior(RetrainingLearner):
     """Spends a held-out part on a noisy label histogram, and trains on the rest.
 
     The parts are disjoint, so both may spend the full eps (parallel composition). The histogram
@@ -27,20 +29,16 @@ class HeldOutPrior(Learner):
     its RRWithPrior rows.
 
     Args:
-        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
+        loss, retrain: as `RetrainingLearner`.
         fraction: share of the training set that is held out, in (0, 1).
         prior_eps: budget of the histogram; None for the mechanism's own eps.
-        retrain: `none` or `consensus`.
     """
 
-    loss: str
     fraction: float = 0.01
     prior_eps: float | None = None
-    retrain: str = "none"
 
     def __post_init__(self) -> None:
-        loss_named(self.loss)
-        check_retrain(self.retrain)
+        super().__post_init__()
         check_number("learner.fraction", self.fraction, above=0, below=1)
         if self.prior_eps is not None:
             check_number("learner.prior_eps", self.prior_eps, above=0)
@@ -74,7 +72,7 @@ class HeldOutPrior(Learner):
         release = vault.release(mechanism, rest, prior)
         supervision = Supervision.of([release], loss_named(self.loss))
         classifier = model.fit(features, supervision, session, None)
-        return retrained(self.retrain, classifier, model, features, supervision, session)
+        return self.retrained(classifier, model, features, supervision, session)
 
 
 def prior_of(noisy_counts: Tensor) -> Tensor:
@@ -92,5 +90,6 @@ def prior_notes(mechanism: Mechanism, prior: Tensor) -> dict[str, object]:
             "rare_labels": torch.nonzero(~frequent).flatten().tolist(),
             "favoured_labels": torch.nonzero(favoured).flatten().tolist(),
         }
-    top_k = getattr(mechanism, "top_k", None)
-    return {} if top_k is None else {"top_k": int(top_k(prior[None]))}
+    if isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
+        return {"top_k": int(mechanism.top_k(prior[None]))}
+    return {}

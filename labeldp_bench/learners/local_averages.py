@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +12,13 @@ from labeldp_bench.mechanisms.clipping import ClippingMechanism
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.supervision.interfaces import Learner, Session
+from labeldp_bench.supervision.interfaces import Averages, Fitted, Learner, Model, Session
 from labeldp_bench.support.validate import InputError, check_choice, check_eps, check_number
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")
 MOST_DIMENSIONS = 2
-"""Beyond, the rule's sides exceed the box long before N is large: `auto` leaves the size alone."""
+"""With more, the rule's sides exceed the box unless N is huge: `auto` leaves the size alone."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,10 @@ class LocalAverages(Learner):
             )
         check_choice("learner.tuning", self.tuning, TUNINGS)
         check_number("learner.beta", self.beta, above=0, high=1)
-        for name in ("constant", "factor", "clip_constant", "clip_factor"):
-            check_number(f"learner.{name}", getattr(self, name), above=0)
+        check_number("learner.constant", self.constant, above=0)
+        check_number("learner.factor", self.factor, above=0)
+        check_number("learner.clip_constant", self.clip_constant, above=0)
+        check_number("learner.clip_factor", self.clip_factor, above=0)
         if self.moment is not None:
             check_number("learner.moment", self.moment, low=2)
         if self.rule is not None:
@@ -77,12 +78,10 @@ class LocalAverages(Learner):
         features: Tensor,
         vault: ReleaseDoor,
         mechanism: Mechanism,
-        model: Any,
+        model: Model,
         session: Session,
-    ) -> Any:
-        """Returns the averages at the test points, or everywhere in case of cubes."""
-        if not hasattr(model, "averaging"):
-            raise InputError("learner=local_averages needs model=cubes, clusters or knn")
+    ) -> Fitted:
+        """Returns the averages: of neighbours at the test points, of groups everywhere."""
         mechanism, averages = self._tuned(features, vault, mechanism, model)
         if isinstance(mechanism, GroupMechanism) and not averages.disjoint:
             raise InputError(
@@ -98,17 +97,18 @@ class LocalAverages(Learner):
         session.notes.update(averages.notes)
         if isinstance(mechanism, ClippingMechanism) and mechanism.clip is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
-        groups, num_groups = averages.groups(features, session)
-        outputs = vault.release_groups(mechanism, groups, num_groups)
+        groups = averages.grouping(features, session)
+        outputs = vault.release_groups(mechanism, groups.members, groups.count)
         if outputs.dtype == torch.int64:  # one class for each cube
             outputs = torch.nn.functional.one_hot(outputs, vault.num_classes).to(torch.float64)
         elif outputs.dim() == 1 and averages.disjoint and not isinstance(mechanism, GroupMechanism):
-            outputs = outputs / torch.bincount(groups, minlength=num_groups).clamp_min(1)
-        return averages.estimator(outputs)
+            sizes = torch.bincount(groups.members, minlength=groups.count)
+            outputs = outputs / sizes.clamp_min(1)
+        return groups.estimator(outputs)
 
     def _tuned(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Mechanism, model: Any
-    ) -> tuple[Mechanism, Any]:
+        self, features: Tensor, vault: ReleaseDoor, mechanism: Mechanism, model: Model
+    ) -> tuple[Mechanism, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp_bench.learners.consensus import check_retrain, retrained
+from labeldp_bench.learners.consensus import RetrainingLearner
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
+from labeldp_bench.mechanisms.topk_subset import TopKSubset
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.release import Release
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -18,7 +20,7 @@ from labeldp_bench.support.validate import InputError, check_made, check_number
 
 
 @dataclass(frozen=True)
-class MultiStage(Learner):
+class MultiStage(RetrainingLearner):
     """Releases and trains stage by stage, over random disjoint parts of the training set.
 
     Each label is released once, at the full eps: parallel composition. A stage's prior comes from
@@ -27,7 +29,7 @@ class MultiStage(Learner):
     Source: Ghazi et al. (2021), arXiv:2102.06062, Algorithm 3 (LP-MST) and its released code.
 
     Args:
-        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
+        loss, retrain: as `RetrainingLearner`.
         fractions: share of the examples in each stage; positive, sum 1.
         first: mechanism of the first stage, which has no prior.
         temperature: of the prior; below 1 sharpens.
@@ -37,21 +39,17 @@ class MultiStage(Learner):
             not, its released code does.
         domain_weight: share in [0, 1] of the stage's mean prediction, at the same temperature, in
             each prior; the released code's profiles have 0.
-        retrain: `none` or `consensus`, after the last stage.
     """
 
-    loss: str
     fractions: Sequence[float]
     first: Mechanism
     temperature: float = 1.0
     filter_earlier: bool = False
     warm_start: bool = False
     domain_weight: float = 0.0
-    retrain: str = "none"
 
     def __post_init__(self) -> None:
-        loss_named(self.loss)
-        check_retrain(self.retrain)
+        super().__post_init__()
         check_made("learner.first", self.first, Mechanism, see="learner")
         check_number("learner.temperature", self.temperature, above=0)
         check_number("learner.domain_weight", self.domain_weight, low=0, high=1)
@@ -95,8 +93,8 @@ class MultiStage(Learner):
             start = classifier if self.warm_start else None
             classifier = model.fit(features, supervision, at_stage, start)
         assert classifier is not None
-        last = replace(session, stage=at_stage.stage, stages=at_stage.stages)
-        return retrained(self.retrain, classifier, model, features, supervision, last)
+        last = replace(at_stage, seed=session.seed)
+        return self.retrained(classifier, model, features, supervision, last)
 
     def prior(self, classifier: Classifier, features: Tensor) -> Tensor:
         """Returns the prior of each example, float64 (n, K): evaluation mode, no augmentation."""
@@ -122,10 +120,10 @@ def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tens
 
 def mean_top_k(release: Release) -> float:
     """Returns the mean number of labels that the priors left; K for mechanisms that leave all."""
-    top_k = getattr(release.mechanism, "top_k", None)
-    if top_k is None or release.prior is None:
+    mechanism, prior = release.mechanism, release.prior
+    if prior is None or not isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
         return float(release.num_classes)
-    return float(top_k(release.prior).to(torch.float64).mean())
+    return float(mechanism.top_k(prior).to(torch.float64).mean())
 
 
 def filtered(release: Release, classifier: Classifier, features: Tensor, top: int) -> Release:

@@ -4,23 +4,20 @@ Nothing here is private, and nothing here claims to be.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Classifier, Epoch, Session
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
-
-if TYPE_CHECKING:  # they import learners themselves
-    from labeldp_bench.models.network import NetworkModel
-    from labeldp_bench.training.trainer import Trainer
+from labeldp_bench.training.trainer import Trainer
 
 
 class ClientLoss(Loss):
@@ -49,22 +46,14 @@ class ClientLoss(Loss):
         random = log_d.gather(1, targets[:, 1:]).sum(1)
         return -weight * own.squeeze(1) - self.mechanism.randomness * random
 
-    def targets(self, release: Release) -> Tensor:
-        """Refuses: the client learns from true labels, not from a release."""
-        raise NotImplementedError
-
-    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Refuses: there is nothing to vote on."""
-        raise NotImplementedError
-
 
 def enhance(
     features: Tensor,
     part: Tensor,
     vault: ReleaseDoor,
     mechanism: LabelEnhancement,
-    model: "NetworkModel",
-    trainer: "Trainer",
+    model: NetworkModel,
+    trainer: Trainer,
     session: Session,
 ) -> Release:
     """Returns what the client publishes of the examples `part`: d = f(x), float32 (n, K).

@@ -9,8 +9,8 @@ from torch.nn import functional
 from labeldp_bench.learners.ple_client import enhance
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
@@ -76,8 +76,6 @@ class EnhancedLabels(Learner):
                 f"learner=ple goes with mechanism=ple, got {type(mechanism).__name__}: it trains a "
                 "client on true labels"
             )
-        from labeldp_bench.models.network import NetworkModel  # it imports learners itself
-
         if not isinstance(model, NetworkModel):
             raise InputError("mechanism=ple needs a network (use model=cnn on images)")
         if model.trainer.mixup is not None:
@@ -154,14 +152,6 @@ class ServerLoss(Loss):
         log_h = functional.log_softmax(logits, -1)
         negative = torch.log1p(-log_h.exp().clamp_max(SURE))
         return -(targets[:, 0] * log_h + targets[:, 1] * negative).sum(-1)
-
-    def targets(self, release: Release) -> Tensor:
-        """Refuses: they follow from the learner's k2 and epoch too."""
-        raise NotImplementedError
-
-    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns the target distribution."""
-        return targets[:, 0]
 
 
 def cut(vectors: Tensor, k: int) -> Tensor:

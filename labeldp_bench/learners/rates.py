@@ -47,25 +47,38 @@ class Problem:
         """eps^2, at most 1: what a locally private label is worth."""
         return min(self.eps, 1.0) ** 2
 
+    @property
+    def dimensions(self) -> int:
+        """d; twice as many where features are noisy too."""
+        return 2 * self.dimension if self.trust == "local_full" else self.dimension
+
+    def side_power(self, moment: float | None) -> float:
+        """Returns the power by which the rule's side falls with the number of examples.
+
+        Args:
+            moment: p; None for bounded labels, the limit of all moments: (p - 1) / p -> 1.
+        """
+        # Noise on a sum of labels (central), or on every label.
+        noise = 1 if self.trust == "central" else 2
+        if moment is None:
+            return 1 / (noise * self.beta + self.dimensions)
+        return (moment - 1) / (noise * moment * self.beta + self.dimensions * (moment - 1))
+
 
 def side(problem: Problem) -> float:
     """Returns the rule's side h of a cube; a ball of k neighbours has k = N h^d.
 
     Theorems 2, 4, 6, 8, 10 and 12; `local_full` by the same balance of bias and noise.
     """
-    n, d, beta, p = problem.num_examples, problem.dimension, problem.beta, problem.moment
-    free = (problem.logarithm / n) ** (1 / (2 * beta + d))
+    examples = problem.num_examples
+    free = (problem.logarithm / examples) ** (1 / (2 * problem.beta + problem.dimension))
     if problem.trust == "none":
         return free
+    power = problem.side_power(problem.moment)
     if problem.trust == "central":
-        # Bounded labels are the limit of all moments: (p - 1) / p -> 1.
-        power = 1 / (beta + d) if p is None else (p - 1) / (p * beta + d * (p - 1))
-        return free + (problem.logarithm / (problem.eps * n)) ** power
-    effective = n * problem.privacy_factor / problem.logarithm
-    dimensions = 2 * d if problem.trust == "local_full" else d
-    if p is None:
-        return effective ** (-1 / (2 * beta + dimensions))
-    return max(free, effective ** (-(p - 1) / (2 * p * beta + dimensions * (p - 1))))
+        return free + (problem.logarithm / (problem.eps * examples)) ** power
+    private = (examples * problem.privacy_factor / problem.logarithm) ** -power
+    return private if problem.moment is None else max(free, private)
 
 
 def clip(problem: Problem, cube_side: float) -> float:
@@ -90,22 +103,12 @@ def exponents(problem: Problem) -> tuple[float, float]:
     For `none` the second is 0. The central rows of table I add the first term of `none` to this
     one. Local rows hold for eps <= 1.
     """
-    d, beta, p = problem.dimension, problem.beta, problem.moment
-    if problem.task == "classification":
-        risk_power, p = beta * (problem.gamma + 1), None
-    else:
-        risk_power = 2 * beta
+    is_regression = problem.task == "regression"
+    risk_power = problem.beta * (2 if is_regression else problem.gamma + 1)
     if problem.trust == "none":
-        return -risk_power / (2 * beta + d), 0.0
-    if problem.trust == "central":
-        power = 1 / (beta + d) if p is None else (p - 1) / (p * beta + d * (p - 1))
-        return -risk_power * power, -risk_power * power
-    dimensions = 2 * d if problem.trust == "local_full" else d
-    if p is None:
-        power = 1 / (2 * beta + dimensions)
-    else:
-        power = (p - 1) / (2 * p * beta + dimensions * (p - 1))
-    return -risk_power * power, -2 * risk_power * power
+        return -risk_power / (2 * problem.beta + problem.dimension), 0.0
+    power = problem.side_power(problem.moment if is_regression else None)
+    return -risk_power * power, -risk_power * power * (1 if problem.trust == "central" else 2)
 
 
 def along(problem: Problem, shrink: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from labeldp_bench.models.linear import check_image_shape
+from labeldp_bench.models.linear import check_classes_and_shape
 from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 
@@ -40,8 +40,7 @@ class CNN(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        check_integer("num_classes", num_classes, low=2)
-        height, width, channels = check_image_shape(image_shape)
+        height, width, channels = check_classes_and_shape(num_classes, image_shape)
         if check_integer("model.network.kernel_size", kernel_size, low=1) % 2 == 0:
             raise InputError(f"model.network.kernel_size must be odd, got {kernel_size}")
         check_list("model.network.widths", widths, "numbers of channels", length=2)

@@ -2,38 +2,23 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from labeldp_bench.models.group_estimator import GroupEstimator
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.models.groups import GroupModel, Groups
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 MOST_CUBES = 2**22
-
-
-class LastPoints:
-    """Remembers in which cube the last points lie, so that cells on the same points share it."""
-
-    def __init__(self) -> None:
-        self._points: Tensor | None = None
-        self._answers: dict[int, Tensor] = {}
-
-    def cubes(self, points: Tensor, model: "Cubes") -> Tensor:
-        """Returns the number of each point's cube, int64 (N,)."""
-        if self._points is not points:
-            self._points, self._answers = points, {}
-        if model.cells not in self._answers:
-            self._answers[model.cells] = model.locate(points)
-        return self._answers[model.cells]
+KEPT = 8
+"""Sets of located points: cells of one job differ in the size of their cubes."""
 
 
 @dataclass(frozen=True)
-class Cubes(Model):
+class Cubes(GroupModel):
     """Cuts a box into `cells`^d cubes; points outside belong to the nearest cube.
 
     Source: Zhao et al. (2025), theoretical_limits, equations 14 and 15.
@@ -45,14 +30,11 @@ class Cubes(Model):
 
     cells: int
     box: tuple[float, float] | list[float] = (0.0, 1.0)
-    last: tuple[LastPoints, LastPoints] = field(
-        default_factory=lambda: (LastPoints(), LastPoints()), init=False, repr=False, compare=False
+    located: LastResults[Tensor] = field(
+        default_factory=lambda: LastResults(KEPT), init=False, repr=False, compare=False
     )
 
-    shares_work: ClassVar[bool] = True
-    disjoint: ClassVar[bool] = True
-    fixed: ClassVar[bool] = True
-    """Whether an example's group is its own features' matter, whatever the others are."""
+    fixed: ClassVar[bool] = True  # a point's cube depends on its own coordinates alone
 
     def __post_init__(self) -> None:
         check_integer("model.cells", self.cells, low=1)
@@ -65,7 +47,7 @@ class Cubes(Model):
             return self
         largest = int(MOST_CUBES ** (1 / dimension))
         model = replace(self, cells=min(largest, max(1, round(1 / side))))
-        object.__setattr__(model, "last", self.last)
+        object.__setattr__(model, "located", self.located)
         return model
 
     @property
@@ -83,30 +65,18 @@ class Cubes(Model):
             number = number * self.cells + steps[:, axis]
         return number
 
-    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
-        """Returns the cube of each example, int64 (N,), and the number of cubes."""
-        return self.last[0].cubes(features, self), self._num_cubes(features)
-
-    def estimator(self, outputs: Tensor) -> GroupEstimator:
-        """Returns the estimator that has one output per cube."""
-        return GroupEstimator(partial(self.last[1].cubes, model=self), outputs)
+    def grouping(self, features: Tensor, session: Session) -> Groups:
+        """Returns the cube of each example."""
+        count = self._num_cubes(features)
+        return Groups(self._kept_locate(features), count, self._kept_locate)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of sums in a cube."""
         return "float64"
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> GroupEstimator:
-        """Returns the classifier that adds up the votes in each cube."""
-        votes = supervision.votes().to(torch.float64)
-        sums = torch.zeros((self._num_cubes(features), votes.shape[1]), dtype=torch.float64)
-        sums.index_add_(0, self.locate(features)[supervision.indices], votes)
-        return self.estimator(sums)
+    def _kept_locate(self, points: Tensor) -> Tensor:
+        """Returns what `locate` does; cells on the same points compute it once."""
+        return self.located.get((self.cells, points), lambda: self.locate(points))
 
     def _num_cubes(self, features: Tensor) -> int:
         dimension = math.prod(features.shape[1:])

@@ -1,83 +1,54 @@
 """Least squares on the smoothest functions over the public features."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from labeldp_bench.models.embedding import Embedding, Embeddings
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.models.embedding import Embedding, SmoothModel
+from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.prediction import vote_shares
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import (
-    InputError,
-    check_integer,
-    check_list,
-    check_made,
-    check_number,
-)
-from labeldp_bench.training.classifier import NetworkFactory
+from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""
 
 
 @dataclass(frozen=True)
-class Eigenmaps(Model):
+class Eigenmaps(SmoothModel):
     """Fits what was released by functions that hardly change between neighbours.
 
-    Classes are groups of similar images, which features show without a label: some ten smooth
-    functions tell ten classes apart, so that 60,000 releases have to settle a hundred numbers. The
-    fit to what each release adds to a vote is linear and has one minimum, where a likelihood has
-    many at small eps. The number of functions is that of the least squared error on releases that
-    were held out: no true label is asked.
+    Classes are groups of similar images, and features show these groups without a label: about ten
+    smooth functions tell ten classes apart, so that 60,000 releases decide a hundred numbers only.
+    The fit to what each release adds to a vote is linear and has one minimum; a likelihood has many
+    at small eps. The number of functions is the one with the least squared error on held-out
+    releases, so no true label is needed.
 
-    Who is whose neighbour: see `Embeddings`. Where examples were chosen by an earlier fit
-    (`learner.retrain=consensus`), so were those that are held out.
+    `Embedding` says what a neighbour is. If an earlier fit chose the examples
+    (`learner.retrain=consensus`), it also chose those that are held out.
 
     Source: Belkin, Niyogi (2004), "Semi-supervised learning on Riemannian manifolds"; on releases,
     ours.
 
     Args:
-        network: of `pretrain`; unused without one.
-        neighbours: k of the graph, >= 1.
+        network, neighbours, initial: as `SmoothModel`.
         functions: how many to choose from, as multiples of the number of classes, >= 1.
         folds: parts of the examples that are held out in turn, >= 2.
-        initial: weights below the classifier, from `pretrain`.
     """
 
-    network: NetworkFactory
-    neighbours: int = 10
     functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)
     folds: int = 5
-    initial: Mapping[str, Tensor] | None = None
-    embeddings: Embeddings = field(
-        default_factory=Embeddings, init=False, repr=False, compare=False
-    )
-
-    shares_work: ClassVar[bool] = True  # the graph of all examples
 
     def __post_init__(self) -> None:
-        check_made("model.network", self.network, see="model")
-        check_integer("model.neighbours", self.neighbours, low=1)
+        super().__post_init__()
         check_integer("model.folds", self.folds, low=2)
         if not check_list("model.functions", self.functions, "numbers"):
             raise InputError("model.functions must be a list of numbers, got an empty one")
         for multiple in self.functions:
             check_number("model.functions", multiple, low=1)
-
-    def pretrained(
-        self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]
-    ) -> "Eigenmaps":
-        """Returns the model on features of the network with the weights returned for it."""
-        return replace(self, initial=weights_for(self.network))
-
-    def precision_on(self, device: torch.device) -> str:
-        """Returns the precision of features; functions and fit have float64."""
-        return "float32"
 
     def fit(
         self,
@@ -88,9 +59,7 @@ class Eigenmaps(Model):
     ) -> "EigenmapClassifier":
         """Returns the classifier by the functions that held-out releases choose."""
         sizes = sorted({round(each * supervision.num_classes) for each in self.functions})
-        embedding = self.embeddings.over(
-            features, self.neighbours, sizes[-1], self.network, self.initial, session
-        )
+        embedding = self.embedding(features, sizes[-1], session)
         functions = embedding.smooth.values[supervision.indices]
         votes = supervision.votes().to(torch.float64)
         sizes = sorted({max(size, embedding.smooth.components) for size in sizes})

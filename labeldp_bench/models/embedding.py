@@ -1,16 +1,18 @@
 """Where examples lie: the smoothest functions over the public features, kept for many cells."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.last_results import LastResults
+from labeldp_bench.support.validate import InputError, check_integer
 
 LONG = 500_000
 """Values of all functions together that take longer than a person waits without a word."""
@@ -20,75 +22,86 @@ IMAGES = 4
 
 @dataclass(frozen=True)
 class Embedding:
-    """Where images lie: the functions over the training examples, and the way to them."""
-
-    smooth: SmoothFunctions
-    encoder: Encoder | None
-    mean: Tensor
-    _last: list[tuple[Tensor, Tensor]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-
-    def functions(self, features: Tensor) -> Tensor:
-        """Returns the functions at each example, float64 (m, M), kept for the next cell."""
-        if not self._last or self._last[0][0] is not features:
-            values = self.smooth.at(located(features, self.encoder, self.mean))
-            self._last[:] = [(features, values)]
-        return self._last[0][1]
-
-
-class Embeddings:
-    """Makes an embedding and remembers the last one: cells on the same examples share it.
+    """Where examples lie: the functions over the training examples, and the way to them.
 
     Neighbours of an image are nearest by angle, in what the pre-trained network makes of images or,
     without one, in pixels less their mean; neighbours of a point, by distance.
     """
 
-    def __init__(self) -> None:
-        self.search = NeighbourSearch()
-        self._kept: tuple[Tensor, Embedding] | None = None
+    smooth: SmoothFunctions
+    encoder: Encoder | None
+    mean: Tensor
+    _last: LastResults[Tensor] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
 
-    def over(
-        self,
-        features: Tensor,
-        neighbours: int,
-        count: int,
-        network: Callable[..., nn.Module],
-        initial: Mapping[str, Tensor] | None,
-        session: Session,
-    ) -> Embedding:
+    def functions(self, features: Tensor) -> Tensor:
+        """Returns the functions at each example, float64 (m, M), kept for the next cell."""
+        return self._last.get(
+            (features,), lambda: self.smooth.at(located(features, self.encoder, self.mean))
+        )
+
+
+@dataclass(frozen=True)
+class SmoothModel(PretrainableModel):
+    """A model on the smoothest functions; cells on the same examples share them.
+
+    Args:
+        network: of `pretrain`; unused without one.
+        neighbours: k of the graph, >= 1.
+        initial: weights below the classifier, from `pretrain`.
+    """
+
+    neighbours: int = 10
+    _search: NeighbourSearch = field(
+        default_factory=NeighbourSearch, init=False, repr=False, compare=False
+    )
+    _last: LastResults[Embedding] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True  # the graph of all examples
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("model.neighbours", self.neighbours, low=1)
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of features; the functions and the fit have float64."""
+        return "float32"
+
+    def embedding(self, features: Tensor, count: int, session: Session) -> Embedding:
         """Returns the `count` smoothest functions over all examples.
 
         Args:
-            features: of the training examples, (N, ...).
-            neighbours: k of the graph, in [1, N).
-            count: M >= 1; the same in every call.
-            network: of `pretrain`.
-            initial: its weights; None takes features as they are.
+            features: of the training examples, (N, ...), N > neighbours.
+            count: M >= 1.
             session: where the network runs.
         """
-        if self._kept is not None and self._kept[0] is features:
-            return self._kept[1]
-        if len(features) <= neighbours:
+        return self._last.get((count, features), lambda: self._embedded(features, count, session))
+
+    def _embedded(self, features: Tensor, count: int, session: Session) -> Embedding:
+        if len(features) <= self.neighbours:
             raise InputError(
                 f"model.neighbours must be < the number of training examples, got "
-                f"{neighbours} for {len(features)}"
+                f"{self.neighbours} for {len(features)}"
             )
         encoder = None
-        if initial is not None:
-            encoder = Encoder.pretrained(network, initial, features, session.device)
+        if self.initial is not None:
+            encoder = Encoder.pretrained(self.network, self.initial, features, session.device)
         mean = features.flatten(1).to(torch.float32).mean(0)
         points = located(features, encoder, mean)
         if len(features) * count > LONG:
             session.say(f"  the {count} smoothest functions on {len(features):,} examples")
-        smooth = SmoothFunctions.over(points, neighbours, count, self.search)
-        embedding = Embedding(smooth, encoder, mean)
-        self._kept = (features, embedding)
-        return embedding
+        smooth = SmoothFunctions.over(points, self.neighbours, count, self._search)
+        return Embedding(smooth, encoder, mean)
 
 
 def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
-    """Returns what neighbours are told by, float32 (m, d): of images unit vectors."""
+    """Returns the points whose distances decide who is near, float32 (m, d).
+
+    Points of images have length 1, so that distance is angle.
+    """
     if encoder is not None:
         return nn.functional.normalize(encoder(features).cpu())
     points = features.flatten(1).to(torch.float32) - mean

@@ -1,30 +1,33 @@
 """Exact k nearest neighbours in the plane, compiled by numba: ten times as fast as a tree.
 
-Votes need the set of neighbours only, and a tree pays for their order too. Here the points lie in a
-grid. A square of cells around a query grows until the ball of its k nearest is likely to fit in; if
-it sticks out, the square grows by what is missing. Loops have no branch to guess and add up whole
-numbers: the compiler makes vectors of them.
+Votes need the set of neighbours only; a tree also sorts them. Here the points lie in a grid. A
+square of cells around a query grows until the ball of its k nearest is likely to fit; if the ball
+sticks out, the square grows by what is missing. Loops have no branches and add up whole numbers,
+so that the compiler vectorises them.
 """
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
 CELLS_PER_POINT = 1.6
 LARGEST_SIDE = 1024
-# Where points lie evenly, a square around a ball holds 4 / pi of the points in it. With less most
-# balls need a second look, with more there are distances for nothing.
+# Where points lie evenly, a square around a ball holds 4 / pi times the ball's points. With a
+# smaller factor most balls need a second look; with a larger one too many distances are computed.
 SQUARE_PER_BALL = 1.4
-# Counts to find the k-th distance; five do where points lie evenly.
+# Most rounds of counting to find the k-th distance; five suffice where points lie evenly.
 COUNTS = 40
-# From a first count that found too few to the second.
+# Factor from a first guess that found too few points to the second guess.
 STEP_OUT = 1.3
-# More than the rounding of a root and a difference, so that the ball leaves no point out.
+# Exceeds the rounding error of a root and a difference, so that the ball leaves no point out.
 ROUND_UP = 1 + 1e-12
 
 
 @njit(cache=True, nogil=True)
-def nearest(points: NDArray[np.float64], queries: NDArray[np.float64], k: int) -> NDArray[np.int32]:
+def nearest(points: Floats, queries: Floats, k: int) -> Indices:
     """Returns the k nearest points of each query, int32 (m, k), in no order.
 
     Of points at the same squared distance, computed in float64, the lower index comes first.
@@ -124,19 +127,11 @@ def _bin(value: float, low: float, per_length: float, side: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _measure(
-    index: NDArray[np.int32],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    start: int,
-    query_x: float,
-    query_y: float,
-    candidates: NDArray[np.int32],
-    squares: NDArray[np.float64],
-    size: int,
-    upto: int,
-) -> None:
+    index: Indices, x: Floats, y: Floats, start: int, query_x: float, query_y: float,
+    candidates: Indices, squares: Floats, size: int, upto: int,
+) -> None:  # fmt: skip
     """Writes points from `start` on, and their squared distances to a query, to size...upto."""
-    # An index that may be negative is checked, and a loop with such checks is no vector loop.
+    # An index that may be negative is checked, and such a loop cannot be vectorised.
     source, target = np.uint64(start), np.uint64(size)
     for step in range(upto - size):
         i = np.uint64(step)
@@ -145,14 +140,12 @@ def _measure(
 
 
 @njit(cache=True, nogil=True)
-def _kth_smallest(values: NDArray[np.float64], k: int, guess: float) -> tuple[float, int]:
-    """Returns a value with the k smallest at or below it, and how many are.
+def _kth_smallest(values: Floats, k: int, guess: float) -> tuple[float, int]:
+    """Returns a value with the k smallest at or below it, and how many values are.
 
-    They are k, and the value lies anywhere below the next one; or more than k, as with ties, and
-    it is the k-th itself.
-
-    Squared distances are spread evenly where points are, so the share that is missing tells where
-    to count next.
+    Either exactly k are, and the value lies below the next one; or more than k are, because of
+    ties, and the value is the k-th itself. Squared distances are spread evenly where points are, so
+    the share that is missing tells where to count next.
 
     Args:
         values: at least k, finite, >= 0.
@@ -176,20 +169,14 @@ def _kth_smallest(values: NDArray[np.float64], k: int, guess: float) -> tuple[fl
             middle = low + (high - low) * (k - below) / (upto - below)
         elif counts == 0:
             middle *= STEP_OUT
-        else:  # the guess is of no use, as for points on a line
+        else:  # the guess does not help, as for points on a line
             middle = values.max()
     kth = np.sort(values)[k - 1]
     return kth, int((values <= kth).sum())
 
 
 @njit(cache=True, nogil=True)
-def _keep(
-    candidates: NDArray[np.int32],
-    squares: NDArray[np.float64],
-    low: float,
-    high: float,
-    kept: NDArray[np.int32],
-) -> int:
+def _keep(candidates: Indices, squares: Floats, low: float, high: float, kept: Indices) -> int:
     """Writes the candidates with a square in [low, high] to the front of `kept`, returns how many.
 
     Every candidate is written; the next one replaces those that do not count.

@@ -1,7 +1,6 @@
 """k nearest neighbours: every neighbour adds what it released."""
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,31 +16,29 @@ from labeldp_bench.models.neighbour_means import NeighbourMeans
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.prediction import vote_shares
 from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
 CHUNK = 1000
-# Of coordinates and of what they span: squares neither overflow nor vanish.
+# Limits of coordinates and of their ranges: squares neither overflow nor vanish.
 LARGEST, SMALLEST = 1e150, 1e-140
-# Loading the compiled search takes a second, compiling it ten, once per machine; it saves 20 ms
-# of each fit.
+# Fits from which the compiled search pays. Loading it takes a second and compiling it ten, once per
+# machine; it saves 20 ms of each fit.
 COMPILED_FROM = 200
-# Stages of a learner and held-out parts have searches of their own; more than these few are rare.
+# Stages of a learner and held-out parts have searches of their own, rarely more than this.
 KEPT_ANSWERS = 8
 
 Search = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[Any]]
 
 
 @dataclass(eq=False)
-class _Answer:
-    """The neighbours, int32 (m, k), of one question; whether they come by rising index."""
+class _Neighbours:
+    """The neighbours, int32 (m, k), of one question; whether each row rises."""
 
-    points: Tensor
-    queries: Tensor
-    k: int
-    neighbours: Tensor
+    indices: Tensor
     rises: bool = False
 
 
@@ -49,7 +46,7 @@ class NeighbourSearch:
     """Exact search that keeps its last answers, so that cells on the same points share them."""
 
     def __init__(self) -> None:
-        self._kept: deque[_Answer] = deque(maxlen=KEPT_ANSWERS)
+        self._last: LastResults[_Neighbours] = LastResults(KEPT_ANSWERS)
         self._compiled: Search | None = None
 
     def __call__(self, points: Tensor, queries: Tensor, k: int, rising: bool = True) -> Tensor:
@@ -65,14 +62,13 @@ class NeighbourSearch:
             rising: whether the neighbours of a query come by rising index, as sums of floats need,
                 which depend on their order; False leaves the order open.
         """
-        answer = next((kept for kept in self._kept if _asks(kept, points, queries, k)), None)
-        if answer is None:
-            answer = _Answer(points, queries, k, self._find(points, queries, k))
-            self._kept.append(answer)
-        if rising and not answer.rises:
-            answer.neighbours = torch.from_numpy(np.sort(answer.neighbours.numpy(), axis=1))
-            answer.rises = True
-        return answer.neighbours
+        found = self._last.get(
+            (k, points, queries), lambda: _Neighbours(self._find(points, queries, k))
+        )
+        if rising and not found.rises:
+            found.indices = torch.from_numpy(np.sort(found.indices.numpy(), axis=1))
+            found.rises = True
+        return found.indices
 
     def _find(self, points: Tensor, queries: Tensor, k: int) -> Tensor:
         flat_points, flat_queries = points.flatten(1), queries.flatten(1)
@@ -139,7 +135,7 @@ class NearestNeighbours(Model):
         return "float32"
 
     def prepare(self, fits: int, say: Callable[[str], None]) -> None:
-        """Readies the model for that many fits; changes their speed, not their result."""
+        """Compiles the search if there are many fits."""
         if fits >= COMPILED_FROM:
             self.search.compile(say)
 
@@ -153,7 +149,7 @@ class NearestNeighbours(Model):
         """Returns a classifier that remembers the supervised examples."""
         self._checked(len(supervision.indices))
         indices, votes = supervision.indices, supervision.targets
-        if votes.dim() > 1:  # labels are counted as they are
+        if votes.dim() > 1:  # one-dimensional targets are labels, which are counted directly
             votes = supervision.votes()
         if (indices.diff() < 0).any():  # several stages: by rising index, as in a single one
             order = indices.argsort()
@@ -237,19 +233,10 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
 
 def _moderate(points: Tensor, queries: Tensor) -> bool:
     """Returns whether the compiled search, which checks nothing, can tell distances apart."""
-    if len(queries) == 0:  # without ends
+    if len(queries) == 0:  # no smallest and largest coordinate
         return False
-    # Column by column, which is several times as fast; a NaN fails every comparison.
+    # Column by column is several times as fast. A NaN fails every comparison.
     ends = [tuple(map(float, column.aminmax())) for column in (*points.T, *queries.T)]
     finite = all(-LARGEST < low <= high < LARGEST for low, high in ends)
     spans = [high - low for low, high in ends[: points.shape[1]]]
     return finite and all(span == 0 or span > SMALLEST for span in spans)
-
-
-def _asks(answer: _Answer, points: Tensor, queries: Tensor, k: int) -> bool:
-    """Returns whether this is the question that was answered."""
-    return answer.k == k and _same(answer.points, points) and _same(answer.queries, queries)
-
-
-def _same(left: Tensor, right: Tensor) -> bool:
-    return left is right or (left.dtype == right.dtype and torch.equal(left, right))

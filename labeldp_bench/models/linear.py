@@ -1,4 +1,4 @@
-"""Softmax regression on pixels: the smallest network, and the check of an image's shape."""
+"""Softmax regression on pixels: the smallest network, and the check of what all networks take."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,7 @@ class LinearClassifier(nn.Module):
 
     def __init__(self, num_classes: int, image_shape: Sequence[int]) -> None:
         super().__init__()
-        check_integer("num_classes", num_classes, low=2)
-        height, width, channels = check_image_shape(image_shape, smallest=1)
+        height, width, channels = check_classes_and_shape(num_classes, image_shape, smallest=1)
         self.head = nn.Linear(height * width * channels, num_classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -31,12 +30,16 @@ class LinearClassifier(nn.Module):
         return self.head(images.flatten(1))
 
 
-def check_image_shape(image_shape: Sequence[int], smallest: int = 8) -> tuple[int, int, int]:
+def check_classes_and_shape(
+    num_classes: int, image_shape: Sequence[int], smallest: int = 8
+) -> tuple[int, int, int]:
     """Returns `image_shape` as (H, W, C).
 
     Raises:
-        InputError: not three integers, fewer than `smallest` rows or columns, or no channel.
+        InputError: fewer than two classes; not three integers, fewer than `smallest` rows or
+            columns, or no channel.
     """
+    check_integer("num_classes", num_classes, low=2)
     shape = tuple(image_shape)
     if len(shape) != 3:
         raise InputError(f"image_shape must be (height, width, channels), got {shape}")

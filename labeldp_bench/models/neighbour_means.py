@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from labeldp_bench.models.groups import GroupEstimator
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.validate import InputError
 
 
-@dataclass
+@dataclass(frozen=True)
 class NeighbourMeans:
     """k nearest neighbours as a model of groups.
 
@@ -26,10 +27,6 @@ class NeighbourMeans:
 
     k: int
     search: Callable[[Tensor, Tensor, int], Tensor]
-    _features: Tensor | None = None
-    _queries: Tensor | None = None
-    _first: Tensor | None = None
-    _edges: Tensor | None = None
 
     disjoint: ClassVar[bool] = False
     """Neighbourhoods overlap: who answers once for each of them answers for an example often."""
@@ -37,62 +34,67 @@ class NeighbourMeans:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Returns the size, for the record."""
+        """The size, for the record."""
         return {"k": self.k}
 
-    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
-        """Returns the group of each example, int64 (N,), and the number of groups.
-
-        Args:
-            features: (N, d).
-            session: has the points that will be asked for; public, as all features are.
-        """
+    def grouping(self, features: Tensor, session: Session) -> "Neighbourhoods":
+        """Returns the groups of examples (N, d); the session has the points to be asked for."""
         queries = session.queries
         if queries is None:
             raise InputError("learner=local_averages with model=knn needs to know the test points")
-        self._features, self._queries = features, queries
-        self._first = self._edges = None
-        if features.flatten(1).shape[1] > 1:
-            return torch.arange(len(features)), len(features)
-        points = features.flatten()
+        if features.flatten(1).shape[1] == 1:
+            return self._windows(features.flatten(), queries)
+
+        def means(outputs: Tensor) -> Tensor:
+            neighbours = self.search(features, queries, self.k)
+            return torch.cat([outputs[part].mean(1) for part in neighbours.split(1000)])
+
+        count = len(features)
+        return Neighbourhoods(torch.arange(count), count, queries, means)
+
+    def _windows(self, points: Tensor, queries: Tensor) -> "Neighbourhoods":
+        """Returns the segments of the line, (N,), from which every window is put together."""
         if not bool((points[1:] >= points[:-1]).all()):
             raise InputError("in one dimension model=knn wants examples in increasing order")
-        self._first = first_of_window(points, queries.flatten().to(points.dtype), self.k)
-        ends = torch.tensor([0, len(points)])
-        self._edges = torch.cat([self._first, self._first + self.k, ends]).unique()
-        lengths = self._edges.diff()
-        return torch.repeat_interleave(torch.arange(len(lengths)), lengths), len(lengths)
+        first = first_of_window(points, queries.flatten().to(points.dtype), self.k)
+        edges = torch.cat([first, first + self.k, torch.tensor([0, len(points)])]).unique()
 
-    def estimator(self, outputs: Tensor) -> "NeighbourMeansEstimator":
-        """Returns the estimator, from the sums over the last groups, (G,) or (G, K)."""
-        features, queries = self._features, self._queries
-        assert features is not None and queries is not None, "groups come first"
-        if self._first is None or self._edges is None:
-            neighbours = self.search(features, queries, self.k)
-            means = torch.cat([outputs[part].mean(1) for part in neighbours.split(1000)])
-            return NeighbourMeansEstimator(queries, means)
-        flat = outputs.reshape(len(outputs), -1)
-        prefix = torch.cat([torch.zeros((1, flat.shape[1]), dtype=flat.dtype), flat.cumsum(0)])
-        window = torch.stack([self._first, self._first + self.k])
-        ends = torch.searchsorted(self._edges, window)
-        means = (prefix[ends[1]] - prefix[ends[0]]) / self.k
-        return NeighbourMeansEstimator(queries, means.reshape(len(queries), *outputs.shape[1:]))
+        def means(outputs: Tensor) -> Tensor:
+            flat = outputs.reshape(len(outputs), -1)
+            prefix = torch.cat([torch.zeros((1, flat.shape[1]), dtype=flat.dtype), flat.cumsum(0)])
+            start, end = torch.searchsorted(edges, torch.stack([first, first + self.k]))
+            of_window = (prefix[end] - prefix[start]) / self.k
+            return of_window.reshape(len(queries), *outputs.shape[1:])
+
+        lengths = edges.diff()
+        members = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+        return Neighbourhoods(members, len(lengths), queries, means)
 
 
 @dataclass(frozen=True)
-class NeighbourMeansEstimator:
-    """Means at the points that were asked for."""
+class Neighbourhoods:
+    """Groups of examples from whose sums every neighbourhood's mean follows.
 
+    Attributes:
+        members: the group of each training example, int64 (N,) in [0, count).
+        count: G.
+        queries: the m points whose neighbourhoods are known.
+        means: sums over groups, (G,) or (G, K), to the mean at each query, (m,) or (m, K).
+    """
+
+    members: Tensor
+    count: int
     queries: Tensor
-    means: Tensor
+    means: Callable[[Tensor], Tensor]
 
-    def values(self, features: Tensor) -> Tensor:
-        """Returns the means, float64 (m,) or (m, K); `features` are those of the fit."""
+    def estimator(self, outputs: Tensor) -> GroupEstimator:
+        """Returns the estimator at the queries, from the sums over groups, (G,) or (G, K)."""
+        return GroupEstimator(self._query_numbers, self.means(outputs))
+
+    def _query_numbers(self, features: Tensor) -> Tensor:
         if features is not self.queries and not torch.equal(features, self.queries):
             raise InputError("these means were computed for other points")
-        return self.means
-
-    scores = values
+        return torch.arange(len(features))
 
 
 def first_of_window(points: Tensor, queries: Tensor, k: int) -> Tensor:

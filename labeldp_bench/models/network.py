@@ -1,18 +1,17 @@
 """A network as a model: initialised, fitted by a trainer, asked for scores."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.models.pretrainable import PretrainableModel
+from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import check_made
 from labeldp_bench.training.classifier import (
     NetworkClassifier,
-    NetworkFactory,
     adopt,
     check_images,
     resolve_precision,
@@ -23,22 +22,18 @@ from labeldp_bench.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class NetworkModel(Model):
+class NetworkModel(PretrainableModel):
     """A network and the recipe that trains it.
 
     Args:
-        network: called with `num_classes` and `image_shape` (H, W, C).
+        network, initial: as `PretrainableModel`.
         trainer: the recipe.
-        initial: weights and statistics that a fresh network starts from, by name. What is not
-            named, such as the classifier, starts at random. None: everything does.
     """
 
-    network: NetworkFactory
     trainer: Trainer
-    initial: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
-        check_made("model.network", self.network, see="model")
+        super().__post_init__()
         check_made("model.trainer", self.trainer, Trainer)
 
     @property
@@ -49,12 +44,6 @@ class NetworkModel(Model):
     def precision_on(self, device: torch.device) -> str:
         """Returns `bf16` or `float32`: what a fit on `device` computes in."""
         return resolve_precision(self.trainer.precision, device)
-
-    def pretrained(
-        self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]
-    ) -> "NetworkModel":
-        """Returns the model with a network that starts from the weights returned for it."""
-        return replace(self, initial=weights_for(self.network))
 
     def fit(
         self,
@@ -72,11 +61,7 @@ class NetworkModel(Model):
         return classifier
 
     def _begin(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None,
+        self, features: Tensor, supervision: Supervision, session: Session, start: Classifier | None
     ) -> NetworkClassifier:
         """Returns the network before training; first weights come from the global stream."""
         network = self.network(

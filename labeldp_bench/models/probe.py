@@ -1,65 +1,58 @@
 """A linear classifier on a frozen, pre-trained network."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.models.pretrainable import PretrainableModel
+from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
+from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import Diverged, InputError, check_made, check_number
-from labeldp_bench.training.classifier import NetworkFactory
+from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
 
 
 @dataclass(frozen=True)
-class Probe(Model):
+class Probe(PretrainableModel):
     """Fits K (d + 1) numbers to what was released, on top of d features learnt without it.
 
     At small eps a release tells so little that a whole network learns its noise. The features come
     from `pretrain`, are standardised and stay as they are; the classifier minimises the mean loss
-    plus penalty / 2 times its squared weights, in few steps. The penalty is that of the least loss
-    on releases that were held out, and the fit is then repeated on all: no true label is asked.
+    plus penalty / 2 times its squared weights, in few steps. The penalty is the one with the least
+    loss on held-out releases; the fit is then repeated on all releases. No true label is needed.
 
     Source: ours; linear evaluation as in Chen et al. (2020), arXiv:2002.05709.
 
     Args:
-        network: as NetworkModel's.
+        network, initial: as `PretrainableModel`; the classifier is not used.
         penalties: > 0, to choose from; one alone is taken as it is.
         held_out: share of the examples that choose, in (0, 1).
-        initial: weights below the classifier, from `pretrain`.
     """
 
-    network: NetworkFactory
     penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
     held_out: float = 0.2
-    initial: Mapping[str, Tensor] | None = None
-    _kept: list[tuple[Tensor, Encoder, Tensor]] = field(
-        default_factory=list, init=False, repr=False, compare=False
+    _last: LastResults[tuple[Encoder, Tensor]] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
     )
 
     shares_work: ClassVar[bool] = True  # the features of all examples
     needs_pretraining: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_made("model.network", self.network, see="model")
-        if not isinstance(self.penalties, Sequence) or not self.penalties:
-            raise InputError(f"model.penalties must be a list of numbers, got {self.penalties!r}")
+        super().__post_init__()
+        if not check_list("model.penalties", self.penalties, "numbers"):
+            raise InputError("model.penalties must be a list of numbers, got an empty one")
         for penalty in self.penalties:
             check_number("model.penalties", penalty, above=0)
-        if check_number("model.held_out", self.held_out, above=0) >= 1:
-            raise InputError(f"model.held_out must be a number > 0 and < 1, got {self.held_out}")
-
-    def pretrained(self, weights_for: Callable[[NetworkFactory], Mapping[str, Tensor]]) -> "Probe":
-        """Returns the model on features of the network with the weights returned for it."""
-        return replace(self, initial=weights_for(self.network))
+        check_number("model.held_out", self.held_out, above=0, below=1)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features and classifier."""
@@ -73,8 +66,10 @@ class Probe(Model):
         start: Classifier | None = None,
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
-        assert supervision.refine is None, "there are no epochs, after which targets could change"
-        encoder, encoded = self._encoded(features, session.device)
+        assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
+        encoder, encoded = self._last.get(
+            (session.device, features), lambda: self._encoded(features, session.device)
+        )
         inputs = encoded[supervision.indices.to(session.device)]
         shape = (inputs.shape[1] + 1, supervision.num_classes)
         penalty, weights = self.penalties[0], torch.zeros(shape, device=session.device)
@@ -83,18 +78,16 @@ class Probe(Model):
         session.notes["penalty"] = penalty
         weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty, weights)
         if not bool(weights.isfinite().all()):
-            raise Diverged("the classifier's weights are no numbers (take larger model.penalties)")
+            raise Diverged(
+                "the classifier's weights are NaN or infinite (take larger model.penalties)"
+            )
         return ProbeClassifier(encoder, weights)
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
-        """Returns the encoder and the features of all examples, kept for the next cell."""
-        for known, encoder, encoded in self._kept:
-            if known is features:
-                return encoder, encoded
+        """Returns the encoder and its outputs for all examples."""
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
         encoder = Encoder.pretrained(self.network, self.initial, features, device)
-        self._kept[:] = [(features, encoder, encoder(features))]
-        return self._kept[0][1:]
+        return encoder, encoder(features)
 
     def _chosen(
         self, inputs: Tensor, supervision: Supervision, session: Session, weights: Tensor

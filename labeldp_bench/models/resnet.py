@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from labeldp_bench.models.linear import check_image_shape
+from labeldp_bench.models.linear import check_classes_and_shape
 from labeldp_bench.support.validate import InputError, check_integer, check_list
 
 
@@ -43,9 +43,8 @@ class ResNet(nn.Module):
         preactivation: bool = False,
     ) -> None:
         super().__init__()
-        check_integer("num_classes", num_classes, low=2)
         check_integer("model.network.width", width, low=1)
-        _, _, channels = check_image_shape(image_shape)
+        _, _, channels = check_classes_and_shape(num_classes, image_shape)
         if not check_list("model.network.blocks", blocks, "numbers of blocks, one per stage"):
             raise InputError("model.network.blocks must name at least one stage, got []")
 

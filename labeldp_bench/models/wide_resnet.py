@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from labeldp_bench.models.linear import check_image_shape
+from labeldp_bench.models.linear import check_classes_and_shape
 from labeldp_bench.models.resnet import PreactivationBlock, start_weights
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
@@ -43,9 +43,8 @@ class WideResNet(nn.Module):
         raw_downsampling: bool = False,
     ) -> None:
         super().__init__()
-        check_integer("num_classes", num_classes, low=2)
         check_integer("model.network.widen_factor", widen_factor, low=1)
-        _, _, channels = check_image_shape(image_shape)
+        _, _, channels = check_classes_and_shape(num_classes, image_shape)
         if check_integer("model.network.depth", depth, low=10) % 6 != 4:
             raise InputError(
                 f"model.network.depth must be 6 n + 4 (10, 16, 22, 28, ...), got {depth}"

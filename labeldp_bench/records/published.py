@@ -9,6 +9,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.compose import mechanism_names
 from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.validate import (
     InputError,
     check_choice,
@@ -26,10 +27,8 @@ TYPES = {
 }  # fmt: skip
 """Columns of every CSV and their types once loaded."""
 
-DATASETS = {
-    "mnist": 10, "fashion_mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100,
-    "cifar10_1": 10, "cifar10_2": 10,
-}  # fmt: skip
+DATASETS = {name: official.num_classes for name, official in OFFICIAL.items()}
+DATASETS |= dict.fromkeys(("cifar10_1", "cifar10_2"), DATASETS["cifar10"])
 """Data sets and their numbers of classes."""
 
 METRICS = ("accuracy", "per_class_mean", "class_accuracy", "response_accuracy")

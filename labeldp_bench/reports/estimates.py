@@ -14,11 +14,11 @@ from labeldp_bench.records.record import Records, is_done, read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
+from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.progress import duration, say
 
 BENCHMARK = CHECKOUT / "results" / "benchmarks" / "training_cpu.csv"
-TRAINING_IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000,
-                   "cifar100": 50_000}  # fmt: skip
+TRAINING_IMAGES = {name: official.n_train for name, official in OFFICIAL.items()}
 FROM_ALIKE = "records of the same cell"
 FROM_SPEED = "records' images/s"
 FROM_BENCHMARK = "results/benchmarks"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.prediction import Classifier, Fitted
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 
@@ -29,23 +30,6 @@ class Epoch:
     lr: float
     seconds: float
     num_examples: int
-
-
-class Classifier(Protocol):
-    """A fitted model of classes."""
-
-    def scores(self, features: Tensor) -> Tensor:
-        """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1; T < 1 sharpens."""
-
-
-class Estimator(Protocol):
-    """A fitted model of real labels."""
-
-    def values(self, features: Tensor) -> Tensor:
-        """Returns one estimate per example, float64 (m,), CPU."""
 
 
 class FitCheckpoint(Protocol):
@@ -104,6 +88,21 @@ class Recipe(Protocol):
         """Which epochs the reported accuracy comes from."""
 
 
+class Grouping(Protocol):
+    """The training examples in groups, and the way from answers about groups to a model."""
+
+    @property
+    def members(self) -> Tensor:
+        """The group of each training example, int64 (N,) in [0, count)."""
+
+    @property
+    def count(self) -> int:
+        """The number of groups, G."""
+
+    def estimator(self, outputs: Tensor) -> Fitted:
+        """Returns the fitted model whose groups gave `outputs`, (G,) or (G, K)."""
+
+
 class Averages(Protocol):
     """A model as groups of examples whose labels are averaged, sized for one problem."""
 
@@ -116,11 +115,12 @@ class Averages(Protocol):
     def notes(self) -> dict[str, Any]:
         """The size of groups, for the record."""
 
-    def groups(self, features: Tensor, session: Session) -> tuple[Tensor, int]:
-        """Returns the group of each example, int64 (N,), and the number of groups."""
+    def grouping(self, features: Tensor, session: Session) -> Grouping:
+        """Returns the training examples in groups."""
 
-    def estimator(self, outputs: Tensor) -> Any:
-        """Returns the fitted model whose groups gave `outputs`, (G,) or (G, K)."""
+
+WeightsFor = Callable[[Callable[..., nn.Module]], Mapping[str, Tensor]]
+"""Returns the pre-trained weights of the networks that a factory makes, by name."""
 
 
 class Model(ABC):
@@ -167,7 +167,7 @@ class Model(ABC):
         """
         raise InputError("learner=local_averages needs model=cubes, clusters or knn")
 
-    def pretrained(self, weights_for: Callable[[Any], Mapping[str, Tensor]]) -> "Model":
+    def pretrained(self, weights_for: WeightsFor) -> "Model":
         """Returns the model with a network that starts from the weights returned for it.
 
         Raises:
@@ -187,7 +187,7 @@ class Learner(ABC):
         mechanism: Mechanism,
         model: Model,
         session: Session,
-    ) -> Any:
+    ) -> Fitted:
         """Returns the fitted classifier, or the estimator of real labels.
 
         Args:

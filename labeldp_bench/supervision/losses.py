@@ -20,24 +20,22 @@ class Loss(ABC):
 
     name: str
 
-    @abstractmethod
     def targets(self, release: Release) -> Tensor:
         """Returns what the loss compares with, first axis n.
 
         Raises:
             InputError: this kind of release has no such target.
+            NotImplementedError: the loss takes targets that no release has alone.
         """
+        raise NotImplementedError(f"the targets of {self.name} are not made from a release")
 
     @abstractmethod
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Returns the loss of each example, (B,), from float32 logits (B, K)."""
 
-    @abstractmethod
     def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns what a neighbour adds to a vote, float32 (n, K).
-
-        Targets of shape (n,) are labels, with one vote each.
-        """
+        """Returns what a neighbour adds to a vote, float32 (n, K): the targets themselves."""
+        return targets
 
 
 class PlainCrossEntropy(Loss):
@@ -47,7 +45,9 @@ class PlainCrossEntropy(Loss):
 
     def targets(self, release: Release) -> Tensor:
         """Returns the released labels, int64 (n,)."""
-        return _released_labels(self.name, release)
+        if release.outputs.dim() != 1:
+            raise _refuse(self.name, release, "one label per example")
+        return release.outputs
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Returns -log softmax(logits) at the released label."""
@@ -97,10 +97,6 @@ class BinaryCrossEntropy(Loss):
         pairs = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
         return pairs.sum(-1)
 
-    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns the bits: one vote for every class whose bit is 1."""
-        return targets
-
 
 class MarginalLikelihood(Loss):
     """-log of the probability of the release under the network: forward correction.
@@ -147,10 +143,6 @@ class SoftmaxOnBits(Loss):
         """Returns -sum_c target_c log softmax(logits)_c."""
         return -(targets * functional.log_softmax(logits, -1)).sum(-1)
 
-    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns one vote, shared by the classes whose bit is 1."""
-        return targets
-
 
 class UnbiasedSquares(Loss):
     """Squared distance of the predicted probabilities to an unbiased estimate of the one-hot label.
@@ -172,10 +164,6 @@ class UnbiasedSquares(Loss):
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Returns sum_c (softmax(logits)_c - target_c)^2."""
         return (logits.softmax(-1) - targets).square().sum(-1)
-
-    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
-        """Returns the estimates."""
-        return targets
 
 
 def decode(logits: Tensor, evidence: Tensor) -> Tensor:
@@ -202,12 +190,6 @@ LOSSES: dict[str, Loss] = {
 def loss_named(name: str) -> Loss:
     """Returns the loss that `learner.loss` names."""
     return LOSSES[check_choice("learner.loss", name, LOSSES)]
-
-
-def _released_labels(loss: str, release: Release) -> Tensor:
-    if release.outputs.dim() != 1:
-        raise _refuse(loss, release, "one label per example")
-    return release.outputs
 
 
 def _refuse(loss: str, release: Release, needs: str) -> InputError:

@@ -1,9 +1,32 @@
-"""From scores to a class."""
+"""Fitted models, and the way from their scores to a class."""
+
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.support import seeding
+
+
+class Classifier(Protocol):
+    """A fitted model of classes."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns one score per class, float (m, K), CPU; the largest is the prediction."""
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns class probabilities, float64 (m, K), CPU, rows sum to 1; T < 1 sharpens."""
+
+
+class Estimator(Protocol):
+    """A fitted model of real labels."""
+
+    def values(self, features: Tensor) -> Tensor:
+        """Returns one estimate per example, float64 (m,), CPU."""
+
+
+Fitted = Classifier | Estimator
+"""What a learner returns: a model of classes, or of real labels."""
 
 
 def predict(scores: Tensor, seed: int) -> Tensor:

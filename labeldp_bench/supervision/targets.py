@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.losses import Loss
-
-if TYPE_CHECKING:
-    from labeldp_bench.supervision.interfaces import Classifier
+from labeldp_bench.supervision.prediction import Classifier
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Supervision:
     plausible: Tensor
     loss: Loss
     refine: Callable[[int, Tensor], Tensor] | None = None
-    validate: Callable[["Classifier"], float] | None = None
+    validate: Callable[[Classifier], float] | None = None
 
     @classmethod
     def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":

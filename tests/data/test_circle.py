@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from labeldp_bench.data import CircleGaussians
+from labeldp_bench.data.circle import bayes_accuracy
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.supervision.prediction import predict
@@ -21,7 +22,7 @@ def circle(**changes):
 @pytest.mark.parametrize(("num_classes", "expected"), [(40, 0.8834), (100, 0.4701)])
 def test_bayes_accuracy_equals_the_reference(num_classes, expected):
     # The dashed line of Figure 2 would be elsewhere.
-    assert circle(num_classes=num_classes).bayes_accuracy() == pytest.approx(expected, abs=1e-4)
+    assert bayes_accuracy(num_classes, 0.05) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("num_classes", "sigma"), [(2, 0.5), (3, 1.0), (10, "2/K"), (40, 0.05)])
@@ -32,13 +33,13 @@ def test_bayes_accuracy_equals_monte_carlo(num_classes, sigma):
     angles = torch.atan2(bundle.test_features[:, 1], bundle.test_features[:, 0])
     nearest = (angles / (2 * math.pi / num_classes)).round().long() % num_classes
     accuracy = (nearest == bundle.test_labels).double().mean()
-    assert data.bayes_accuracy() == pytest.approx(float(accuracy), abs=4 * 0.5 / math.sqrt(2e5))
+    assert bundle.bayes_accuracy == pytest.approx(float(accuracy), abs=4 * 0.5 / math.sqrt(2e5))
 
 
 def test_two_wide_gaussians_have_a_known_limit():
     # A hand-checkable number: means 2 apart, so Phi(1 / sigma).
     expected = 0.5 * (1 + math.erf(1 / 0.7 / math.sqrt(2)))
-    assert circle(num_classes=2, sigma=0.7).bayes_accuracy() == pytest.approx(expected, abs=1e-9)
+    assert bayes_accuracy(2, 0.7) == pytest.approx(expected, abs=1e-9)
 
 
 def test_points_have_the_stated_mean_and_spread():
@@ -97,10 +98,10 @@ def test_search_is_shared_only_for_the_same_points():
 def test_k_beyond_the_training_set_is_refused():
     # cKDTree would return a neighbour that does not exist.
     parts = compose_cell(["dataset.n_train=50", "model.k=51"]).build()
-    bundle = parts["dataset"].draw(None, seed=0)
+    bundle = parts.dataset.draw(None, seed=0)
     vault = bundle.vault.open(1.0, seed=0)
     with pytest.raises(InputError, match=r"model\.k must be <= the number of training examples"):
-        parts["learner"].fit(bundle.train_features, vault, parts["mechanism"], parts["model"], None)
+        parts.learner.fit(bundle.train_features, vault, parts.mechanism, parts.model, None)
 
 
 def test_ties_do_not_favour_a_low_index():

@@ -202,10 +202,10 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path, arguments, expected):
 
 def test_every_official_data_set_has_its_config():
     """If it failed, `make data` would bring a data set that no run can name."""
-    for name in official.OFFICIAL:
+    for name, facts in official.OFFICIAL.items():
         cell = compose_cell([f"dataset={name}"])
-        dataset = cell.build()["dataset"]
-        assert dataset == ImageData(name, num_classes=100 if name == "cifar100" else 10)
+        dataset = cell.build().dataset
+        assert dataset == ImageData(name, num_classes=facts.num_classes)
         assert cell.identity["model"] == ("resnet18" if name.startswith("cifar") else "cnn")
     cell = compose_cell(["dataset=npz", "dataset.name=mine", "dataset.num_classes=4"])
-    assert cell.build()["dataset"] == ImageData("mine", num_classes=4)
+    assert cell.build().dataset == ImageData("mine", num_classes=4)

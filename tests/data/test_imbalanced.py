@@ -8,6 +8,7 @@ import pytest
 
 from labeldp_bench.data import ImbalancedImages
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import blocks_of
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.support.validate import InputError
 
@@ -57,11 +58,32 @@ def test_counts_and_labels_are_right(tmp_path, selection):
 def test_sizes_of_the_paper(name, sizes):
     """If it failed, our imbalanced CIFAR-10 would not have the paper's size."""
     cell = compose_cell([f"dataset={name}"])
-    dataset = cell.build()["dataset"]
+    dataset = cell.build().dataset
     test_sizes = [count // 10 for count in dataset.train_counts]
     assert (sum(dataset.train_counts), sum(test_sizes)) == sizes
     assert (dataset.name, dataset.source, dataset.selection) == (name, "cifar10", "hash")
     assert cell.identity["model"] == "resnet18"
+
+
+def test_one_sigma_and_l_for_each_budget():
+    """If it failed, pages of BlockRR's second CIFAR-10 would follow different recipes."""
+    stated = recipes_of("table5")
+    for page in ("table7", "figure2", "figure3"):
+        for eps, recipe in recipes_of(page).items():
+            assert recipe.items() <= stated[eps].items()
+    shown = compose_cell(["mechanism=blockrr", "dataset=cifar10_2"])  # the YAML's, at eps=1
+    assert stated[1] == {key: shown.setting(key) for key in stated[1]}
+
+
+def recipes_of(page):
+    """Returns {eps: {sigma, l}} as far as an experiment fixes them."""
+    found = {}
+    for block in blocks_of(f"blockrr/{page}"):
+        own, grid = block["set"], block["grid"]
+        keys = {"mechanism.sigma", "mechanism.favoured"} & own.keys()
+        for eps in grid.get("eps", [own.get("eps")]) if keys else []:
+            found[eps] = {key: own[key] for key in keys}
+    return found
 
 
 def test_every_copy_of_the_source_gives_the_same_arrays(tmp_path):
@@ -136,5 +158,5 @@ def test_real_parts_are_those_of_our_records(name, fingerprint):
     """If it failed, records of before and after would be of different images."""
     if not (REAL / "cifar10.npz").is_file():
         pytest.skip("LABELDP_DATA names no folder that holds cifar10.npz")
-    bundle = compose_cell([f"dataset={name}"]).build()["dataset"].draw(REAL, seed=0)
+    bundle = compose_cell([f"dataset={name}"]).build().dataset.draw(REAL, seed=0)
     assert bundle.selection_sha256 == fingerprint

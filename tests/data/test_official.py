@@ -101,7 +101,7 @@ def assert_same(path, arrays):
 def test_official_idx_files_are_read_without_a_network(tmp_path, no_network, name, capsys):
     """If it failed, files that somebody downloaded by hand would be ignored or misread."""
     arrays = make_arrays((28, 28))
-    write_idx(tmp_path / official.OFFICIAL[name] / "raw", arrays)
+    write_idx(tmp_path / official.OFFICIAL[name].torchvision / "raw", arrays)
     bundle = ImageData(name, 4).draw(tmp_path, seed=0)
     assert bundle.train_features.shape == (40, 28, 28, 1)
     assert_same(tmp_path / f"{name}.npz", arrays)
@@ -128,7 +128,9 @@ def test_packed_official_files_are_checked_and_read(tmp_path, datasets, no_netwo
 def test_official_cifar_pickles_are_read(tmp_path, datasets, no_network, monkeypatch, name, key):
     """If it failed, CIFAR would come out transposed, or CIFAR-100 with its coarse labels."""
     arrays = make_arrays((32, 32, 3))
-    write_cifar(tmp_path, arrays, getattr(datasets, official.OFFICIAL[name]), monkeypatch, key)
+    write_cifar(
+        tmp_path, arrays, getattr(datasets, official.OFFICIAL[name].torchvision), monkeypatch, key
+    )
     load_images(tmp_path, name, 4)
     assert_same(tmp_path / f"{name}.npz", arrays)
 

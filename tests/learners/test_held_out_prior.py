@@ -11,8 +11,8 @@ from labeldp_bench.mechanisms import BlockRR, RandomizedResponse, RandomizedResp
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 from tests.learning import CPU, RR_FIRST, Spy, circle, session
@@ -92,7 +92,7 @@ def test_histogram_can_have_a_budget_of_its_own():
 def test_record_says_central_and_what_was_drawn(mechanism, tmp_path):
     # A central run would stand among local ones; seeds could not be told apart (1.7 iii).
     cell = compose_cell([*TINY_CIRCLE, f"mechanism={mechanism}", "learner.fraction=0.1"])
-    assert run_cells([cell], Place(tmp_path, tmp_path, CPU)) == []
+    assert run_cells([cell], Environment(tmp_path, tmp_path, CPU)) == 0
     record = read_record(tmp_path / cell.folder)
     assert record["trust"] == "central" and record["eps_spent"] == 1.0
     assert [line["trust"] for line in record["ledger"]] == ["central", "local"]

@@ -7,7 +7,6 @@ import torch
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
-from labeldp_bench.learners.consensus import retrained
 from labeldp_bench.learners.multi_stage import split
 from labeldp_bench.mechanisms import (
     BlockRR,
@@ -20,8 +19,8 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.losses import LOSSES
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
@@ -65,11 +64,12 @@ def test_an_empty_stage_is_one_line():
         split(3, [0.9, 0.1], seed=0)
 
 
+CONSENSUS = SingleStage("plain", retrain="consensus")
 LEARNERS = {
     "single": (SingleStage(loss="plain"), RandomizedResponse(eps=1.0)),
     "two": (TWO_STAGES, RandomizedResponseWithPrior(eps=1.0)),
     "three": (
-        MultiStage("plain", [0.5, 0.3, 0.2], RR_FIRST, 0.5, True, True, 0.1, "consensus"),
+        MultiStage("plain", [0.5, 0.3, 0.2], RR_FIRST, 0.5, True, True, 0.1, retrain="consensus"),
         RandomizedResponseWithPrior(eps=1.0),
     ),
     "subset": (
@@ -140,12 +140,10 @@ def test_two_stages_of_lp_mst_are_lp_2st():
     scores = []
     for overrides in (["mechanism=lp_2st"], ["mechanism=lp_mst", "learner.fractions=[0.5,0.5]"]):
         parts = compose_cell([*TINY_CIRCLE, *overrides]).build()
-        bundle = parts["dataset"].draw(None, 0)
+        bundle = parts.dataset.draw(None, 0)
         vault = bundle.vault.open(1.0, 0)
-        fit = parts["learner"].fit
-        classifier = fit(
-            bundle.train_features, vault.door, parts["mechanism"], parts["model"], session()
-        )
+        fit = parts.learner.fit
+        classifier = fit(bundle.train_features, vault.door, parts.mechanism, parts.model, session())
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
 
@@ -156,11 +154,11 @@ def test_k_rule_reaches_the_mechanism():
     for rule in ("paper", "released_code"):
         overrides = [*TINY_CIRCLE, "mechanism=lp_2st", "eps=0.5", f"mechanism.k_rule={rule}"]
         parts = compose_cell(overrides).build()
-        bundle = parts["dataset"].draw(None, 0)
+        bundle = parts.dataset.draw(None, 0)
         where = session()
-        parts["learner"].fit(
-            bundle.train_features, bundle.vault.open(0.5, 0).door, parts["mechanism"],
-            parts["model"], where,
+        parts.learner.fit(
+            bundle.train_features, bundle.vault.open(0.5, 0).door, parts.mechanism,
+            parts.model, where,
         )  # fmt: skip
         found[rule] = where.notes["stage_2_mean_top_k"]
     assert 1 <= found["released_code"] < found["paper"] <= 4
@@ -173,7 +171,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     # Retraining would see examples that the first model contradicts.
     model, features, open_vault = setting
     vault, where, spy = open_vault(), session(), Spy(model)
-    SingleStage("plain", "consensus").fit(features, vault.door, RR_FIRST, spy, where)
+    CONSENSUS.fit(features, vault.door, RR_FIRST, spy, where)
     (first_seen, _, _, first), (seen, again, start, _) = spy.fits
     released = first_seen.targets
     # As the evaluator would predict: votes tie, and the lowest class must not win them.
@@ -200,8 +198,8 @@ def test_consensus_on_bits_agrees_with_any_class_that_explains_them():
             return supervision.indices.tolist()
 
     arguments = FixedClassifier(table), Model(), torch.arange(3), supervision, session()
-    assert retrained("consensus", *arguments) == [0, 2]
-    assert retrained("none", *arguments) is arguments[0]
+    assert CONSENSUS.retrained(*arguments) == [0, 2]
+    assert SingleStage("plain").retrained(*arguments) is arguments[0]
 
 
 def test_consensus_of_nobody_keeps_the_first_model():
@@ -209,7 +207,7 @@ def test_consensus_of_nobody_keeps_the_first_model():
     release = Release(torch.arange(2), torch.tensor([0, 0]), RR_FIRST, 2)
     supervision = Supervision.of([release], LOSSES["plain"])
     classifier = FixedClassifier(torch.tensor([[0.0, 1.0]] * 2))
-    kept = retrained("consensus", classifier, None, torch.arange(2), supervision, session())
+    kept = CONSENSUS.retrained(classifier, None, torch.arange(2), supervision, session())
     assert kept is classifier
 
 
@@ -264,7 +262,7 @@ def test_circle_rows_keep_their_order(tmp_path):
              "dataset.n_test=500", "dataset.trials=6", "model.k=60"]  # fmt: skip
     names = ("none", "rappor", "alibi", "lp_2st", "rr")
     cells = {name: compose_cell([*small, f"mechanism={name}"]) for name in names}
-    assert run_cells(list(cells.values()), Place(tmp_path, tmp_path, CPU)) == []
+    assert run_cells(list(cells.values()), Environment(tmp_path, tmp_path, CPU)) == 0
     found = {name: read_record(tmp_path / cell.folder) for name, cell in cells.items()}
     accuracy = {name: record["accuracy"] for name, record in found.items()}
     assert accuracy["none"] == pytest.approx(found["none"]["bayes_accuracy"], abs=0.02)

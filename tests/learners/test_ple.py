@@ -140,7 +140,7 @@ def test_cut_keeps_the_largest_and_sums_to_one():
 
 def learner(**changes):
     parts = compose_cell(["mechanism=ple", "dataset=mnist"]).build()
-    return replace(parts["learner"], **changes)
+    return replace(parts.learner, **changes)
 
 
 def test_negative_labels_are_those_outside_the_top_and_weigh_more_with_time():
@@ -186,11 +186,11 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
     # Targets would forget what was published, or the server be taught labels that were cut.
     cell = compose_cell(["mechanism=ple", "dataset=mnist", "trainer.views=1", "learner.k2=3"])
     parts = cell.build()
-    model = Recorder(parts["model"].network, parts["model"].trainer)
+    model = Recorder(parts.model.network, parts.model.trainer)
     opened = LabelVault(LABELS, 10).open(math.inf, 0)
-    server = replace(parts["learner"], stay_within_top=stay, ramp_epochs=1)
+    server = replace(parts.learner, stay_within_top=stay, ramp_epochs=1)
     session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
-    server.fit(torch.zeros(50, 28, 28, 1), opened.door, parts["mechanism"], model, session)
+    server.fit(torch.zeros(50, 28, 28, 1), opened.door, parts.mechanism, model, session)
     (supervision,) = model.server
     first = supervision.targets[:, 0]
     assert torch.allclose(first, cut(opened.releases[0].outputs, 3))
@@ -206,7 +206,7 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
 
 def test_split_is_disjoint_random_and_only_for_validation():
     # Validation labels would be trained on, or taken out of the vault for nothing.
-    trainer = compose_cell(["mechanism=ple", "dataset=mnist"]).build()["model"].trainer
+    trainer = compose_cell(["mechanism=ple", "dataset=mnist"]).build().model.trainer
     rest, held_out = learner(validation=0.2).split(100, trainer, seed=0)
     assert (len(rest), len(held_out)) == (80, 20)
     assert torch.equal(torch.cat([rest, held_out]).sort().values, torch.arange(100))

@@ -10,13 +10,12 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import NoisyClusters, RandomizedResponse
 from labeldp_bench.models import Clusters
 from labeldp_bench.models.clusters import k_means, nearest_centre
-from labeldp_bench.models.embedding import Embeddings
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -64,12 +63,12 @@ def test_groups_are_learnt_by_a_count_of_each(central):
     fresh, truth = rings(500, seed=1)
     own = model(functions=6, clusters=6)
     if central:
-        members, count = own.groups(points, session())
-        assert count == 6 and members.shape == (6000,)
+        groups = own.grouping(points, session())
+        assert groups.count == 6 and groups.members.shape == (6000,)
         noisy = NoisyClusters(0.02).release_groups(
-            labels, 3, members, count, seeding.generator(0, "test")
+            labels, 3, groups.members, groups.count, seeding.generator(0, "test")
         )
-        fitted = own.estimator(noisy)
+        fitted = groups.estimator(noisy)
     else:
         mechanism = RandomizedResponse(0.3)
         outputs = mechanism.release(labels, 3, torch.Generator().manual_seed(1))
@@ -106,38 +105,40 @@ def test_too_few_places_are_not_blamed_on_the_number_of_clusters():
     # The refusal would name a number of clusters that nobody asked for.
     points = torch.eye(2).repeat(50, 1)
     own = model(functions=2, clusters=6)
-    members, _ = own.groups(points, session())
+    groups = own.grouping(points, session())
     with pytest.raises(InputError, match=r"found only 2 distinct places for 3 classes \(take more"):
-        own.estimator(torch.zeros(int(members.max()) + 1, 3))
+        groups.estimator(torch.zeros(groups.count, 3))
 
 
 def test_part_of_the_examples_votes_in_its_own_clusters():
     # A stage, or an earlier fit's choice, would vote in the clusters of the first examples.
     points, labels = rings(300, seed=0)
     own = model(functions=6, clusters=6)
-    members, count = own.groups(points, session())
+    groups = own.grouping(points, session())
     part = torch.arange(300).flip(0)[::2]
     release = Release(part, labels[part], RandomizedResponse(math.inf), 3)
     fitted = own.fit(points, Supervision.of([release], loss_named("plain")), session())
-    sums = torch.zeros(count, 3, dtype=torch.float64)
+    sums = torch.zeros(groups.count, 3, dtype=torch.float64)
     for index in part.tolist():
-        sums[members[index], labels[index]] += 1
+        sums[groups.members[index], labels[index]] += 1
     assert torch.equal(fitted.outputs, sums)
 
 
 def test_other_points_have_a_graph_of_their_own():
     # Later trials would be told apart by the neighbours of the first one's points.
-    kept = Embeddings()
+    kept = model(neighbours=5)
     clouds = [rings(200, seed=seed)[0] for seed in (0, 1)]
 
-    def functions(embeddings, points, queries):
-        embedding = embeddings.over(points, 5, 4, torch.nn.Linear, None, session())
+    def functions(own, points, queries):
+        embedding = own.embedding(points, 4, session())
         return [embedding.smooth.values, embedding.functions(queries[:50]),
                 embedding.functions(queries[50:100])]  # fmt: skip
 
     first = functions(kept, clouds[0], clouds[1])
     second = functions(kept, clouds[1], clouds[0])
-    for ours, fresh in zip(second, functions(Embeddings(), clouds[1], clouds[0]), strict=True):
+    for ours, fresh in zip(
+        second, functions(model(neighbours=5), clouds[1], clouds[0]), strict=True
+    ):
         assert torch.equal(ours, fresh)
     assert not torch.equal(first[0], second[0]) and not torch.equal(*second[1:])
 
@@ -168,12 +169,12 @@ def test_cells_of_one_job_share_graph_and_clusters(tmp_path, tiny_images, monkey
     )
     names = ("lp_2st", "noisy_clusters", "rappor", "exponential_cubes")
     cells = [compose_cell([*TINY, f"mechanism={name}", "model=clusters"]) for name in names]
-    together = Place(tmp_path / "together", tiny_images, CPU)
-    assert run_cells(cells, together) == []
+    together = Environment(tmp_path / "together", tiny_images, CPU)
+    assert run_cells(cells, together) == 0
     assert len(made) == 1
     for cell in cells:
-        alone = Place(tmp_path / "alone", tiny_images, CPU)
-        assert run_cells([cell], alone) == []
+        alone = Environment(tmp_path / "alone", tiny_images, CPU)
+        assert run_cells([cell], alone) == 0
         records = [read_record(place.out_dir / cell.folder) for place in (together, alone)]
         assert records[0]["per_class_accuracy"] == records[1]["per_class_accuracy"]
         assert records[0]["eps_spent"] == 4

@@ -12,8 +12,8 @@ from labeldp_bench.models.eigenmaps import least_squares
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Place
-from labeldp_bench.runs.run import run_cells
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
@@ -157,7 +157,7 @@ def test_bad_value_is_refused_in_one_line(tmp_path, tiny_images, overrides, mess
 
 @pytest.mark.parametrize("pretrain", ["none", "simclr"])
 def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, pretrain):
-    # Every cell would join 60,000 neighbours again; on a card a pack would want to train it.
+    # Every cell would join 60,000 neighbours again.
     made = []
     real = SmoothFunctions.over.__func__
     monkeypatch.setattr(
@@ -170,12 +170,11 @@ def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, pr
         compose_cell([*TINY, f"pretrain={pretrain}", f"mechanism={name}", *quickly])
         for name in ("rr", "rappor", "lp_2st")
     ]
-    assert len(group([(cell, []) for cell in cells], "cuda")) == 1
-    assert all(cell.pack_key is None for cell in cells)
-    place = Place(tmp_path / "runs", tiny_images, CPU)
-    assert run_cells(cells, place) == []
+    assert len(group([(cell, []) for cell in cells])) == 1
+    environment = Environment(tmp_path / "runs", tiny_images, CPU)
+    assert run_cells(cells, environment) == 0
     assert len(made) == 1
-    records = [read_record(place.out_dir / cell.folder) for cell in cells]
+    records = [read_record(environment.out_dir / cell.folder) for cell in cells]
     assert all(record["notes"]["functions"] >= 3 for record in records)
     assert [record["pretrain"] for record in records] == [pretrain] * 3
     assert all(record["eps_spent"] == 4 for record in records)

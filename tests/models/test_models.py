@@ -1,4 +1,4 @@
-"""Networks: sizes against known counts, and what a trainer and a pack of models rely on."""
+"""Networks: sizes against known counts, and what a trainer relies on."""
 
 import os
 import re
@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from omegaconf import OmegaConf
 from torch import nn
-from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp_bench.models import CNN, LinearClassifier, ResNet, WideResNet
@@ -229,44 +228,6 @@ def test_preactivation_as_in_the_released_codes():
     inner = F.relu(block.norm2(block.conv1(active)))
     expected = block.conv2(inner) + block.projection(active)
     torch.testing.assert_close(block(features), expected)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_pack_equals_its_members(name):
-    """Models trained in one vmap have the gradients and statistics of models trained alone."""
-    members = [small(name, seed=seed).train() for seed in range(3)]
-    skeleton = small(name).to("meta").train()
-    for network in [*members, skeleton]:
-        for module in network.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-    images = batch()
-    targets = torch.randint(10, (3, len(images)), generator=seeded(3))
-    weights, buffers = stack_module_state(members)
-
-    def loss(weights, buffers, targets):
-        return F.cross_entropy(functional_call(skeleton, (weights, buffers), (images,)), targets)
-
-    gradients = vmap(grad(loss), randomness="different")(weights, buffers, targets)
-    for index, member in enumerate(members):
-        F.cross_entropy(member(images), targets[index]).backward()
-        for key, weight in member.named_parameters():
-            torch.testing.assert_close(gradients[key][index], weight.grad, atol=1e-5, rtol=1e-4)
-        for key, buffer in member.named_buffers():
-            torch.testing.assert_close(buffers[key][index], buffer)
-
-
-def test_dropout_differs_between_members_of_a_pack():
-    members = [small("cnn").train() for _ in range(2)]
-    weights, buffers = stack_module_state(members)
-
-    images = batch()
-
-    def logits(weights, buffers):
-        return functional_call(members[0], (weights, buffers), (images,))
-
-    one, other = vmap(logits, randomness="different")(weights, buffers)
-    assert not torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -119,14 +119,14 @@ def test_compiled_search_leaves_the_record_alone(nearest, mechanism):
     scores = []
     for compiled in (True, False):
         parts = compose_cell(command).build()
-        model = parts["model"]
+        model = parts.model
         if compiled:
             model.search.compile(print)
             assert model.search._compiled is nearest
-        bundle = parts["dataset"].draw(None, seed=3)
+        bundle = parts.dataset.draw(None, seed=3)
         vault = bundle.vault.open(1.0, seed=3)
-        classifier = parts["learner"].fit(
-            bundle.train_features, vault.door, parts["mechanism"], model, SESSION
+        classifier = parts.learner.fit(
+            bundle.train_features, vault.door, parts.mechanism, model, SESSION
         )
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
@@ -162,16 +162,18 @@ def test_votes_do_not_depend_on_who_searched_first():
     def scores_of(names):
         units = {name: compose_cell([*TINY_CIRCLE, f"mechanism={name}"]).build() for name in names}
         parts = units[names[0]]
-        bundle = parts["dataset"].draw(None, seed=0)
+        bundle = parts.dataset.draw(None, seed=0)
         found = {}
         for name, each in units.items():
             vault = bundle.vault.open(1.0, seed=0)
-            classifier = each["learner"].fit(
-                bundle.train_features, vault.door, each["mechanism"], parts["model"], SESSION
+            classifier = each.learner.fit(
+                bundle.train_features, vault.door, each.mechanism, parts.model, SESSION
             )
             found[name] = classifier.scores(bundle.test_features)
             if name == "alibi":  # a sum of floats
-                (neighbours,) = (kept.neighbours for kept in parts["model"].search._kept)
+                neighbours = parts.model.search(
+                    bundle.train_features, bundle.test_features, parts.model.k
+                )
                 assert (neighbours.diff(dim=1) > 0).all()
         return found
 
@@ -188,11 +190,11 @@ def test_stages_share_the_search_of_single_stages(monkeypatch):
     )
     parts = compose_cell([*TINY_CIRCLE, "mechanism=lp_2st"]).build()
     single = compose_cell([*TINY_CIRCLE, "mechanism=rr"]).build()
-    bundle = parts["dataset"].draw(None, seed=0)
+    bundle = parts.dataset.draw(None, seed=0)
     for each in (single, parts, parts):
         vault = bundle.vault.open(1.0, seed=0)
-        classifier = each["learner"].fit(
-            bundle.train_features, vault.door, each["mechanism"], parts["model"], SESSION
+        classifier = each.learner.fit(
+            bundle.train_features, vault.door, each.mechanism, parts.model, SESSION
         )
         classifier.scores(bundle.test_features)
     assert calls == [300, 150]

@@ -1,0 +1,32 @@
+"""What all models with a network share: its factory, and the weights that it starts from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from torch import Tensor
+
+from labeldp_bench.supervision.interfaces import Model, WeightsFor
+from labeldp_bench.support.validate import check_made
+from labeldp_bench.training.classifier import NetworkFactory
+
+
+@dataclass(frozen=True)
+class PretrainableModel(Model):
+    """A model with a network whose first weights may come from `pretrain`.
+
+    Args:
+        network: called with `num_classes` and `image_shape` (H, W, C).
+        initial: weights and statistics that a fresh network starts from, by name. What is not
+            named, such as the classifier, starts at random. None: everything does.
+    """
+
+    network: NetworkFactory
+    initial: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
+
+    def pretrained(self, weights_for: WeightsFor) -> Self:
+        """Returns the model with a network that starts from the weights returned for it."""
+        return replace(self, initial=weights_for(self.network))

@@ -33,6 +33,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.models import NearestNeighbours
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.prediction import predict
@@ -76,7 +77,7 @@ def releases(bundle: DataBundle, seed: int, watch: Stopwatch) -> list[Supervisio
     for name in MECHANISMS:
         cell = compose_cell([f"mechanism={name}", f"dataset.num_classes={bundle.num_classes}"])
         mechanism, loss = cell.build().mechanism, loss_named(cell.setting("learner.loss"))
-        door = bundle.vault.open(mechanism.eps, seed).door
+        door = ReleaseDoor(bundle.vault.open(mechanism.eps, seed))
 
         def release(door: Any = door, mechanism: Any = mechanism, loss: Loss = loss) -> Supervision:
             return Supervision.of([door.release(mechanism)], loss)

@@ -29,6 +29,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import cells_of
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.models import NetworkModel
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
@@ -71,7 +72,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
     bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
-    release = vault.door.release(mechanism)
+    release = ReleaseDoor(vault).release(mechanism)
     session = Session(seed, device, lambda *_: None, say)
     started = time.perf_counter()
     classifier = model.fit(

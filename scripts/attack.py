@@ -25,6 +25,7 @@ from labeldp_bench.experiments.experiment import blocks_of, cells_of
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.audits.attack import Attack, bound, flat, learned_beliefs, posterior
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
@@ -108,7 +109,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), lambda *_: None, say)
     release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
-    parts.learner.fit(bundle.train_features, vault.door, mechanism, release_only, session)
+    parts.learner.fit(bundle.train_features, ReleaseDoor(vault), mechanism, release_only, session)
     # The attack is scored on true labels, which come from a vault of its own.
     order = torch.cat([release.indices for release in vault.releases])
     truth = bundle.vault.open(math.inf, None).trusted_labels(NoPrivacy(), "scoring", order)

@@ -3,8 +3,9 @@
     python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
 
 Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take),
-whose data files are there and which need no pre-training, since weights take minutes to train. Each is run anew into `out_dir` (default: a temporary folder), so
-that no earlier run passes for it. A record whose `draws` differ from today's is expected to give
+whose data files are there and which need no pre-training, since weights take minutes to train.
+Each is run anew into `out_dir` (default: a temporary folder), so that no earlier run passes for it.
+A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
 differ by rounding. Exit status 1 if a record with today's draws on today's hardware differs.
 """

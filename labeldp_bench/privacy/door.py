@@ -1,14 +1,10 @@
 """The learner's side of the wall."""
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.privacy.release import Release
-
-if TYPE_CHECKING:
-    from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault
 
 
 class ReleaseDoor:
@@ -21,7 +17,7 @@ class ReleaseDoor:
 
     __slots__ = ("__vault",)
 
-    def __init__(self, vault: "LabelVault") -> None:
+    def __init__(self, vault: LabelVault) -> None:
         self.__vault = vault
 
     def __len__(self) -> int:

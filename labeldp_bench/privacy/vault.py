@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.privacy.release import Release, ReleaseError
@@ -21,8 +20,9 @@ class LabelVault:
 
     A vault is made closed (budget 0, nothing leaves it) by the data layer; `open` gives a vault
     over the same labels with a budget per label, its own ledger and its own noise. Releases of
-    one label add up; releases of different labels do not (parallel composition). Learners get its
-    `door`. It cannot be copied, pickled or opened again: a second ledger would hide a second draw.
+    one label add up; releases of different labels do not (parallel composition). Learners get a
+    `ReleaseDoor`. An open vault cannot be copied, pickled or opened again: a second ledger would
+    hide a second draw.
 
     Args:
         true_labels: int64 (N,), values in [0, K), or real labels, float64 (N,); CPU; copied.
@@ -63,11 +63,6 @@ class LabelVault:
     def budget(self) -> float:
         """What may be spent on each label; 0 while the vault is closed."""
         return self._ledger.budget
-
-    @property
-    def door(self) -> "ReleaseDoor":
-        """What a learner gets of this vault."""
-        return ReleaseDoor(self)
 
     def __len__(self) -> int:
         return len(self.__labels)

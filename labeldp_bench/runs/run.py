@@ -13,6 +13,7 @@ import torch
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import write_confusion, write_record
 from labeldp_bench.runs.checkpoint import NAME, Checkpoint
@@ -75,7 +76,7 @@ def run_trial(runs: Sequence[Run], trial: int, draws: Draws) -> Iterator[Outcome
                 evaluator = evaluator_of(run, data, seed)
                 session = session_of(run, data, vault, evaluator, seed, environment)
                 classifier = learner.fit(  # release, train
-                    data.train_features, vault.door, mechanism, model, session
+                    data.train_features, ReleaseDoor(vault), mechanism, model, session
                 )
                 outcome = Outcome.of(  # evaluate
                     data, vault, evaluator, classifier, session.notes, seed

@@ -15,6 +15,7 @@ from labeldp_bench.data import diabetes as module
 from labeldp_bench.learners import LocalAverages
 from labeldp_bench.mechanisms import Laplace, NoPrivacy
 from labeldp_bench.models import Cubes
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.collect import collect
 from labeldp_bench.runs.risk import ErrorTally
@@ -157,6 +158,6 @@ def test_sizes_follow_the_theory_in_few_dimensions_only(dimension):
     vault = LabelVault(torch.zeros(1000, dtype=torch.float64), 0, bound=1.0).open(1.0, 0)
     learner = LocalAverages(loss="squared", beta=1.0, constant=0.9)
     features = torch.rand(1000, dimension, dtype=torch.float64)
-    _, sized = learner._tuned(features, vault.door, Laplace(1.0), Cubes(cells=2))
+    _, sized = learner._tuned(features, ReleaseDoor(vault), Laplace(1.0), Cubes(cells=2))
     expected = {1: round(1000 ** (1 / 3) / 0.9), 2: round(1000**0.25 / 0.9), 3: 2}
     assert sized.cells == expected[dimension]

@@ -9,6 +9,7 @@ from labeldp_bench.learners import HeldOutPrior
 from labeldp_bench.learners.held_out_prior import prior_notes, prior_of
 from labeldp_bench.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
 from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -49,7 +50,7 @@ def test_held_out_examples_are_not_trained_on(monkeypatch):
     features, vault = circle()
     where, spy = session(), Spy(NearestNeighbours(20))
     learner = HeldOutPrior(loss="plain")
-    learner.fit(features, vault.door, RandomizedResponseWithPrior(eps=1.0), spy, where)
+    learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), spy, where)
     trained_on = spy.fits[0][0].indices
     assert len(held_out[0]) == 4  # 1 % of 400
     union = torch.cat([held_out[0], trained_on]).sort().values
@@ -74,7 +75,9 @@ def test_held_out_part_is_random_and_seeded():
     for seed in (0, 0, 1):
         features, vault = circle()
         spies.append(Spy(NearestNeighbours(20)))
-        HeldOutPrior("plain", 0.1).fit(features, vault.door, RR_FIRST, spies[-1], session(seed))
+        HeldOutPrior("plain", 0.1).fit(
+            features, ReleaseDoor(vault), RR_FIRST, spies[-1], session(seed)
+        )
     first, again, other = (spy.fits[0][0].indices for spy in spies)
     assert torch.equal(first, again) and not torch.equal(first, other)
 
@@ -83,7 +86,7 @@ def test_histogram_can_have_a_budget_of_its_own():
     # prior_eps would be ignored, or drawn from the budget of the other labels.
     features, vault = circle()
     learner = HeldOutPrior("plain", 0.1, prior_eps=0.25)
-    learner.fit(features, vault.door, RR_FIRST, NearestNeighbours(20), session())
+    learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
     assert [entry.eps for entry in vault.ledger] == [0.25, 1.0]
     assert vault.eps_spent == 1.0
 
@@ -119,7 +122,7 @@ def test_a_part_that_would_be_empty_is_one_line(size):
     vault = LabelVault(torch.arange(size) % 3, 3).open(1.0, 0)
     learner = HeldOutPrior("plain", 0.01 if size == 9 else 0.999)
     with pytest.raises(InputError, match=r"hold out at least one of .* and leave one, got 0"):
-        learner.fit(features, vault.door, RR_FIRST, NearestNeighbours(1), session())
+        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(1), session())
     assert vault.eps_spent == 0
 
 
@@ -128,5 +131,5 @@ def test_prior_beyond_the_budget_is_refused():
     features, vault = circle()
     learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
     with pytest.raises(InputError, match=r"prior_eps must be at most eps=1, .*, got 2"):
-        learner.fit(features, vault.door, RR_FIRST, NearestNeighbours(20), session())
+        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
     assert vault.eps_spent == 0.0

@@ -17,6 +17,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
 )
 from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -87,7 +88,7 @@ def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     learner, mechanism = LEARNERS[name]
     model, features, open_vault = setting
     vault = open_vault()
-    classifier = learner.fit(features, vault.door, mechanism, model, session())
+    classifier = learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
     assert classifier.scores(features[:5]).shape == (5, vault.num_classes)
     assert vault.eps_spent == 1.0
     assert vault._ledger.spent.tolist() == [1.0] * len(features)
@@ -113,7 +114,7 @@ def test_prior_of_a_stage_comes_from_releases_of_other_parts_only(stage, setting
         if permute:
             labels = vault._LabelVault__labels
             labels[part] = (labels[part] + 1) % vault.num_classes
-        learner.fit(features, vault.door, mechanism, model, session())
+        learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
         return [release.prior for release in vault._releases]
 
     for number, (before, after) in enumerate(zip(priors(False), priors(True), strict=True)):
@@ -130,7 +131,7 @@ def test_first_stage_uses_its_own_mechanism():
     features, vault = circle()
     first = SubsetSelection(eps=1.0)
     learner = replace(TWO_STAGES, loss="marginal", first=first)
-    learner.fit(features, vault.door, TopKSubset(eps=1.0), NearestNeighbours(20), session())
+    learner.fit(features, ReleaseDoor(vault), TopKSubset(eps=1.0), NearestNeighbours(20), session())
     assert [release.mechanism for release in vault._releases] == [first, TopKSubset(eps=1.0)]
     assert [entry.mechanism for entry in vault.ledger] == ["SubsetSelection", "TopKSubset"]
 
@@ -143,7 +144,9 @@ def test_two_stages_of_lp_mst_are_lp_2st():
         bundle = parts.dataset.draw(None, 0)
         vault = bundle.vault.open(1.0, 0)
         fit = parts.learner.fit
-        classifier = fit(bundle.train_features, vault.door, parts.mechanism, parts.model, session())
+        classifier = fit(
+            bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session()
+        )
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
 
@@ -157,7 +160,7 @@ def test_k_rule_reaches_the_mechanism():
         bundle = parts.dataset.draw(None, 0)
         where = session()
         parts.learner.fit(
-            bundle.train_features, bundle.vault.open(0.5, 0).door, parts.mechanism,
+            bundle.train_features, ReleaseDoor(bundle.vault.open(0.5, 0)), parts.mechanism,
             parts.model, where,
         )  # fmt: skip
         found[rule] = where.notes["stage_2_mean_top_k"]
@@ -171,7 +174,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     # Retraining would see examples that the first model contradicts.
     model, features, open_vault = setting
     vault, where, spy = open_vault(), session(), Spy(model)
-    CONSENSUS.fit(features, vault.door, RR_FIRST, spy, where)
+    CONSENSUS.fit(features, ReleaseDoor(vault), RR_FIRST, spy, where)
     (first_seen, _, _, first), (seen, again, start, _) = spy.fits
     released = first_seen.targets
     # As the evaluator would predict: votes tie, and the lowest class must not win them.

@@ -11,6 +11,7 @@ from labeldp_bench.learners import multi_stage
 from labeldp_bench.learners.multi_stage import filtered, mean_top_k
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, TopKSubset
 from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.losses import LOSSES, loss_named
 from labeldp_bench.supervision.targets import Supervision
@@ -111,7 +112,7 @@ def test_filter_uses_the_whole_part_of_the_mean_k_of_the_new_stage(monkeypatch):
     features, vault = circle()
     where, model = session(), Spy(NearestNeighbours(20))
     learner = replace(TWO_STAGES, fractions=[0.4, 0.3, 0.3], filter_earlier=True, temperature=0.3)
-    learner.fit(features, vault.door, RandomizedResponseWithPrior(eps=1.0), model, where)
+    learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), model, where)
     means = [where.notes["stage_2_mean_top_k"], where.notes["stage_3_mean_top_k"]]
     for mean, release in zip(means, vault._releases[1:], strict=True):
         assert mean == pytest.approx(float(release.mechanism.top_k(release.prior).double().mean()))
@@ -131,7 +132,7 @@ def test_filter_cuts_the_mean_k_off(monkeypatch):
     features, vault = circle()
     learner = replace(TWO_STAGES, filter_earlier=True)
     mechanism = RandomizedResponseWithPrior(eps=1.0)
-    learner.fit(features, vault.door, mechanism, NearestNeighbours(20), session())
+    learner.fit(features, ReleaseDoor(vault), mechanism, NearestNeighbours(20), session())
     assert tops == [2]
 
 
@@ -159,7 +160,7 @@ def test_warm_start_starts_from_the_weights_and_cold_start_does_not(network):
     def weights(warm_start):
         spy = Spy(replace(model, trainer=frozen))
         learner = replace(TWO_STAGES, warm_start=warm_start)
-        learner.fit(features, open_vault().door, mechanism, spy, session())
+        learner.fit(features, ReleaseDoor(open_vault()), mechanism, spy, session())
         networks = [fitted.network for *_, fitted in spy.fits]
         return [torch.cat([p.flatten() for p in network.parameters()]) for network in networks]
 
@@ -175,7 +176,7 @@ def test_warm_start_leaves_the_earlier_network_alone(network):
     model, features, open_vault = network
     spy = Spy(model)
     replace(TWO_STAGES, warm_start=True).fit(
-        features, open_vault().door, RandomizedResponseWithPrior(eps=1.0), spy, session()
+        features, ReleaseDoor(open_vault()), RandomizedResponseWithPrior(eps=1.0), spy, session()
     )
     (_, _, start, first), (_, _, given_start, second) = spy.fits
     assert start is None and given_start is first

@@ -12,6 +12,7 @@ from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
 from labeldp_bench.learners.ple_server import ServerLoss, cut
 from labeldp_bench.mechanisms import LabelEnhancement
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.reports.theory.enhancement import sample_size
 from labeldp_bench.supervision.interfaces import Session
@@ -190,7 +191,7 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
     opened = LabelVault(LABELS, 10).open(math.inf, 0)
     server = replace(parts.learner, stay_within_top=stay, ramp_epochs=1)
     session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
-    server.fit(torch.zeros(50, 28, 28, 1), opened.door, parts.mechanism, model, session)
+    server.fit(torch.zeros(50, 28, 28, 1), ReleaseDoor(opened), parts.mechanism, model, session)
     (supervision,) = model.server
     first = supervision.targets[:, 0]
     assert torch.allclose(first, cut(opened.releases[0].outputs, 3))

@@ -10,6 +10,7 @@ from labeldp_bench.data import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import knn
 from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
@@ -126,7 +127,7 @@ def test_compiled_search_leaves_the_record_alone(nearest, mechanism):
         bundle = parts.dataset.draw(None, seed=3)
         vault = bundle.vault.open(1.0, seed=3)
         classifier = parts.learner.fit(
-            bundle.train_features, vault.door, parts.mechanism, model, SESSION
+            bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, SESSION
         )
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
@@ -167,7 +168,7 @@ def test_votes_do_not_depend_on_who_searched_first():
         for name, each in units.items():
             vault = bundle.vault.open(1.0, seed=0)
             classifier = each.learner.fit(
-                bundle.train_features, vault.door, each.mechanism, parts.model, SESSION
+                bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
             )
             found[name] = classifier.scores(bundle.test_features)
             if name == "alibi":  # a sum of floats
@@ -194,7 +195,7 @@ def test_stages_share_the_search_of_single_stages(monkeypatch):
     for each in (single, parts, parts):
         vault = bundle.vault.open(1.0, seed=0)
         classifier = each.learner.fit(
-            bundle.train_features, vault.door, each.mechanism, parts.model, SESSION
+            bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
         )
         classifier.scores(bundle.test_features)
     assert calls == [300, 150]

@@ -9,6 +9,7 @@ import torch
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from tests.learners.test_ple import LABELS, PLE
@@ -23,7 +24,7 @@ def vault(eps=math.inf):
 def test_trusted_labels_are_booked_without_a_guarantee():
     # A run on true labels would look like one that protects them.
     opened = vault()
-    labels = opened.door.trusted_labels(PLE, "a client", ALL[:30])
+    labels = ReleaseDoor(opened).trusted_labels(PLE, "a client", ALL[:30])
     assert torch.equal(labels, LABELS[:30])
     labels.zero_()  # a copy: nobody writes into the vault
     assert torch.equal(opened.trusted_labels(PLE, "again", ALL[:30]), LABELS[:30])
@@ -43,7 +44,7 @@ def test_no_private_mechanism_opens_that_door(eps):
     # A learner would train on true labels under the name of a private mechanism.
     opened = vault(eps)
     with pytest.raises(BudgetError, match="RandomizedResponse claims privacy"):
-        opened.door.trusted_labels(RandomizedResponse(eps), "by accident", ALL)
+        ReleaseDoor(opened).trusted_labels(RandomizedResponse(eps), "by accident", ALL)
     assert opened.ledger == [] and opened.eps_spent == 0
 
 
@@ -52,7 +53,7 @@ def test_a_finite_budget_keeps_that_door_shut(mechanism):
     # A private run's learner could name a mechanism of its own and get every label.
     opened = vault(eps=8.0)
     with pytest.raises(BudgetError, match="this release costs inf, the budget is 8"):
-        opened.door.trusted_labels(mechanism, "by accident", ALL)
+        ReleaseDoor(opened).trusted_labels(mechanism, "by accident", ALL)
     assert opened.ledger == []
 
 
@@ -70,7 +71,7 @@ def test_a_whole_run_ends_at_the_wall(tiny_images, tiny_network):
         parts = compose_cell([*tiny_network, f"mechanism={name}", "eps=inf"]).build()
         opened = parts.dataset.draw(tiny_images, 0).vault.open(math.inf, 0)
         with pytest.raises(BudgetError, match="claims privacy"):
-            Greedy("plain").fit(None, opened.door, parts.mechanism, None, None)
+            Greedy("plain").fit(None, ReleaseDoor(opened), parts.mechanism, None, None)
 
 
 def test_publishing_needs_trust_and_happens_once():
@@ -80,7 +81,7 @@ def test_publishing_needs_trust_and_happens_once():
     with pytest.raises(BudgetError, match="after trusted_labels has paid"):
         opened.publish(PLE, outputs, ALL)
     opened.trusted_labels(PLE, "a client", ALL)
-    release = opened.door.publish(PLE, outputs, ALL)
+    release = ReleaseDoor(opened).publish(PLE, outputs, ALL)
     assert opened.released_agreement == 1.0
     assert torch.equal(release.plausible, outputs.bool())
     with pytest.raises(BudgetError, match="published once"):

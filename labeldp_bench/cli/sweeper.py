@@ -200,7 +200,7 @@ def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
     here = sum((out_dir / cell.folder / "record.json").is_file() for cell in cells)
     stored = sum(cell.config_hash in done for cell in cells) - here
     from_table = (
-        f"{stored} done in results/records.csv (rerun=true trains anew), " if stored else ""
+        f"{stored} stored in results/records.csv (rerun=true trains anew), " if stored else ""
     )
     return f"{len(cells)} cells: {from_table}{here} done in {out_dir}"
 

@@ -15,7 +15,7 @@ def newest(records: Sequence[Record]) -> list[Record]:
 
     Runs without privacy draw no noise: all of them count.
     """
-    if all(record["mechanism"] == "none" for record in records):
+    if all(record.get("mechanism") == "none" for record in records):
         return list(records)
     version = max(map(draws_of, records), default=None)
     return [record for record in records if draws_of(record) == version]

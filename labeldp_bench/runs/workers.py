@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import signal
 import threading
 import time
 import traceback
@@ -16,7 +15,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Draws, Run, run_trial, share_data_and_model
-from labeldp_bench.support.process import comes_from_ctrl_c, held_back, keep_memory
+from labeldp_bench.support.process import comes_from_ctrl_c, deaf_to_ctrl_c, keep_memory
 
 BLOCK_SECONDS = 0.5
 
@@ -49,7 +48,7 @@ def trials_in_workers(
         worker_count(), return_as="generator", initializer=_start, initargs=(os.getpid(),)
     )
     try:
-        with held_back(signal.SIGINT):  # workers inherit that: their parent hears Ctrl-C
+        with deaf_to_ctrl_c():  # workers inherit that, for milliseconds of their parent
             blocks = parallel(
                 delayed(_block)(spelled, trials[start : start + size], environment)
                 for start in range(0, len(trials), size)

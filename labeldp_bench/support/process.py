@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -56,13 +57,16 @@ def comes_from_ctrl_c(error: BaseException) -> bool:
 
 
 @contextmanager
-def held_back(number: signal.Signals) -> Iterator[None]:
-    """Delivers a signal after the block; processes that start inside never get it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Ignores Ctrl-C in the block, and in every process that starts inside, for good.
+
+    Only the main thread may say so; elsewhere nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)

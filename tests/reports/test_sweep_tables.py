@@ -53,8 +53,8 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     assert written.with_suffix(".png").is_file()
     assert len(records_under(tmp_path)) == 8
     alone = quick([*HOLDER, "dataset=holder_classification"], tmp_path)
-    assert "4 cells: 4 done, 0 to run in 0 jobs" in alone.lines
-    assert alone.lines[-1].startswith("table ") and "picture" not in alone.stdout
+    assert "4 cells: 4 done in results/runs, 0 to run in 0 jobs" in alone.lines
+    assert alone.lines[-2].startswith("table ") and "picture" not in alone.stdout
     assert len(list(tmp_path.rglob("sweeps/*.csv"))) == 2
     assert len(list(tmp_path.rglob("sweeps/*.png"))) == 1
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from labeldp_bench.learners.rates import Problem, along, clip, exponents, side
+from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.tables import load_table
 from labeldp_bench.reports.tables.exponents import ExponentTable
-from labeldp_bench.reports.theory.pictures import write_pictures
 from labeldp_bench.reports.theory.series import is_theory
 from labeldp_bench.reports.theory.slopes import fit_slope
 from tests.shell import quick, records_under

@@ -7,31 +7,23 @@ folder of YAML, a new kind of picture one file in labeldp_bench/reports/figures/
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports.draws import newest
-from labeldp_bench.reports.figures.plotting import save, title_and_caption
+from labeldp_bench.reports.figures.kinds import Kind, load_kind
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
-from labeldp_bench.reports.figures.text import caption, markdown
-from labeldp_bench.reports.naming import QUICK, name_of
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
 from labeldp_bench.reports.tables import method_of
-from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
-
-FIGURES = CHECKOUT / "results" / "figures"
 
 
 @dataclass(frozen=True)
@@ -74,11 +66,16 @@ class PaperFigure:
             InputError: a key of the YAML's `figure:` that nobody reads, or one that is missing.
         """
         try:
-            return read_spec(self.experiment.figure)
+            return read_spec(self.experiment.figure, lambda kind: load_kind(kind).options)
         except InputError as error:
             raise InputError(f"experiment={self.experiment.name}: {error}") from None
 
-    @cached_property
+    @property
+    def kind(self) -> Kind:
+        """What draws it."""
+        return load_kind(self.spec.kind)
+
+    @property
     def cells(self) -> list[Cell]:
         """The cells of the experiment, each once."""
         return self.experiment.cells(self.budget)
@@ -132,21 +129,22 @@ class PaperFigure:
         verdicts = []
         for statement in self.spec.statements:
             try:
-                check = read_check(statement["check"], self.spec.x.symbol)
+                check = read_check(statement.check, self.spec.x.symbol)
                 other = points
                 if check.other:
                     other = load_figure(check.other, self.budget).points(records)
-                names = [text(each) for each in statement.get("panels", points.panel.unique())]
+                wanted = statement.panels or points.panel.unique()
+                names = [text(each) for each in wanted]
                 panels = {name: self.spec.panel_title(name) for name in names}
                 verdicts.append(judge(compare(check, points, other, panels)))
             except InputError as error:
-                where = f"experiment={self.experiment.name}, {statement['check']!r}"
+                where = f"experiment={self.experiment.name}, {statement.check!r}"
                 raise InputError(f"{where}: {error}") from None
         return verdicts
 
     def _panels(self, cell: Cell) -> list[str]:
         """Returns the panels of a cell: its own, or all if it has no such key."""
-        key = self.spec.panels
+        key = self.spec.panels.key
         if key is None:
             return [""]
         if _setting(cell, key) is not None:
@@ -202,45 +200,6 @@ def paper_figures(budget: str = PAPER) -> list[PaperFigure]:
     return [
         load_figure(name, budget) for name in experiment_names() if read_experiment(name).figure
     ]
-
-
-def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
-    """Writes every figure from the committed records; returns each with its points.
-
-    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
-    """
-    records = read_committed()
-    figures = []
-    for figure in [*paper_figures(), *paper_figures(QUICK)]:
-        points = figure.points(records)
-        if figure.budget == PAPER or points.n.sum():
-            write_figure(figure, points, figure.verdicts(points, records), out)
-            figures.append((figure, points))
-    return figures
-
-
-def write_figure(
-    figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict], out: Path
-) -> None:
-    """Writes one figure as PNG, PDF and Markdown.
-
-    Without any record there is no picture, and an older one is taken away: an empty one would look
-    like a result in a report. The Markdown says so.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
-        if points.n.sum():
-            save(picture_of(figure, points), path)
-        else:
-            path.unlink(missing_ok=True)
-    write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
-
-
-def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
-    """Returns the drawing with its title, and its caption below."""
-    drawn = figure.spec.picture.draw(points, figure.spec)
-    title_and_caption(drawn, figure.title, caption(figure, points))
-    return drawn
 
 
 def _setting(cell: Cell, key: str) -> Any:

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,11 +16,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
+from labeldp_bench.reports.figures.spec import Axis
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.support.files import replacing
-
-if TYPE_CHECKING:
-    from labeldp_bench.reports.figures.spec import Axis
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -74,7 +72,7 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
     return figure, axes
 
 
-def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
+def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     """Labels both axes, sets their scales and puts a tick at each of the given values of x.
 
     Values that were measured have too many digits for that, and get the usual ticks.

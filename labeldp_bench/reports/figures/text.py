@@ -1,20 +1,14 @@
 """The words beside a figure: its caption, its numbers, what the paper's text says of it."""
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.draws import left_out
-from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.figures.paper import PaperFigure
+from labeldp_bench.reports.naming import counted, name_of
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table
 from labeldp_bench.reports.statements.verdict import Verdict
-
-if TYPE_CHECKING:
-    from labeldp_bench.reports.figures.paper import PaperFigure
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is
@@ -30,7 +24,7 @@ def counts(points: pd.DataFrame) -> tuple[int, int]:
     return int(once.cells.sum()), int(once.n.sum())
 
 
-def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
+def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
     """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
     cells, done = counts(points)
     missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
@@ -39,7 +33,7 @@ def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
     )
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
     source = f"{what} from our own records{small}."
-    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.caption]
+    said = [source, figure.spec.note, runs_of_networks(points), figure.kind.caption]
     return " ".join(filter(None, said)) + missing
 
 
@@ -62,18 +56,7 @@ def runs_of_networks(points: pd.DataFrame) -> str:
     return f"{'; '.join([counted(done.n, 'seed'), *who])}."
 
 
-def counted(numbers: Iterable[float], noun: str) -> str:
-    """Returns how many of something there are, from the least to the most.
-
-    >>> counted([1, 1], "seed"), counted([2, 10_000], "trial")
-    ('1 seed', '2 to 10,000 trials')
-    """
-    few, *_, many = [f"{number:,.0f}" for number in sorted(numbers)] * 2
-    shown = few if few == many else f"{few} to {many}"
-    return f"{shown} {noun}" + "s" * (shown != "1")
-
-
-def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
+def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict]) -> str:
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
     cells, done = counts(points)
     name = figure.experiment.name.rpartition("/")[2]
@@ -82,7 +65,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
         parts.append(f"![{figure.title}]({figure.stem}.png)")
         parts.append(f"{figure.title}. {caption(figure, points)}")
         parts += numbers(figure, points)
-        parts += [*figure.spec.notes(points), *left_out(points)]
+        parts += [*figure.kind.notes(points, figure.spec), *left_out(points)]
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -91,7 +74,7 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 
 
-def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
+def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± standard error.
 
     Where x is measured, so that each point has its own, there is a row per point. What has no
@@ -113,7 +96,7 @@ def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
     return [f"{spec.y.label} ± standard error:", *tables]
 
 
-def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+def _points(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     """Returns a row per point that is done, sorted by line, eps and the settings of `marks`."""
     marks = {"mechanism.eps": "eps"} | figure.spec.options.get("marks", {})
     settings = {
@@ -124,47 +107,28 @@ def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows.assign(**settings).sort_values(["name", *own])
     columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
         figure.spec.x.symbol: [f"{x:.2f}" for x in shown.x],
-        figure.spec.y.symbol: [_number(point) for point in shown.to_dict("records")],
+        figure.spec.y.symbol: with_errors(shown),
     }
     return pd.DataFrame(columns, index=shown["name"])
 
 
-def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+def _grid(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     xs = sorted(rows.x.dropna().unique())
-    table: dict[str, list[str]] = {}
-    for _, line in rows.groupby("line", sort=False):
-        at = {point["x"]: _number(point) for point in line.to_dict("records")}
-        level = next((number for x, number in at.items() if math.isnan(x)), "-")
-        name = max(line.name, key=len)  # "central" and the like are known from records alone
-        table[name] = [at.get(x, level) for x in xs] or [level]
-    if rows.bayes.notna().any():
-        limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
-        table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
-    columns = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
-    return pd.DataFrame.from_dict(table, orient="index", columns=columns)
+    headings = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
+    return lines_over_x(rows, xs, headings)
 
 
-def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
-    rows = [
-        {
-            "statement": statement["says"],
-            "where": statement["where"],
-            "check": f"`{statement['check']}`" + _panels(figure, statement),
-            "ours": f"**{verdict.word}**",
-            f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
-        }
-        for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
-    ]
+def _statements(figure: PaperFigure, verdicts: list[Verdict]) -> str:
+    rows = []
+    for statement, verdict in zip(figure.spec.statements, verdicts, strict=True):
+        panels = [figure.spec.panel_title(f"{panel}") for panel in statement.panels or ()]
+        rows.append(
+            {
+                "statement": statement.says,
+                "where": statement.where,
+                "check": f"`{statement.check}`" + f", {' and '.join(panels)}" * bool(panels),
+                "ours": f"**{verdict.word}**",
+                f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
+            }
+        )
     return markdown_table(rows)
-
-
-def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:
-    titles = [figure.spec.panel_title(f"{panel}") for panel in statement.get("panels", ())]
-    return f", {' and '.join(titles)}" if titles else ""
-
-
-def _number(point: dict[Any, Any]) -> str:
-    if not point["n"]:
-        return "-"
-    spread = "" if math.isnan(point["error"]) else f" ± {point['error']:.2f}"
-    return f"{point['y']:.2f}{spread}"

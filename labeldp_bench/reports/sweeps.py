@@ -3,21 +3,21 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.records.record import Record, draws_of, is_heuristic
+from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
-from labeldp_bench.reports.figures.sweep import X_LABELS, is_free, series_name
-from labeldp_bench.reports.naming import data_name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that stand where classes would have an accuracy."""
+X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 FIRST = (
     "dataset", "mechanism", "mechanism.eps", "learner.loss", "model", "learner", "pretrain",
     "budget",
@@ -25,42 +25,45 @@ FIRST = (
 """Keys that others follow from, in the order in which a name mentions them."""
 BARE = ("loss", "model")
 """Keys whose values speak for themselves."""
+Identity = dict[str, Any]
 
 
-def sweep_frame(records: list[Record]) -> pd.DataFrame:
+def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
-    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes,
-    n_train, epochs, trials, and what a caption or a table needs beside.
-    `error` is the standard error over seeds, or over trials where a point has one seed.
+    Columns: panel, series, mechanism, x, accuracy and bayes (fractions), trust, private, agreement,
+    n_train, epochs, trials, error, seeds, x_name; `older` where runs are left out (see
+    `reports.draws`). `error` is the standard error over seeds, or over trials where a point has
+    one seed.
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
-    series = _series(records, panels, x_name)
-    rows = [
-        {
-            "panel": panel,
-            "series": line,
-            "mechanism": record["mechanism"],
-            "x": _x(record, x_name),
-            "accuracy": record["accuracy"],
-            "accuracy_sem": record.get("accuracy_sem"),
-            "bayes": record.get("bayes_accuracy"),
-            "trust": record["trust"],
-            "private": not is_heuristic(record),
-            "agreement": record.get("released_agreement"),
-            "draws": draws_of(record),
-        }
-        | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
-        for record, panel, line in zip(records, panels, series, strict=True)
-    ]
-    points = []
-    for _, same in pd.DataFrame(rows).groupby(["panel", "series", "x"], sort=False):
-        points.append(_over_seeds(same.to_dict("records"), "accuracy") | {"x_name": x_name})
-    return without_zeros(pd.DataFrame(points).drop(columns=["accuracy_sem", "draws"]))
+    points: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record, panel, series in zip(
+        records, panels, _series(records, panels, x_name), strict=True
+    ):
+        x = float(record["eps"] if x_name == "eps" else record["identity"][x_name])
+        points[panel, series, record["mechanism"], x].append(record)
+    rows = []
+    for place, same in points.items():
+        point = _over_seeds(same, "accuracy")
+        rows.append(
+            dict(zip(("panel", "series", "mechanism", "x"), place, strict=True))
+            | {
+                "accuracy": point["accuracy"],
+                "bayes": point.get("bayes_accuracy"),
+                "trust": point["trust"],
+                "private": not is_heuristic(point),
+                "agreement": point.get("released_agreement"),
+            }
+            | {key: point.get(key) for key in ("n_train", "epochs", "trials")}
+            | {key: point[key] for key in ("error", "seeds", OLDER)}
+            | {"x_name": x_name}
+        )
+    return without_zeros(pd.DataFrame(rows))
 
 
-def risk_frame(records: list[Record], score: str) -> pd.DataFrame:
+def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
     """Returns one row per point of a sweep, averaged over seeds.
 
     Columns: dataset, mechanism and what else tells rows apart, trust, eps, one of `RISKS`, its
@@ -72,14 +75,13 @@ def risk_frame(records: list[Record], score: str) -> pd.DataFrame:
     ]
     named = ("dataset", "mechanism")
     names = _short([*named, *(key for key in _telling(own) if key not in (*named, "eps"))])
-    points = defaultdict(list)
-    for record, left in zip(records, own, strict=True):
-        points[json.dumps(left)].append((record, left))
+    points: dict[str, list[tuple[Identity, Record]]] = defaultdict(list)
+    for left, record in zip(own, records, strict=True):
+        points[json.dumps(left)].append((left, record))
     rows = []
     for same in points.values():
-        left = same[0][1]
+        left, point = same[0][0], _over_seeds([record for _, record in same], score)
         shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        point = _over_seeds([record for record, _ in same], score)
         measured = {key: point[key] for key in ("trust", "eps", score, "error", "seeds", OLDER)}
         rows.append(shown | measured)
     return without_zeros(pd.DataFrame(rows))
@@ -97,6 +99,57 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
     return "\n\n".join([table, *left_out(frame)])
 
 
+def sweep_table(frame: pd.DataFrame) -> str:
+    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
+
+    What has no guarantee stands in a table of its own: no column holds it beside private methods.
+    """
+    x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
+    blocks = []
+    for panel, points in frame[frame.private].groupby("panel", sort=False):
+        rows = as_lines(points)
+        columns = sorted(rows.x.dropna().unique()) or [math.inf]
+        table = lines_over_x(rows, columns, [f"{x:g}" for x in columns])
+        caption = f"{panel}: accuracy in percent ± standard error"
+        blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
+    for panel, points in frame[~frame.private].groupby("panel", sort=False):
+        rows = as_lines(points)
+        columns_of_bare = {
+            NO_GUARANTEE: rows.name,
+            x_name: [f"{x:g}" for x in points.x],
+            "accuracy": with_errors(rows),
+            "response accuracy": [f"{100 * agreement:.2f}" for agreement in points.agreement],
+        }
+        caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
+        blocks.append(f"{caption}\n\n{markdown_table(columns_of_bare)}")
+    return "\n\n".join([*blocks, *left_out(frame)])
+
+
+def as_lines(points: pd.DataFrame) -> pd.DataFrame:
+    """Returns the points of one panel as `plotting.draw_lines` and `lines_over_x` take them.
+
+    Adds y, error and bayes in percent, line, and name (for people); x is missing where nothing
+    limits what a point tells of a label.
+    """
+    percent = {key: 100 * points[key].astype(float) for key in ("error", "bayes")}
+    names = {}
+    for series, line in points.groupby("series"):
+        mechanism, *rest = str(series).split(", ")
+        guarded = line.private.iloc[0] or mechanism == "none"
+        central = ["central"] * bool((line.trust == "central").any())
+        marks = [*([] if guarded else [NO_GUARANTEE]), *central]
+        names[series] = ", ".join([name_of(mechanism), *rest, *marks])
+    return points.assign(
+        line=points.series, name=points.series.map(names), y=100 * points.accuracy,
+        x=points.x.where(~is_free(points)), **percent,
+    )  # fmt: skip
+
+
+def is_free(points: pd.DataFrame) -> pd.Series:
+    """Returns which points stand at x=inf because nothing limits what they tell of a label."""
+    return points.x.map(math.isinf) & ((points.mechanism == "none") | ~points.private)
+
+
 def _over_seeds(same: Sequence[Record], score: str) -> Record:
     """Returns what differs in the seed alone as one: mean score, its standard error, seeds, older.
 
@@ -110,49 +163,7 @@ def _over_seeds(same: Sequence[Record], score: str) -> Record:
     return kept[0] | {score: values.mean(), "error": sem, "seeds": seeds, OLDER: older}
 
 
-def sweep_table(frame: pd.DataFrame) -> str:
-    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
-
-    What has no guarantee stands in a table of its own: no column holds it beside private methods.
-    """
-    x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
-    blocks = []
-    for panel, points in frame[frame.private].groupby("panel", sort=False):
-        columns = sorted(set(points.x[~is_free(points)])) or [math.inf]
-        rows = {}
-        for _, line in points.groupby("series", sort=False):
-            at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
-            everywhere = at.get(math.inf, "-") if line.mechanism.iloc[0] == "none" else "-"
-            rows[series_name(line)] = [at.get(x, everywhere) for x in columns]
-        if points.bayes.notna().any():
-            limit = points.dropna(subset="bayes").groupby("x").bayes.first()
-            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
-        headings = [f"{x:g}" for x in columns]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
-        caption = f"{panel}: accuracy in percent ± standard error"
-        blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
-    for panel, points in frame[~frame.private].groupby("panel", sort=False):
-        table = pd.DataFrame(
-            {
-                NO_GUARANTEE: series_name(points.iloc[[number]]),
-                x_name: f"{point['x']:g}",
-                "accuracy": _cell(point),
-                "response accuracy": f"{100 * point['agreement']:.2f}",
-            }
-            for number, point in enumerate(points.to_dict("records"))
-        )
-        caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
-        blocks.append(f"{caption}\n\n{markdown_table(table)}")
-    return "\n\n".join([*blocks, *left_out(frame)])
-
-
-def _cell(point: dict[str, Any]) -> str:
-    sem = point["error"]
-    spread = f" ± {100 * sem:.2f}" if sem is not None and math.isfinite(sem) else ""
-    return f"{100 * point['accuracy']:.2f}{spread}"
-
-
-def _x_axis(records: list[Record]) -> str:
+def _x_axis(records: Sequence[Record]) -> str:
     """Returns what varies: the budget if it does, else the number of classes of a data set."""
     budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
     classes = {(r["dataset"], r["identity"].get("dataset.num_classes")) for r in records}
@@ -160,11 +171,7 @@ def _x_axis(records: list[Record]) -> str:
     return "dataset.num_classes" if len(budgets) <= 1 and varied else "eps"
 
 
-def _x(record: Record, x_name: str) -> float:
-    return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
-
-
-def _panels(records: list[Record], x_name: str) -> list[str]:
+def _panels(records: Sequence[Record], x_name: str) -> list[str]:
     """Returns for each record its data set, all that differs in it, and eps where there is one."""
     keys = {}
     for name in {record["dataset"] for record in records}:
@@ -180,7 +187,7 @@ def _panels(records: list[Record], x_name: str) -> list[str]:
     return panels
 
 
-def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
+def _series(records: Sequence[Record], panels: Sequence[str], x_name: str) -> list[str]:
     """Returns for each record its mechanism and what else tells that one's lines apart there."""
     lines = defaultdict(list)
     for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
@@ -203,17 +210,17 @@ def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
     return names
 
 
-def _budgets(identity: dict[str, Any]) -> set[str]:
+def _budgets(identity: Identity) -> set[str]:
     """Returns the budget's key, and those of a learner that follow it."""
     eps = identity.get("mechanism.eps")
     return {key for key, value in identity.items() if key.endswith(".eps") and value == eps}
 
 
-def _without(identity: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+def _without(identity: Identity, keys: set[str]) -> Identity:
     return {key: value for key, value in identity.items() if key not in keys | {"seed"}}
 
 
-def _varying(identities: list[dict[str, Any]]) -> list[str]:
+def _varying(identities: Sequence[Identity]) -> list[str]:
     """Returns the keys with several values: what others follow from first, what has parts last."""
     keys = {key for identity in identities for key in identity}
     values = {key: {_value(each, key) for each in identities} for key in keys}
@@ -226,11 +233,11 @@ def _varying(identities: list[dict[str, Any]]) -> list[str]:
     return sorted((key for key in keys if len(values[key]) > 1), key=place)
 
 
-def _value(identity: dict[str, Any], key: str) -> str:
+def _value(identity: Mapping[str, Any], key: str) -> str:
     return json.dumps([identity[key]] if key in identity else [])
 
 
-def _telling(identities: list[dict[str, Any]]) -> list[str]:
+def _telling(identities: Sequence[Identity]) -> list[str]:
     """Returns few keys that tell apart all that differ: none of those that a choice implies."""
     keys: list[str] = []
     found = 1

@@ -18,7 +18,8 @@ from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import PAPERS, method_name
 from labeldp_bench.reports.rendering import TEMPLATES, html_of
-from labeldp_bench.reports.tables import AccuracyTable, Table, paper_tables
+from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.tables.base import Table, paper_tables
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 

@@ -22,7 +22,7 @@ from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
-from labeldp_bench.reports.tables import method_of
+from labeldp_bench.reports.tables.accuracy import method_of
 from labeldp_bench.support.validate import InputError
 
 

@@ -1,5 +1,7 @@
 """The words beside a figure: its caption, its numbers, what the paper's text says of it."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
@@ -7,7 +9,7 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.naming import counted, name_of
-from labeldp_bench.reports.rendering import lines_over_x, markdown_table
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 from labeldp_bench.reports.statements.verdict import Verdict
 
 NOTE = """\
@@ -27,14 +29,15 @@ def counts(points: pd.DataFrame) -> tuple[int, int]:
 def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
     """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
     cells, done = counts(points)
-    missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
-    small = (
-        "" if figure.budget == PAPER else f" at budget={figure.budget}, smaller than the paper's"
-    )
+    is_paper = figure.budget == PAPER
+    small = "" if is_paper else f" at budget={figure.budget}, smaller than the paper's"
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
-    source = f"{what} from our own records{small}."
-    said = [source, figure.spec.note, runs_of_networks(points), figure.kind.caption]
-    return " ".join(filter(None, said)) + missing
+    said = [
+        f"{what} from our own records{small}.", figure.spec.note, runs_of_networks(points),
+        figure.kind.caption,
+        f"{cells - done} of {cells} cells are missing." if done < cells else "",
+    ]  # fmt: skip
+    return " ".join(filter(None, said))
 
 
 def runs_of_networks(points: pd.DataFrame) -> str:
@@ -44,28 +47,28 @@ def runs_of_networks(points: pd.DataFrame) -> str:
     must know.
     """
     done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
+    if done.empty:
+        return ""
     trained: dict[str, dict[str, None]] = {}
     for mechanism, cell in zip(done.mechanism, done.cell, strict=True):
         epochs = counted([cell.setting("trainer.epochs")], "epoch")
         client = cell.setting("learner.client.epochs")
         epochs = f"client {client}, server {epochs}" if client else epochs
         trained.setdefault(epochs, {})[name_of(mechanism)] = None
-    if not trained:
-        return ""
     who = [f"{', '.join(names)}: {epochs}" for epochs, names in trained.items()]
     return f"{'; '.join([counted(done.n, 'seed'), *who])}."
 
 
-def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict]) -> str:
+def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
     cells, done = counts(points)
     name = figure.experiment.name.rpartition("/")[2]
     parts = [f"# {figure.paper}, {f'figure {figure.number}' if figure.number else name}"]
     if done:
-        parts.append(f"![{figure.title}]({figure.stem}.png)")
-        parts.append(f"{figure.title}. {caption(figure, points)}")
-        parts += numbers(figure, points)
-        parts += [*figure.kind.notes(points, figure.spec), *left_out(points)]
+        parts += [
+            f"![{figure.title}]({figure.stem}.png)", f"{figure.title}. {caption(figure, points)}",
+            *numbers(figure, points), *figure.kind.notes(points, figure.spec), *left_out(points),
+        ]  # fmt: skip
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -80,23 +83,28 @@ def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
     Where x is measured, so that each point has its own, there is a row per point. What has no
     guarantee stands in a table of its own: no column holds it beside private methods.
     """
-    spec = figure.spec
+    x, y = figure.spec.x, figure.spec.y
     tables = []
     bare = points["name"].str.contains(NO_GUARANTEE)
     for panel, rows in points.groupby("panel", sort=False):
-        name = spec.panel_title(str(panel)) or spec.y.label
+        name = figure.spec.panel_title(str(panel)) or y.label
         if figure.x_is_measured:
             rows = rows[rows.n > 0]
             if rows.empty:
                 tables.append(f"{name}: no record yet")
         apart = rows.mechanism.isin(points.mechanism[bare])
         for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
-            table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
+            if figure.x_is_measured:
+                table = _one_row_per_point(figure, part)
+            else:
+                xs = sorted(part.x.dropna().unique())
+                headings = [f"{x.symbol}={value:g}" for value in xs] or [y.label]
+                table = lines_over_x(part, xs, headings)
             tables.append(markdown_table(table, name=name))
-    return [f"{spec.y.label} ± standard error:", *tables]
+    return [f"{y.label} ± standard error:", *tables]
 
 
-def _points(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
+def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     """Returns a row per point that is done, sorted by line, eps and the settings of `marks`."""
     marks = {"mechanism.eps": "eps"} | figure.spec.options.get("marks", {})
     settings = {
@@ -112,23 +120,15 @@ def _points(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=shown["name"])
 
 
-def _grid(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
-    xs = sorted(rows.x.dropna().unique())
-    headings = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
-    return lines_over_x(rows, xs, headings)
-
-
-def _statements(figure: PaperFigure, verdicts: list[Verdict]) -> str:
+def _statements(figure: PaperFigure, verdicts: Sequence[Verdict]) -> str:
+    """Returns a row per statement: the check of it and the verdict."""
     rows = []
     for statement, verdict in zip(figure.spec.statements, verdicts, strict=True):
         panels = [figure.spec.panel_title(f"{panel}") for panel in statement.panels or ()]
+        where = f", {' and '.join(panels)}" if panels else ""
         rows.append(
-            {
-                "statement": statement.says,
-                "where": statement.where,
-                "check": f"`{statement.check}`" + f", {' and '.join(panels)}" * bool(panels),
-                "ours": f"**{verdict.word}**",
-                f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
-            }
-        )
-    return markdown_table(rows)
+            (statement.says, statement.where, f"`{statement.check}`{where}",
+             f"**{verdict.word}**", verdict.evidence)
+        )  # fmt: skip
+    evidence = f"speaks most against it (at {figure.spec.x.symbol})"
+    return markdown_table(rows, ["statement", "where", "check", "ours", evidence])

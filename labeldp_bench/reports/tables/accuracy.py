@@ -148,15 +148,13 @@ class AccuracyTable(Table):
 
     def _recipes(self, budget: str) -> dict[str, list[str]]:
         """Returns {network, epochs and selection: the methods that it is trained so}."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, None]] = {}
         for cell in self.experiment.cells(budget):
             text = str(cell.identity["model"])
             if epochs := cell.setting("trainer.epochs"):
                 text += f", {epochs} epochs, {cell.setting('trainer.selection')}".replace("_", " ")
-            methods = found.setdefault(text, [])
-            if self.method_of(cell) not in methods:
-                methods.append(self.method_of(cell))
-        return found
+            found.setdefault(text, {})[self.method_of(cell)] = None
+        return {text: list(methods) for text, methods in found.items()}
 
     def _is_marked(self, row: dict[str, Any]) -> bool:
         """Returns whether a difference exceeds twice its standard error (all in percent)."""
@@ -175,17 +173,13 @@ def _measured(cell: Cell, record: Record | None, metric: str, number: int) -> tu
         return math.nan, math.nan
     if metric == "accuracy":
         return 100 * record["accuracy"], record["n_test"]
-    counts = _test_counts(cell, record["n_test"])
+    # The test images of each class: even, but for the imbalanced sets.
+    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
+    counts = [record["n_test"] * share / sum(shares) for share in shares]
     if metric == "per_class_mean":
         return 100 * record["per_class_mean"], len(counts) ** 2 / sum(1 / n for n in counts)
     classes = record.get("per_class_accuracy")
     return 100 * classes[number] if classes else math.nan, counts[number]
-
-
-def _test_counts(cell: Cell, n_test: float) -> list[float]:
-    """Returns the number of test images of each class: even, but for the imbalanced sets."""
-    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
-    return [n_test * share / sum(shares) for share in shares]
 
 
 def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:

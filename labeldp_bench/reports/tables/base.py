@@ -27,7 +27,7 @@ from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import say
 
 TABLES = CHECKOUT / "results" / "tables"
-USUAL = "labeldp_bench.reports.tables.AccuracyTable"
+USUAL = "labeldp_bench.reports.tables.accuracy.AccuracyTable"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ DRAWS = 4000
 class Slope:
     """A least-squares slope on log-log axes and its 95 % interval."""
 
-    value: float
+    measured: float
     low: float
     high: float
 
@@ -31,7 +31,7 @@ def fit_slope(
         risks: of each x the mean risk of each tuning.
         errors: their standard errors.
 
-    >>> fit_slope([1, 10, 100], [[1.0], [0.1], [0.01]], [[0.0], [0.0], [0.0]]).value
+    >>> fit_slope([1, 10, 100], [[1.0], [0.1], [0.01]], [[0.0], [0.0], [0.0]]).measured
     -1.0
     """
     log_x = np.log(np.asarray(x, dtype=float))

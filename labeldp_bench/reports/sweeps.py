@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import Record, is_heuristic
-from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
+from labeldp_bench.reports.draws import OLDER, average, left_out, without_zeros
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 
@@ -25,16 +24,18 @@ FIRST = (
 """Keys that others follow from, in the order in which a name mentions them."""
 BARE = ("loss", "model")
 """Keys whose values speak for themselves."""
+COLUMNS = (
+    "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
+    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name",
+)  # fmt: skip
 Identity = dict[str, Any]
 
 
 def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
-    Columns: panel, series, mechanism, x, accuracy and bayes (fractions), trust, private, agreement,
-    n_train, epochs, trials, error, seeds, x_name; `older` where runs are left out (see
-    `reports.draws`). `error` is the standard error over seeds, or over trials where a point has
-    one seed.
+    Columns: `COLUMNS`; accuracy, error and bayes are fractions, error is that of `draws.Average`,
+    and there is no column `older` where no run is left out.
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
@@ -46,21 +47,14 @@ def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
         points[panel, series, record["mechanism"], x].append(record)
     rows = []
     for place, same in points.items():
-        point = _over_seeds(same, "accuracy")
+        found = average(same, "accuracy")
+        one = found.kept[0]
         rows.append(
-            dict(zip(("panel", "series", "mechanism", "x"), place, strict=True))
-            | {
-                "accuracy": point["accuracy"],
-                "bayes": point.get("bayes_accuracy"),
-                "trust": point["trust"],
-                "private": not is_heuristic(point),
-                "agreement": point.get("released_agreement"),
-            }
-            | {key: point.get(key) for key in ("n_train", "epochs", "trials")}
-            | {key: point[key] for key in ("error", "seeds", OLDER)}
-            | {"x_name": x_name}
-        )
-    return without_zeros(pd.DataFrame(rows))
+            (*place, found.mean, one.get("bayes_accuracy"), one["trust"], not is_heuristic(one),
+             one.get("released_agreement"), one.get("n_train"), one.get("epochs"),
+             one.get("trials"), found.error, len(found.kept), found.older, x_name)
+        )  # fmt: skip
+    return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
 
 
 def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
@@ -80,9 +74,10 @@ def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
         points[json.dumps(left)].append((left, record))
     rows = []
     for same in points.values():
-        left, point = same[0][0], _over_seeds([record for _, record in same], score)
+        left, found = same[0][0], average([record for _, record in same], score)
         shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        measured = {key: point[key] for key in ("trust", "eps", score, "error", "seeds", OLDER)}
+        measured = {key: found.kept[0][key] for key in ("trust", "eps")} | {score: found.mean}
+        measured |= {"error": found.error, "seeds": len(found.kept), OLDER: found.older}
         rows.append(shown | measured)
     return without_zeros(pd.DataFrame(rows))
 
@@ -148,19 +143,6 @@ def as_lines(points: pd.DataFrame) -> pd.DataFrame:
 def is_free(points: pd.DataFrame) -> pd.Series:
     """Returns which points stand at x=inf because nothing limits what they tell of a label."""
     return points.x.map(math.isinf) & ((points.mechanism == "none") | ~points.private)
-
-
-def _over_seeds(same: Sequence[Record], score: str) -> Record:
-    """Returns what differs in the seed alone as one: mean score, its standard error, seeds, older.
-
-    `older` counts runs that are left out (see `reports.draws`).
-    """
-    kept = newest(same)
-    values = np.array([record[score] for record in kept])
-    seeds = len(values)
-    sem = values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else kept[0].get(f"{score}_sem")
-    older = len(same) - seeds
-    return kept[0] | {score: values.mean(), "error": sem, "seeds": seeds, OLDER: older}
 
 
 def _x_axis(records: Sequence[Record]) -> str:

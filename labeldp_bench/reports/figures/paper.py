@@ -16,7 +16,7 @@ from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, Records, is_heuristic
-from labeldp_bench.reports.draws import newest
+from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.figures.kinds import Kind, load_kind
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
 from labeldp_bench.reports.naming import name_of
@@ -100,10 +100,9 @@ class PaperFigure:
         """Returns one row per point, in the order of the experiment, done or not.
 
         Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
-        for a level), y, error (standard error: over seeds, or of one record over its trials),
-        spread (standard deviation over seeds), bayes, cells (wanted), n (done), older (left out,
-        see `reports.draws`), records (those done), cell (that of the first seed).
-        y, error, spread and bayes are scaled as the axis is, and missing where nothing is done.
+        for a level), y, error (see `draws.Average`), bayes, cells (wanted), n (done), older (left
+        out), records (those done), cell (that of the first seed).
+        y, error and bayes are scaled as the axis is, and missing where nothing is done.
 
         Args:
             records: a cell is filled by exactly its own identity.
@@ -118,7 +117,7 @@ class PaperFigure:
                 if cell.config_hash in records:
                     row["records"].append(records[cell.config_hash])
         points = pd.DataFrame([self._point(**row) for row in rows.values()])
-        return points.astype(dict.fromkeys(("x", "y", "error", "spread", "bayes"), float))
+        return points.astype(dict.fromkeys(("x", "y", "error", "bayes"), float))
 
     def verdicts(self, points: pd.DataFrame, records: Records) -> list[Verdict]:
         """Returns what the records say of each statement of the paper's text, in its order.
@@ -154,27 +153,22 @@ class PaperFigure:
 
     def _point(self, panel: str, cell: Cell, cells: int, records: list[Record]) -> dict[str, Any]:
         y, line = self.spec.y, self.spec.lines
-        found, records = len(records), newest(records)
-        done = pd.Series([record.get(y.key) for record in records], dtype=float) * y.scale
-        error = done.std() / math.sqrt(len(done)) if len(done) > 1 else math.nan
-        if len(done) == 1 and records[0].get(f"{y.key}_sem") is not None:
-            error = float(records[0][f"{y.key}_sem"]) * y.scale
+        found = average(records, y.key)
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
         line = method_of(cell) if line == "method" else text(_setting(cell, line))
         return {
             "panel": panel,
             "line": line,
-            "name": _name(line, records),
+            "name": _name(line, found.kept),
             "mechanism": cell.identity["mechanism"],
-            "x": self._x(cell, records),
-            "y": done.mean(),
-            "error": error,
-            "spread": done.std(),
+            "x": self._x(cell, found.kept),
+            "y": found.mean * y.scale,
+            "error": found.error * y.scale,
             "bayes": bayes * y.scale,
             "cells": cells,
-            "n": len(done),
-            "older": found - len(done),
-            "records": records,
+            "n": len(found.kept),
+            "older": found.older,
+            "records": found.kept,
             "cell": cell,
         }
 

@@ -136,12 +136,6 @@ def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
     return labels
 
 
-def mark_empty(axes: Axes) -> None:
-    """Says that a panel has no point; an empty scale from 0 to 1 would look like one of values."""
-    axes.text(0.5, 0.5, "no record yet", transform=axes.transAxes, ha="center", color=GREY)
-    axes.set_yticks([])
-
-
 def share_y(panels: Iterable[Axes]) -> None:
     """Gives panels one range of y, the widest."""
     ranges = [axes.get_ylim() for axes in panels]

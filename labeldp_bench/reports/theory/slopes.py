@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -36,10 +37,9 @@ def fit_slope(
     """
     log_x = np.log(np.asarray(x, dtype=float))
     weights = (log_x - log_x.mean()) / np.square(log_x - log_x.mean()).sum()
-    width = max(len(row) for row in risks)
     # A tuning that a point lacks has an infinite risk, so that it is never the best.
-    table = np.array([[*row, *[np.inf] * (width - len(row))] for row in risks])
-    sems = np.array([[*row, *[0.0] * (width - len(row))] for row in errors])
+    table = np.array(list(zip_longest(*risks, fillvalue=np.inf))).T
+    sems = np.array(list(zip_longest(*errors, fillvalue=0.0))).T
     noise = np.random.default_rng(0).standard_normal((DRAWS, *table.shape))
     drawn = np.maximum(table + sems * noise, table / 10)
     slopes = np.log(drawn.min(2)) @ weights

@@ -176,8 +176,7 @@ class PaperFigure:
         x = self.spec.x
         value = _setting(cell, x.key)
         if value is None:  # x is a field of the record, or the point is a level
-            measured = [record[x.key] for record in records if record.get(x.key) is not None]
-            value = sum(measured) / len(measured) if measured else math.nan
+            value = average(records, x.key).mean
         number = float(value) * x.scale
         return number if math.isfinite(number) else math.nan
 

@@ -1,4 +1,4 @@
-"""A sweep as numbers and as Markdown: what is averaged, and what tells its lines apart."""
+"""A sweep as numbers and as Markdown: averages over seeds, and names for its lines."""
 
 import json
 import math
@@ -15,15 +15,15 @@ from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
-"""Fields of records that stand where classes would have an accuracy."""
+"""Fields of records that take the place of accuracy where there are no classes to predict."""
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 FIRST = (
     "dataset", "mechanism", "mechanism.eps", "learner.loss", "model", "learner", "pretrain",
     "budget",
 )  # fmt: skip
-"""Keys that others follow from, in the order in which a name mentions them."""
+"""Keys that determine others, in the order in which a name mentions them."""
 BARE = ("loss", "model")
-"""Keys whose values speak for themselves."""
+"""Keys that a name leaves out, since their values are clear alone."""
 COLUMNS = (
     "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
     "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name",
@@ -97,7 +97,7 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
 def sweep_table(frame: pd.DataFrame) -> str:
     """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
 
-    What has no guarantee stands in a table of its own: no column holds it beside private methods.
+    Methods without a guarantee have a table of their own: no column holds them beside private ones.
     """
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     blocks = []
@@ -123,8 +123,8 @@ def sweep_table(frame: pd.DataFrame) -> str:
 def as_lines(points: pd.DataFrame) -> pd.DataFrame:
     """Returns the points of one panel as `plotting.draw_lines` and `lines_over_x` take them.
 
-    Adds y, error and bayes in percent, line, and name (for people); x is missing where nothing
-    limits what a point tells of a label.
+    Adds y, error and bayes in percent, line, and name (for people); x is missing where no
+    budget limits a point (see `is_free`).
     """
     percent = {key: 100 * points[key].astype(float) for key in ("error", "bayes")}
     names = {}
@@ -141,12 +141,12 @@ def as_lines(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_free(points: pd.DataFrame) -> pd.Series:
-    """Returns which points stand at x=inf because nothing limits what they tell of a label."""
+    """Returns which points are at x=inf because their method has no budget at all."""
     return points.x.map(math.isinf) & ((points.mechanism == "none") | ~points.private)
 
 
 def _x_axis(records: Sequence[Record]) -> str:
-    """Returns what varies: the budget if it does, else the number of classes of a data set."""
+    """Returns the key on x: the budget if it varies, else the number of classes if that varies."""
     budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
     classes = {(r["dataset"], r["identity"].get("dataset.num_classes")) for r in records}
     varied = len(classes) > len({record["dataset"] for record in records})
@@ -154,7 +154,7 @@ def _x_axis(records: Sequence[Record]) -> str:
 
 
 def _panels(records: Sequence[Record], x_name: str) -> list[str]:
-    """Returns for each record its data set, all that differs in it, and eps where there is one."""
+    """Returns for each record its data set, the data settings that vary, and eps if only one."""
     keys = {}
     for name in {record["dataset"] for record in records}:
         varying = _varying([r["identity"] for r in records if r["dataset"] == name])
@@ -170,7 +170,7 @@ def _panels(records: Sequence[Record], x_name: str) -> list[str]:
 
 
 def _series(records: Sequence[Record], panels: Sequence[str], x_name: str) -> list[str]:
-    """Returns for each record its mechanism and what else tells that one's lines apart there."""
+    """Returns for each record its mechanism and the settings that separate its lines in a panel."""
     lines = defaultdict(list)
     for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
         lines[panel, record["mechanism"]].append(number)
@@ -203,7 +203,7 @@ def _without(identity: Identity, keys: set[str]) -> Identity:
 
 
 def _varying(identities: Sequence[Identity]) -> list[str]:
-    """Returns the keys with several values: what others follow from first, what has parts last."""
+    """Returns the keys with several values: keys of `FIRST` first, lists and classes last."""
     keys = {key for identity in identities for key in identity}
     values = {key: {_value(each, key) for each in identities} for key in keys}
 
@@ -220,7 +220,7 @@ def _value(identity: Mapping[str, Any], key: str) -> str:
 
 
 def _telling(identities: Sequence[Identity]) -> list[str]:
-    """Returns few keys that tell apart all that differ: none of those that a choice implies."""
+    """Returns as few keys as separate all identities that differ."""
     keys: list[str] = []
     found = 1
     for key in _varying(identities):
@@ -231,7 +231,7 @@ def _telling(identities: Sequence[Identity]) -> list[str]:
 
 
 def _short(keys: Sequence[str]) -> dict[str, str]:
-    """Returns each key without its groups, unless two would be alike or like the budget's."""
+    """Returns {key: key without its groups}; the whole key where short names would collide."""
     last = Counter(key.split(".")[-1] for key in {*keys, "mechanism.eps"})
     return {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
 

@@ -75,7 +75,7 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
 def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     """Labels both axes, sets their scales and puts a tick at each of the given values of x.
 
-    Values that were measured have too many digits for that, and get the usual ticks.
+    Measured values have too many digits for that: they keep matplotlib's own ticks.
     """
     axes.margins(x=0.02)
     axes.set_xlabel(x.label)

@@ -1,4 +1,4 @@
-"""The picture of a sweep: lines over the budget or the number of classes, or dots where few.
+"""The picture of a sweep: lines over the budget or the number of classes; dots for few values.
 
 Imports no torch.
 """
@@ -64,7 +64,7 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _caption(frame: pd.DataFrame) -> str:
-    """Returns on how many examples, epochs, trials and seeds a sweep rests, and what bars are."""
+    """Returns how many examples, epochs, trials and seeds a sweep has, and what its bars are."""
     nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
     known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
     runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
@@ -73,7 +73,7 @@ def _caption(frame: pd.DataFrame) -> str:
 
 
 def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
-    """Draws one line per series over x; what has no budget, or none that is bounded, is a level."""
+    """Draws one line per series over x; a point without a budget, or at eps=inf, is a level."""
     unbounded = rows.x.map(math.isinf)
     rows = rows.assign(
         name=rows.name + unbounded.map({True: ", eps=inf", False: ""}),

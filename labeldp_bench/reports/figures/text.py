@@ -27,7 +27,7 @@ def counts(points: pd.DataFrame) -> tuple[int, int]:
 
 
 def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
-    """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
+    """Returns what stands below the picture: source, runs, bands, missing cells."""
     cells, done = counts(points)
     is_paper = figure.budget == PAPER
     small = "" if is_paper else f" at budget={figure.budget}, smaller than the paper's"
@@ -43,8 +43,8 @@ def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
 def runs_of_networks(points: pd.DataFrame) -> str:
     """Returns the seeds and epochs behind the points of networks; nothing without networks.
 
-    One seed has no bar, and two epochs are not a paper's three hundred: who sees the picture alone
-    must know.
+    A reader of the picture alone must see that one seed has no error bar, and that a run of two
+    epochs is not the paper's run of three hundred.
     """
     done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
     if done.empty:
@@ -80,8 +80,8 @@ def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdi
 def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± standard error.
 
-    Where x is measured, so that each point has its own, there is a row per point. What has no
-    guarantee stands in a table of its own: no column holds it beside private methods.
+    Where x is measured, so that each point has its own, there is a row per point. Methods without
+    a guarantee have a table of their own: no column holds them beside private ones.
     """
     x, y = figure.spec.x, figure.spec.y
     tables = []

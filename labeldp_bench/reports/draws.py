@@ -36,7 +36,7 @@ class Average(NamedTuple):
 
 
 def average(records: Sequence[Record], score: str) -> Average:
-    """Returns the average of records that differ in the seed alone; `score` is one of their fields."""
+    """Returns the average of a field of records that differ in the seed alone."""
     kept = newest(records)
     values = np.array([record[score] for record in kept if record.get(score) is not None])
     mean = float(values.mean()) if len(values) else math.nan

@@ -9,10 +9,10 @@ import sys
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.figures.paper import FIGURES, write_figures
+from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.figures.text import counts
-from labeldp_bench.reports.tables import load_table
-from labeldp_bench.reports.theory.pictures import write_pictures
+from labeldp_bench.reports.figures.write import FIGURES, write_figures
+from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
 
 EXPONENTS = "theoretical_limits/table1"

@@ -9,7 +9,7 @@ import sys
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.tables import TABLES, write_tables
+from labeldp_bench.reports.tables.base import TABLES, write_tables
 from labeldp_bench.support.checkout import CHECKOUT
 
 

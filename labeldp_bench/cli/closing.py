@@ -9,7 +9,7 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.figures.sweep import draw_sweep
-from labeldp_bench.reports.tables.sweep import (
+from labeldp_bench.reports.sweeps import (
     RISKS,
     risk_frame,
     risk_table,

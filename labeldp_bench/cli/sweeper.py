@@ -166,7 +166,7 @@ def register() -> None:
 
 def show_arithmetic(experiment: str, arguments: list[str]) -> None:
     """Prints the table of an experiment without runs."""
-    from labeldp_bench.reports.tables import show_table
+    from labeldp_bench.reports.tables.base import show_table
 
     for key in (text.partition("=")[0] for text in arguments):
         if key not in ("experiment", *LOCAL):

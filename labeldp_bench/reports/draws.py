@@ -1,7 +1,10 @@
 """Runs of two versions of the samplers are never averaged: the newest version counts."""
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from labeldp_bench.records.record import Record, draws_of
@@ -19,6 +22,35 @@ def newest(records: Sequence[Record]) -> list[Record]:
         return list(records)
     version = max(map(draws_of, records), default=None)
     return [record for record in records if draws_of(record) == version]
+
+
+class Average(NamedTuple):
+    """A point of several seeds: means and standard errors are missing (NaN) without a record.
+
+    Attributes:
+        kept: the records that count.
+        mean: of their scores.
+        error: standard error of the mean over seeds; of one record, that over its trials.
+        older: how many records are left out.
+    """
+
+    kept: list[Record]
+    mean: float
+    error: float
+    older: int
+
+
+def average(records: Sequence[Record], score: str) -> Average:
+    """Returns the average of a field of records that differ in the seed alone."""
+    kept = newest(records)
+    values = np.array([record[score] for record in kept if record.get(score) is not None])
+    mean = float(values.mean()) if len(values) else math.nan
+    error = math.nan
+    if len(values) > 1:
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    elif len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:
+        error = float(kept[0][f"{score}_sem"])
+    return Average(kept, mean, error, len(records) - len(kept))
 
 
 def without_zeros(rows: pd.DataFrame) -> pd.DataFrame:

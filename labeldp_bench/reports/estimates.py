@@ -26,21 +26,25 @@ FROM_TRIALS = "records' seconds per trial"
 
 
 class Estimator:
-    """Estimates how long a cell takes on a device, from what was measured on it."""
+    """Estimates how long a cell takes on a device, from what was measured on it.
+
+    Args:
+        device: as `describe_device` names it.
+        records: those on other hardware do not count.
+        benchmark: a CSV with images_per_second of each model and device.
+    """
 
     def __init__(self, device: str, records: Records, benchmark: Path = BENCHMARK) -> None:
-        hardware = _hardware(device)
         rows = pd.DataFrame(
-            {
-                "alike": _all_but_budget_and_seed(record["identity"]),
-                "recipe": (str(record["dataset"]), str(record["model"])),
-                "seconds": record["wall_seconds"],
-                "speed": record.get("images_per_second"),
-                "trials": record.get("trials"),
-            }
-            for record in records.values()
-            if _hardware(str(record["device"])) == hardware
-        ).reindex(columns=["alike", "recipe", "seconds", "speed", "trials"])
+            [
+                (_all_but_budget_and_seed(record["identity"]),
+                 (str(record["dataset"]), str(record["model"])), record["wall_seconds"],
+                 record.get("images_per_second"), record.get("trials"))
+                for record in records.values()
+                if same_hardware(str(record["device"]), device)
+            ],
+            columns=["alike", "recipe", "seconds", "speed", "trials"],
+        )  # fmt: skip
         numbers = rows[["seconds", "speed", "trials"]].astype(float)
         per_trial = (numbers.seconds / numbers.trials).where(numbers.speed.isna())
         self.alike = numbers.seconds.groupby(rows.alike).median().to_dict()
@@ -49,7 +53,7 @@ class Estimator:
         self.benchmark: dict[str, float] = {}
         if benchmark.is_file():
             speeds = pd.read_csv(benchmark)
-            speeds = speeds[speeds.device.map(_hardware) == hardware]
+            speeds = speeds[[same_hardware(other, device) for other in speeds.device]]
             self.benchmark = dict(zip(speeds.model, speeds.images_per_second, strict=True))
 
     def seconds(self, cell: Cell) -> tuple[float, str]:
@@ -66,6 +70,15 @@ class Estimator:
         if model in self.benchmark:
             return images / self.benchmark[model], FROM_BENCHMARK
         return math.nan, ""
+
+
+def same_hardware(device: str, other: str) -> bool:
+    """Returns whether two devices are alike but for their number of threads.
+
+    >>> same_hardware("cpu (A, 1 threads)", "cpu (A, 2 threads)")
+    True
+    """
+    return len({re.sub(r", \d+ threads\)$", ")", each) for each in (device, other)}) == 1
 
 
 def images_trained_on(cell: Cell) -> float:
@@ -123,8 +136,3 @@ def _all_but_budget_and_seed(identity: dict[str, Any]) -> str:
     """Returns what decides how long a cell takes."""
     free = ("seed", "mechanism.eps", "learner.first.eps", "budget")
     return str({key: value for key, value in sorted(identity.items()) if key not in free})
-
-
-def _hardware(device: str) -> str:
-    """Returns a device without its number of threads."""
-    return re.sub(r", \d+ threads\)$", ")", device)

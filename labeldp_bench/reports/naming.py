@@ -1,5 +1,7 @@
 """How papers, mechanisms, methods and data sets are written for people. Imports nothing heavy."""
 
+from collections.abc import Iterable
+
 PAPERS = {
     "vector_approximation": "Vector approximation (Zhao et al. 2025)",
     "blockrr": "BlockRR (Liu, Ding 2026)",
@@ -43,3 +45,14 @@ def method_name(method: str) -> str:
     if tail[:1].isalpha() and tail[1:].isdigit():
         mechanism, extras = name, [f"{tail[0]}={tail[1:]}", *extras]
     return ", ".join([name_of(mechanism), *extras])
+
+
+def counted(numbers: Iterable[float], noun: str) -> str:
+    """Returns how many of something there are, from the least to the most.
+
+    >>> counted([1, 1], "seed"), counted([2, 10_000], "trial")
+    ('1 seed', '2 to 10,000 trials')
+    """
+    few, *_, many = [f"{number:,.0f}" for number in sorted(numbers)] * 2
+    shown = few if few == many else f"{few} to {many}"
+    return f"{shown} {noun}" + "s" * (shown != "1")

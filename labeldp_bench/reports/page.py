@@ -18,7 +18,8 @@ from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import PAPERS, method_name
 from labeldp_bench.reports.rendering import TEMPLATES, html_of
-from labeldp_bench.reports.tables import AccuracyTable, Table, paper_tables
+from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.tables.base import Table, paper_tables
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -50,24 +51,9 @@ class Shown:
         return isinstance(self.table, AccuracyTable)
 
     @property
-    def is_started(self) -> bool:
-        """Whether it has a number of ours."""
-        return not self.is_runs or self.counts.paper + self.counts.quick > 0
-
-    @property
     def title(self) -> str:
         """What stands above all tables of its paper."""
         return PAPERS.get(self.table.paper, self.table.paper)
-
-    @property
-    def short_title(self) -> str:
-        """The paper without its authors."""
-        return self.title.partition(" (")[0]
-
-    @property
-    def html(self) -> Markup:
-        """The table itself."""
-        return html_of(self.table.markdown(self.rows))
 
     @cached_property
     def counts(self) -> Counts:
@@ -92,6 +78,7 @@ def write_page(path: Path = REPORT) -> Path:
         figures=[_figure(path) for path in sorted(FIGURES.glob("*.png"))],
         audits=_document(DOCS / "audits.md"),
         hardware=_hardware(records),
+        html_of=html_of,
     )
     write_text(path, page)
     return path
@@ -123,12 +110,9 @@ def _disagreements(shown: Iterable[Shown]) -> list[dict[Any, Any]]:
 
 def _figure(path: Path) -> dict[str, Any]:
     """Returns a picture and, where there is one, its page."""
-    page = path.with_suffix(".md")
-    return {
-        "name": path.stem.replace("_", " "),
-        "png": base64.b64encode(path.read_bytes()).decode(),
-        "text": html_of(page.read_text()) if page.is_file() else "",
-    }
+    png = base64.b64encode(path.read_bytes()).decode()
+    text = _document(path.with_suffix(".md"))
+    return {"name": path.stem.replace("_", " "), "png": png, "text": text}
 
 
 def _hardware(records: Records) -> list[dict[str, Any]]:
@@ -144,5 +128,5 @@ def _hardware(records: Records) -> list[dict[str, Any]]:
 
 
 def _document(path: Path) -> Markup:
-    """Returns a page of docs/; empty if it is not there."""
+    """Returns a page of Markdown as HTML; empty if it is not there."""
     return html_of(path.read_text()) if path.is_file() else Markup()

@@ -1,5 +1,6 @@
 """Templates of the pages, and Markdown as HTML for a page that loads nothing from elsewhere."""
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -41,6 +42,36 @@ def markdown_table(rows: Any, columns: Sequence[str] | None = None, name: str | 
     if name is not None:
         frame = frame.rename_axis(name)
     return str(frame.to_markdown(index=name is not None, disable_numparse=True))
+
+
+def lines_over_x(points: pd.DataFrame, xs: Sequence[float], headings: Sequence[str]) -> Any:
+    """Returns a frame of texts: a row per line and one of the Bayes limit, a column per x.
+
+    Args:
+        points: line, name (for people), x (missing for a level, which stands in each column), y,
+            error and bayes of each point.
+        xs: which x are shown; without any the levels alone are.
+        headings: of the columns.
+    """
+    table: dict[str, list[str]] = {}
+    for _, line in points.groupby("line", sort=False):
+        at = dict(zip(line.x, with_errors(line), strict=True))
+        level = next((text for x, text in at.items() if math.isnan(x)), "-")
+        # The longest name: "central" and the like are known from records alone.
+        table[max(line.name, key=len)] = [at.get(x, level) for x in xs] or [level]
+    if points.bayes.notna().any():
+        known = points.fillna({"x": math.inf}).dropna(subset="bayes")
+        limit = known.groupby("x").bayes.first()
+        table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
+    return pd.DataFrame.from_dict(table, orient="index", columns=headings)
+
+
+def with_errors(points: pd.DataFrame) -> list[str]:
+    """Returns y of each point and its standard error, where it is known; `-` without y."""
+    return [
+        "-" if math.isnan(y) else f"{y:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
+        for y, error in zip(points.y, points.error, strict=True)
+    ]
 
 
 class _PageRenderer(RendererHTML):

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.record import is_done
+from labeldp_bench.records.record import Records, is_done
 from labeldp_bench.reports.estimates import Estimator
 from labeldp_bench.reports.rendering import markdown_table
 
@@ -37,10 +36,11 @@ class Status:
         return len(self.left)
 
 
-def status_of(name: str, out_dir: Path, estimator: Estimator, budget: str = PAPER) -> Status:
-    """Returns how far an experiment is, by the committed records and those under `out_dir`."""
+def status_of(
+    name: str, out_dir: Path, records: Records, estimator: Estimator, budget: str = PAPER
+) -> Status:
+    """Returns how far an experiment is, by `records` and those under `out_dir`."""
     status = Status(name)
-    records = _committed()
     for cell in read_experiment(name).cells(budget):
         status.cells += 1
         folder = out_dir / cell.folder
@@ -58,22 +58,23 @@ def every_status(
     out_dir: Path, device: str, budget: str = PAPER, names: list[str] | None = None
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all."""
-    estimator = Estimator(device, _committed())
-    return [status_of(name, out_dir, estimator, budget) for name in names or experiment_names()]
+    records = read_committed()
+    estimator = Estimator(device, records)
+    names = names or experiment_names()
+    return [status_of(name, out_dir, records, estimator, budget) for name in names]
 
 
 def table(statuses: list[Status], budget: str = PAPER) -> str:
     """Returns the status as text, with the command that fills each experiment."""
     rows: list[tuple[Any, ...]] = []
-    for status in statuses:
-        if not status.cells:
-            rows.append((status.name, "-", "-", "-", "-", "", "arithmetic, no runs"))
-            continue
-        command = f"python -m labeldp_bench experiment={status.name}"
-        command += "" if budget == PAPER else f" budget={budget}"
+    of_budget = "" if budget == PAPER else f" budget={budget}"
+    for each in statuses:
+        command = f"python -m labeldp_bench experiment={each.name}{of_budget}"
         rows.append(
-            (status.name, status.cells, status.done, status.failed, status.missing,
-             hours(status.left), command if status.missing else "")
+            (each.name, each.cells, each.done, each.failed, each.missing, hours(each.left),
+             command if each.missing else "")
+            if each.cells
+            else (each.name, "-", "-", "-", "-", "", "arithmetic, no runs")
         )  # fmt: skip
     heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
     return markdown_table(rows, heads)
@@ -90,8 +91,3 @@ def hours(left: dict[str, float]) -> str:
         return "unknown" if left else ""
     more = f" + {len(left) - len(known)} unknown" if len(known) < len(left) else ""
     return f"{sum(known) / 3600:.1f}{more}"
-
-
-@cache
-def _committed() -> dict[str, dict[str, Any]]:
-    return read_committed()

@@ -8,7 +8,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.tables import load_table
+from labeldp_bench.reports.tables.base import load_table
 from tests.reports.test_tables import record_of
 from tests.shell import quick, records_under
 

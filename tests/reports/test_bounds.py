@@ -14,8 +14,9 @@ from labeldp_bench.mechanisms import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
 )
-from labeldp_bench.reports.figures.paper import load_figure, picture_of
+from labeldp_bench.reports.figures.paper import load_figure
 from labeldp_bench.reports.figures.text import markdown
+from labeldp_bench.reports.figures.write import picture_of
 from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
 from labeldp_bench.support import seeding
 
@@ -136,7 +137,7 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     assert [line.get_xdata().tolist() for line in edge] == [[3]]  # a risk of 0 has no place there
     assert "36 of 72 cells are missing" in picture.get_supxlabel()
     plt.close(picture)
-    text = "\n".join(drawn.spec.notes(points))
+    text = "\n".join(drawn.kind.notes(points, drawn.spec))
     assert "| *1.16* " in text and "| 0.300 " in text
     assert "*1.00*" not in text and "| 1.000 " in text  # an accuracy of 1 says something
     assert "| 60.00 ± 1.00 " in markdown(drawn, points, [])

@@ -12,15 +12,15 @@ import pytest
 from matplotlib.text import Text
 
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.reports.figures import paper, plotting
+from labeldp_bench.reports.figures import paper, plotting, write
 from labeldp_bench.reports.figures.paper import (
     PaperFigure,
     load_figure,
     paper_figures,
-    picture_of,
-    write_figure,
 )
-from labeldp_bench.reports.figures.text import caption, counted, counts, numbers
+from labeldp_bench.reports.figures.text import caption, counts, numbers
+from labeldp_bench.reports.figures.write import picture_of, write_figure
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import InputError
 from tests import made_up
@@ -75,8 +75,8 @@ def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
 
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
-    monkeypatch.setattr(paper, "write_figures", lambda real=paper.write_figures: real(tmp_path))
-    monkeypatch.setattr("labeldp_bench.reports.theory.pictures.write_pictures", lambda *_: [])
+    monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
+    monkeypatch.setattr("labeldp_bench.reports.figures.exponents.write_pictures", lambda *_: [])
     monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")

@@ -7,7 +7,7 @@ import pytest
 from labeldp_bench.reports import page as report
 from labeldp_bench.reports.page import Shown, write_page
 from labeldp_bench.reports.rendering import html_of
-from labeldp_bench.reports.tables import load_table
+from labeldp_bench.reports.tables.base import load_table
 from tests.reports.test_tables import record_of
 
 

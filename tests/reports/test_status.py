@@ -24,19 +24,19 @@ def record(cell, seconds, device=HERE, **values):
     } | values  # fmt: skip
 
 
-def test_done_failed_and_missing(tmp_path, monkeypatch):
+def test_done_failed_and_missing(tmp_path):
     # A failed cell would count as done, or a committed one be trained again.
     cells = read_experiment("vector_approximation/table1b").cells()
-    monkeypatch.setattr(status, "_committed", lambda: {cells[0].config_hash: {}})
-    for cell, name in ((cells[1], "record.json"), (cells[2], "error.txt")):
+    name, records = "vector_approximation/table1b", {cells[0].config_hash: {}}
+    for cell, file in ((cells[1], "record.json"), (cells[2], "error.txt")):
         folder = tmp_path / cell.folder
         folder.mkdir(parents=True)
-        (folder / name).write_text("{}")
-    found = status_of("vector_approximation/table1b", tmp_path, Estimator(HERE, {}))
+        (folder / file).write_text("{}")
+    found = status_of(name, tmp_path, records, Estimator(HERE, {}))
     assert (found.cells, found.done, found.failed, found.missing) == (145, 2, 1, 143)
     text = status.table([found])
     assert "python -m labeldp_bench experiment=vector_approximation/table1b |" in text
-    quick = status_of("vector_approximation/table1b", tmp_path, Estimator(HERE, {}), "quick")
+    quick = status_of(name, tmp_path, records, Estimator(HERE, {}), "quick")
     assert (quick.cells, quick.done) == (29, 0)
     assert "experiment=vector_approximation/table1b budget=quick |" in status.table(
         [quick], "quick"

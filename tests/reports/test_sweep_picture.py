@@ -13,7 +13,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.attack import draw_attacks
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.tables.sweep import sweep_frame
+from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 
 

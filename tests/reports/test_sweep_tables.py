@@ -6,7 +6,7 @@ from itertools import product
 import pandas as pd
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.reports.tables.sweep import risk_frame, risk_table, sweep_frame, sweep_table
+from labeldp_bench.reports.sweeps import risk_frame, risk_table, sweep_frame, sweep_table
 from tests.shell import quick, records_under
 
 HOLDER = ["-m", "budget=smoke", "mechanism=rr", "eps=0.5,1", "seed=0,1"]

@@ -8,7 +8,8 @@ import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.reports.tables import AccuracyTable, Table, load_table, paper_tables
+from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.tables.base import Table, load_table, paper_tables
 from tests.shell import quick
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from labeldp_bench.learners.rates import Problem, along, clip, exponents, side
-from labeldp_bench.reports.tables import load_table
+from labeldp_bench.reports.figures.exponents import write_pictures
+from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.reports.tables.exponents import ExponentTable
-from labeldp_bench.reports.theory.pictures import write_pictures
 from labeldp_bench.reports.theory.series import is_theory
 from labeldp_bench.reports.theory.slopes import fit_slope
 from tests.shell import quick, records_under
@@ -65,7 +65,7 @@ def test_slope_and_its_interval():
     x = [2.0**j for j in range(5)]
     risks = [[3 * value**-0.7, 5.0] for value in x]  # the second tuning never wins
     exact = fit_slope(x, risks, [[0.0, 0.0]] * 5)
-    assert exact.value == pytest.approx(-0.7) and exact.low == pytest.approx(exact.high)
+    assert exact.measured == pytest.approx(-0.7) and exact.low == pytest.approx(exact.high)
     noisy = fit_slope(x, risks, [[0.05 * risk[0], 0.0] for risk in risks])
     spread = 0.05 / math.sqrt(sum((j - 2) ** 2 for j in range(5))) / math.log(2)
     assert noisy.high - noisy.low == pytest.approx(2 * 1.96 * spread, rel=0.1)

@@ -27,8 +27,8 @@ MARKERS = "voD^P*X"
 def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     """Writes a column per share of known labels; returns False, and writes nothing, without rows.
 
-    Who knows no label cannot tell how sure a vector of ple makes: its log odds mean nothing there,
-    and the legend takes that panel's place.
+    Log odds have no meaning for an attacker without any known label, who cannot tell how certain a
+    vector of ple is. The legend takes the place of that panel.
 
     Args:
         rows: of results/attacks.csv, one data set; those without a model accuracy are left out.

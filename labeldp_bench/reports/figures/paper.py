@@ -7,31 +7,23 @@ folder of YAML, a new kind of picture one file in labeldp_bench/reports/figures/
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, is_heuristic
-from labeldp_bench.reports.draws import newest
-from labeldp_bench.reports.figures.plotting import save, title_and_caption
+from labeldp_bench.reports.draws import average
+from labeldp_bench.reports.figures.kinds import Kind, load_kind
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
-from labeldp_bench.reports.figures.text import caption, markdown
-from labeldp_bench.reports.naming import QUICK, name_of
+from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
-from labeldp_bench.reports.tables import method_of
-from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
+from labeldp_bench.reports.tables.accuracy import method_of
 from labeldp_bench.support.validate import InputError
-
-FIGURES = CHECKOUT / "results" / "figures"
 
 
 @dataclass(frozen=True)
@@ -74,11 +66,16 @@ class PaperFigure:
             InputError: a key of the YAML's `figure:` that nobody reads, or one that is missing.
         """
         try:
-            return read_spec(self.experiment.figure)
+            return read_spec(self.experiment.figure, lambda kind: load_kind(kind).options)
         except InputError as error:
             raise InputError(f"experiment={self.experiment.name}: {error}") from None
 
-    @cached_property
+    @property
+    def kind(self) -> Kind:
+        """What draws it."""
+        return load_kind(self.spec.kind)
+
+    @property
     def cells(self) -> list[Cell]:
         """The cells of the experiment, each once."""
         return self.experiment.cells(self.budget)
@@ -103,10 +100,9 @@ class PaperFigure:
         """Returns one row per point, in the order of the experiment, done or not.
 
         Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
-        for a level), y, error (standard error: over seeds, or of one record over its trials),
-        spread (standard deviation over seeds), bayes, cells (wanted), n (done), older (left out,
-        see `reports.draws`), records (those done), cell (that of the first seed).
-        y, error, spread and bayes are scaled as the axis is, and missing where nothing is done.
+        for a level), y, error (see `draws.Average`), bayes, cells (wanted), n (done), older (left
+        out), records (those done), cell (that of the first seed).
+        y, error and bayes are scaled as the axis is, and missing where nothing is done.
 
         Args:
             records: a cell is filled by exactly its own identity.
@@ -121,7 +117,7 @@ class PaperFigure:
                 if cell.config_hash in records:
                     row["records"].append(records[cell.config_hash])
         points = pd.DataFrame([self._point(**row) for row in rows.values()])
-        return points.astype(dict.fromkeys(("x", "y", "error", "spread", "bayes"), float))
+        return points.astype(dict.fromkeys(("x", "y", "error", "bayes"), float))
 
     def verdicts(self, points: pd.DataFrame, records: Records) -> list[Verdict]:
         """Returns what the records say of each statement of the paper's text, in its order.
@@ -132,21 +128,22 @@ class PaperFigure:
         verdicts = []
         for statement in self.spec.statements:
             try:
-                check = read_check(statement["check"], self.spec.x.symbol)
+                check = read_check(statement.check, self.spec.x.symbol)
                 other = points
                 if check.other:
                     other = load_figure(check.other, self.budget).points(records)
-                names = [text(each) for each in statement.get("panels", points.panel.unique())]
+                wanted = statement.panels or points.panel.unique()
+                names = [text(each) for each in wanted]
                 panels = {name: self.spec.panel_title(name) for name in names}
                 verdicts.append(judge(compare(check, points, other, panels)))
             except InputError as error:
-                where = f"experiment={self.experiment.name}, {statement['check']!r}"
+                where = f"experiment={self.experiment.name}, {statement.check!r}"
                 raise InputError(f"{where}: {error}") from None
         return verdicts
 
     def _panels(self, cell: Cell) -> list[str]:
         """Returns the panels of a cell: its own, or all if it has no such key."""
-        key = self.spec.panels
+        key = self.spec.panels.key
         if key is None:
             return [""]
         if _setting(cell, key) is not None:
@@ -156,27 +153,22 @@ class PaperFigure:
 
     def _point(self, panel: str, cell: Cell, cells: int, records: list[Record]) -> dict[str, Any]:
         y, line = self.spec.y, self.spec.lines
-        found, records = len(records), newest(records)
-        done = pd.Series([record.get(y.key) for record in records], dtype=float) * y.scale
-        error = done.std() / math.sqrt(len(done)) if len(done) > 1 else math.nan
-        if len(done) == 1 and records[0].get(f"{y.key}_sem") is not None:
-            error = float(records[0][f"{y.key}_sem"]) * y.scale
+        found = average(records, y.key)
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
         line = method_of(cell) if line == "method" else text(_setting(cell, line))
         return {
             "panel": panel,
             "line": line,
-            "name": _name(line, records),
+            "name": _name(line, found.kept),
             "mechanism": cell.identity["mechanism"],
-            "x": self._x(cell, records),
-            "y": done.mean(),
-            "error": error,
-            "spread": done.std(),
+            "x": self._x(cell, found.kept),
+            "y": found.mean * y.scale,
+            "error": found.error * y.scale,
             "bayes": bayes * y.scale,
             "cells": cells,
-            "n": len(done),
-            "older": found - len(done),
-            "records": records,
+            "n": len(found.kept),
+            "older": found.older,
+            "records": found.kept,
             "cell": cell,
         }
 
@@ -184,8 +176,7 @@ class PaperFigure:
         x = self.spec.x
         value = _setting(cell, x.key)
         if value is None:  # x is a field of the record, or the point is a level
-            measured = [record[x.key] for record in records if record.get(x.key) is not None]
-            value = sum(measured) / len(measured) if measured else math.nan
+            value = average(records, x.key).mean
         number = float(value) * x.scale
         return number if math.isfinite(number) else math.nan
 
@@ -202,45 +193,6 @@ def paper_figures(budget: str = PAPER) -> list[PaperFigure]:
     return [
         load_figure(name, budget) for name in experiment_names() if read_experiment(name).figure
     ]
-
-
-def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
-    """Writes every figure from the committed records; returns each with its points.
-
-    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
-    """
-    records = read_committed()
-    figures = []
-    for figure in [*paper_figures(), *paper_figures(QUICK)]:
-        points = figure.points(records)
-        if figure.budget == PAPER or points.n.sum():
-            write_figure(figure, points, figure.verdicts(points, records), out)
-            figures.append((figure, points))
-    return figures
-
-
-def write_figure(
-    figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict], out: Path
-) -> None:
-    """Writes one figure as PNG, PDF and Markdown.
-
-    Without any record there is no picture, and an older one is taken away: an empty one would look
-    like a result in a report. The Markdown says so.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
-        if points.n.sum():
-            save(picture_of(figure, points), path)
-        else:
-            path.unlink(missing_ok=True)
-    write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
-
-
-def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
-    """Returns the drawing with its title, and its caption below."""
-    drawn = figure.spec.picture.draw(points, figure.spec)
-    title_and_caption(drawn, figure.title, caption(figure, points))
-    return drawn
 
 
 def _setting(cell: Cell, key: str) -> Any:

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,11 +16,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
+from labeldp_bench.reports.figures.spec import Axis
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.support.files import replacing
-
-if TYPE_CHECKING:
-    from labeldp_bench.reports.figures.spec import Axis
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -74,10 +72,10 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
     return figure, axes
 
 
-def style_axes(axes: Axes, x: "Axis", y: "Axis", ticks: Sequence[float]) -> None:
+def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     """Labels both axes, sets their scales and puts a tick at each of the given values of x.
 
-    Values that were measured have too many digits for that, and get the usual ticks.
+    Measured values have too many digits for that: they keep matplotlib's own ticks.
     """
     axes.margins(x=0.02)
     axes.set_xlabel(x.label)
@@ -136,12 +134,6 @@ def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
             axes.hlines(last.y, last.x, rows.x.max(), color=colour, lw=0.8, ls=(0, (1, 3)))
         labels.append((float(last.y), last["name"], colour))
     return labels
-
-
-def mark_empty(axes: Axes) -> None:
-    """Says that a panel has no point; an empty scale from 0 to 1 would look like one of values."""
-    axes.text(0.5, 0.5, "no record yet", transform=axes.transAxes, ha="center", color=GREY)
-    axes.set_yticks([])
 
 
 def share_y(panels: Iterable[Axes]) -> None:

@@ -1,20 +1,13 @@
 """What a figure shows, as its experiment YAML says it under `figure:`. Imports no torch."""
 
-import importlib
-import pkgutil
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, TypeVar
 
-import pandas as pd
+from labeldp_bench.support.validate import InputError, did_you_mean
 
-from labeldp_bench.reports.figures import kinds
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.support.validate import InputError, check_choice, did_you_mean
-
-COMMON = ("kind", "title", "x", "y", "lines", "panels", "note", "statements")
-AXIS = ("key", "label", "symbol", "scale", "log")
-STATEMENT = ("says", "where", "check", "panels")
+Section = TypeVar("Section")
 
 
 @dataclass(frozen=True)
@@ -23,20 +16,50 @@ class Axis:
 
     Attributes:
         key: a config key (`eps`, `dataset.num_classes`) or a field of records (`accuracy`).
-        label: what stands at the axis.
-        symbol: the short name in tables and checks, e.g. `K`.
+        label: what stands at the axis; the end of the key where the YAML gives none.
+        symbol: the short name in tables and checks, e.g. `K`; likewise.
         scale: what values are multiplied with; 100 for percent.
         log: whether the axis is logarithmic.
     """
 
     key: str
-    label: str
-    symbol: str
+    label: str = ""
+    symbol: str = ""
     scale: float = 1.0
     log: bool = False
 
 
-ACCURACY = {"key": "accuracy", "label": "test accuracy, %", "symbol": "accuracy", "scale": 100}
+ACCURACY = Axis("accuracy", "test accuracy, %", "accuracy", scale=100)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """What tells panels apart.
+
+    Attributes:
+        key: a config key; None for a single panel.
+        names: {value: title} where a panel's title is not `symbol=value`.
+    """
+
+    key: str | None = None
+    names: Mapping[Any, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the paper's text says of the figure.
+
+    Attributes:
+        says: the statement, in our words.
+        where: the place in the paper.
+        check: one line that `statements.check` reads.
+        panels: those that the check is for; None for all.
+    """
+
+    says: str
+    where: str
+    check: str
+    panels: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,92 +67,60 @@ class Spec:
     """A checked `figure:` section.
 
     Attributes:
-        kind: which file of labeldp_bench/reports/figures/kinds draws it.
         title: with `{key}` where a value that all cells share is to stand.
         x, y: the axes.
+        kind: which file of labeldp_bench/reports/figures/kinds draws it.
         lines: the config key that tells lines apart; `method` is mechanism, loss and retraining.
-        panels: the config key that tells panels apart; None for a single panel.
-        panel_names: {value: title} where a panel's title is not `symbol=value`.
+        panels: what tells panels apart.
         note: what a reader of the picture must know, such as which lines the paper does not have.
-        statements: what the paper's text says of the figure, each {says, where, check, panels}.
-        options: keys of the kind.
+        statements: what the paper's text says of the figure.
+        options: keys that only this kind reads.
     """
 
-    kind: str
     title: str
     x: Axis
-    y: Axis
+    y: Axis = ACCURACY
+    kind: str = "lines"
     lines: str = "method"
-    panels: str | None = None
-    panel_names: dict[str, str] = field(default_factory=dict)
+    panels: Panels = field(default_factory=Panels)
     note: str = ""
-    statements: tuple[dict[str, Any], ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def picture(self) -> Kind:
-        """What draws it."""
-        return load_kind(self.kind)
-
-    def notes(self, points: pd.DataFrame) -> list[str]:
-        """Returns what this kind of picture adds to the page, Markdown; nothing for most."""
-        return self.picture.notes(points, self)
+    statements: Sequence[Statement] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def panel_title(self, panel: str) -> str:
         """Returns what stands above a panel."""
-        if self.panels is None:
+        if self.panels.key is None:
             return ""
-        return self.panel_names.get(panel, f"{self.panels.rsplit('.', 1)[-1]}={panel}")
+        names = {text(value): str(name) for value, name in self.panels.names.items()}
+        return names.get(panel, f"{self.panels.key.rsplit('.', 1)[-1]}={panel}")
 
 
-def read_spec(section: Any) -> Spec:
+def read_spec(section: Any, options_of: Callable[[str], Sequence[str]]) -> Spec:
     """Returns the spec of a `figure:` section.
+
+    Args:
+        section: as the YAML has it.
+        options_of: returns the keys that a kind reads beside the common ones.
 
     Raises:
         InputError: a key that nobody reads, or one that is missing.
     """
-    if not isinstance(section, dict):
-        raise InputError(f"figure must be a section with kind, title and x, got {section!r}")
-    kind = check_choice("figure.kind", section.get("kind", "lines"), kind_names())
-    known = (*COMMON, *load_kind(kind).options)
-    _refuse_unknown("figure", section, known)
-    for key in ("title", "x"):
-        if key not in section:
-            raise InputError(f"figure.{key} must be given")
+    options = options_of(section.get("kind", Spec.kind)) if isinstance(section, dict) else ()
+    _check(Spec, "figure", section, options)
     panels = section.get("panels")
-    if isinstance(panels, str) or panels is None:
-        panels = {"key": panels}
-    _refuse_unknown("figure.panels", panels, ("key", "names"))
-    statements = tuple(section.get("statements", ()))
-    for statement in statements:
-        _refuse_unknown("figure.statements", statement, STATEMENT)
-        for key in ("says", "where", "check"):
-            if key not in statement:
-                raise InputError(f"a statement of a figure must have {key}, got {statement!r}")
-    return Spec(
-        kind=kind,
-        title=str(section["title"]),
-        x=_axis("x", section["x"]),
-        y=_axis("y", section.get("y", ACCURACY)),
-        lines=section.get("lines", "method"),
-        panels=panels["key"],
-        panel_names={text(key): str(name) for key, name in panels.get("names", {}).items()},
-        note=section.get("note", ""),
-        statements=statements,
-        options={key: value for key, value in section.items() if key not in COMMON},
-    )
-
-
-def kind_names() -> list[str]:
-    """Returns the names of all kinds: one file each in labeldp_bench/reports/figures/kinds."""
-    return sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
-
-
-def load_kind(name: str) -> Kind:
-    """Returns the kind that a file of labeldp_bench/reports/figures/kinds holds."""
-    kind = importlib.import_module(f"{kinds.__name__}.{name}").KIND
-    assert isinstance(kind, Kind)
-    return kind
+    read = {
+        "x": _axis("figure.x", section["x"]),
+        "y": _axis("figure.y", section["y"]) if "y" in section else ACCURACY,
+        "panels": _made(
+            Panels, "figure.panels", panels if isinstance(panels, dict) else {"key": panels}
+        ),
+        "statements": [
+            _made(Statement, "a statement of a figure", statement)
+            for statement in section.get("statements", ())
+        ],
+        "options": {key: value for key, value in section.items() if key in options},
+    }
+    return Spec(**{key: value for key, value in section.items() if key not in options} | read)
 
 
 def text(value: Any) -> str:
@@ -137,7 +128,7 @@ def text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def fill_title(title: str, shared: dict[str, Any]) -> str:
+def fill_title(title: str, shared: Mapping[str, Any]) -> str:
     """Returns `title` with each `{key}` replaced; `{key:,}` takes a number format.
 
     >>> fill_title("k={model.k}, N={dataset.n_train:,}", {"model.k": 5, "dataset.n_train": 10000})
@@ -154,15 +145,26 @@ def fill_title(title: str, shared: dict[str, Any]) -> str:
 
 
 def _axis(name: str, section: Any) -> Axis:
-    section = {"key": section} if isinstance(section, str) else section
-    _refuse_unknown(f"figure.{name}", section, AXIS)
-    last = section["key"].rsplit(".", 1)[-1]
-    return Axis(**({"label": last.replace("_", " "), "symbol": last} | section))
+    axis = _made(Axis, name, {"key": section} if isinstance(section, str) else section)
+    last = axis.key.rpartition(".")[2]
+    label, symbol = axis.label or last.replace("_", " "), axis.symbol or last
+    return replace(axis, label=label, symbol=symbol)
 
 
-def _refuse_unknown(name: str, section: Any, known: tuple[str, ...]) -> None:
+def _made(kind: type[Section], name: str, section: Any) -> Section:
+    _check(kind, name, section)
+    return kind(**section)
+
+
+def _check(kind: type[Any], name: str, section: Any, options: Sequence[str] = ()) -> None:
+    """Refuses a section that has other keys than `kind` has fields, or too few."""
     if not isinstance(section, dict):
         raise InputError(f"{name} must be a section with keys, got {section!r}")
+    known = [*(each.name for each in fields(kind) if each.name != "options"), *options]
     for key in section:
         if key not in known:
             raise InputError(f"{name} has no key {key}{did_you_mean(key, known)}")
+    for each in fields(kind):
+        has_default = each.default is not MISSING or each.default_factory is not MISSING
+        if not has_default and each.name not in section:
+            raise InputError(f"{name} must have {each.name}, got {section!r}")

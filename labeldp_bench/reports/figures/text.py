@@ -1,20 +1,16 @@
 """The words beside a figure: its caption, its numbers, what the paper's text says of it."""
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.draws import left_out
-from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.figures.paper import PaperFigure
+from labeldp_bench.reports.naming import counted, name_of
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 from labeldp_bench.reports.statements.verdict import Verdict
-
-if TYPE_CHECKING:
-    from labeldp_bench.reports.figures.paper import PaperFigure
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is
@@ -30,59 +26,49 @@ def counts(points: pd.DataFrame) -> tuple[int, int]:
     return int(once.cells.sum()), int(once.n.sum())
 
 
-def caption(figure: "PaperFigure", points: pd.DataFrame) -> str:
-    """Returns what stands below the picture: whose it is, its runs, its bands, what is missing."""
+def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
+    """Returns what stands below the picture: source, runs, bands, missing cells."""
     cells, done = counts(points)
-    missing = "" if done == cells else f" {cells - done} of {cells} cells are missing."
-    small = (
-        "" if figure.budget == PAPER else f" at budget={figure.budget}, smaller than the paper's"
-    )
+    is_paper = figure.budget == PAPER
+    small = "" if is_paper else f" at budget={figure.budget}, smaller than the paper's"
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
-    source = f"{what} from our own records{small}."
-    said = [source, figure.spec.note, runs_of_networks(points), figure.spec.picture.caption]
-    return " ".join(filter(None, said)) + missing
+    said = [
+        f"{what} from our own records{small}.", figure.spec.note, runs_of_networks(points),
+        figure.kind.caption,
+        f"{cells - done} of {cells} cells are missing." if done < cells else "",
+    ]  # fmt: skip
+    return " ".join(filter(None, said))
 
 
 def runs_of_networks(points: pd.DataFrame) -> str:
     """Returns the seeds and epochs behind the points of networks; nothing without networks.
 
-    One seed has no bar, and two epochs are not a paper's three hundred: who sees the picture alone
-    must know.
+    A reader of the picture alone must see that one seed has no error bar, and that a run of two
+    epochs is not the paper's run of three hundred.
     """
     done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
+    if done.empty:
+        return ""
     trained: dict[str, dict[str, None]] = {}
     for mechanism, cell in zip(done.mechanism, done.cell, strict=True):
         epochs = counted([cell.setting("trainer.epochs")], "epoch")
         client = cell.setting("learner.client.epochs")
         epochs = f"client {client}, server {epochs}" if client else epochs
         trained.setdefault(epochs, {})[name_of(mechanism)] = None
-    if not trained:
-        return ""
     who = [f"{', '.join(names)}: {epochs}" for epochs, names in trained.items()]
     return f"{'; '.join([counted(done.n, 'seed'), *who])}."
 
 
-def counted(numbers: Iterable[float], noun: str) -> str:
-    """Returns how many of something there are, from the least to the most.
-
-    >>> counted([1, 1], "seed"), counted([2, 10_000], "trial")
-    ('1 seed', '2 to 10,000 trials')
-    """
-    few, *_, many = [f"{number:,.0f}" for number in sorted(numbers)] * 2
-    shown = few if few == many else f"{few} to {many}"
-    return f"{shown} {noun}" + "s" * (shown != "1")
-
-
-def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict]) -> str:
+def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
     cells, done = counts(points)
     name = figure.experiment.name.rpartition("/")[2]
     parts = [f"# {figure.paper}, {f'figure {figure.number}' if figure.number else name}"]
     if done:
-        parts.append(f"![{figure.title}]({figure.stem}.png)")
-        parts.append(f"{figure.title}. {caption(figure, points)}")
-        parts += numbers(figure, points)
-        parts += [*figure.spec.notes(points), *left_out(points)]
+        parts += [
+            f"![{figure.title}]({figure.stem}.png)", f"{figure.title}. {caption(figure, points)}",
+            *numbers(figure, points), *figure.kind.notes(points, figure.spec), *left_out(points),
+        ]  # fmt: skip
     else:
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
@@ -91,29 +77,34 @@ def markdown(figure: "PaperFigure", points: pd.DataFrame, verdicts: list[Verdict
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 
 
-def numbers(figure: "PaperFigure", points: pd.DataFrame) -> list[str]:
+def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± standard error.
 
-    Where x is measured, so that each point has its own, there is a row per point. What has no
-    guarantee stands in a table of its own: no column holds it beside private methods.
+    Where x is measured, so that each point has its own, there is a row per point. Methods without
+    a guarantee have a table of their own: no column holds them beside private ones.
     """
-    spec = figure.spec
+    x, y = figure.spec.x, figure.spec.y
     tables = []
     bare = points["name"].str.contains(NO_GUARANTEE)
     for panel, rows in points.groupby("panel", sort=False):
-        name = spec.panel_title(str(panel)) or spec.y.label
+        name = figure.spec.panel_title(str(panel)) or y.label
         if figure.x_is_measured:
             rows = rows[rows.n > 0]
             if rows.empty:
                 tables.append(f"{name}: no record yet")
         apart = rows.mechanism.isin(points.mechanism[bare])
         for part in (part for part in (rows[~apart], rows[apart]) if len(part)):
-            table = _points(figure, part) if figure.x_is_measured else _grid(figure, part)
+            if figure.x_is_measured:
+                table = _one_row_per_point(figure, part)
+            else:
+                xs = sorted(part.x.dropna().unique())
+                headings = [f"{x.symbol}={value:g}" for value in xs] or [y.label]
+                table = lines_over_x(part, xs, headings)
             tables.append(markdown_table(table, name=name))
-    return [f"{spec.y.label} ± standard error:", *tables]
+    return [f"{y.label} ± standard error:", *tables]
 
 
-def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
+def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     """Returns a row per point that is done, sorted by line, eps and the settings of `marks`."""
     marks = {"mechanism.eps": "eps"} | figure.spec.options.get("marks", {})
     settings = {
@@ -124,47 +115,20 @@ def _points(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows.assign(**settings).sort_values(["name", *own])
     columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
         figure.spec.x.symbol: [f"{x:.2f}" for x in shown.x],
-        figure.spec.y.symbol: [_number(point) for point in shown.to_dict("records")],
+        figure.spec.y.symbol: with_errors(shown),
     }
     return pd.DataFrame(columns, index=shown["name"])
 
 
-def _grid(figure: "PaperFigure", rows: pd.DataFrame) -> pd.DataFrame:
-    xs = sorted(rows.x.dropna().unique())
-    table: dict[str, list[str]] = {}
-    for _, line in rows.groupby("line", sort=False):
-        at = {point["x"]: _number(point) for point in line.to_dict("records")}
-        level = next((number for x, number in at.items() if math.isnan(x)), "-")
-        name = max(line.name, key=len)  # "central" and the like are known from records alone
-        table[name] = [at.get(x, level) for x in xs] or [level]
-    if rows.bayes.notna().any():
-        limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
-        table["Bayes limit"] = [f"{limit[x]:.2f}" if x in limit else "-" for x in xs]
-    columns = [f"{figure.spec.x.symbol}={x:g}" for x in xs] or [figure.spec.y.label]
-    return pd.DataFrame.from_dict(table, orient="index", columns=columns)
-
-
-def _statements(figure: "PaperFigure", verdicts: list[Verdict]) -> str:
-    rows = [
-        {
-            "statement": statement["says"],
-            "where": statement["where"],
-            "check": f"`{statement['check']}`" + _panels(figure, statement),
-            "ours": f"**{verdict.word}**",
-            f"speaks most against it (at {figure.spec.x.symbol})": verdict.evidence,
-        }
-        for statement, verdict in zip(figure.spec.statements, verdicts, strict=True)
-    ]
-    return markdown_table(rows)
-
-
-def _panels(figure: "PaperFigure", statement: dict[str, Any]) -> str:
-    titles = [figure.spec.panel_title(f"{panel}") for panel in statement.get("panels", ())]
-    return f", {' and '.join(titles)}" if titles else ""
-
-
-def _number(point: dict[Any, Any]) -> str:
-    if not point["n"]:
-        return "-"
-    spread = "" if math.isnan(point["error"]) else f" ± {point['error']:.2f}"
-    return f"{point['y']:.2f}{spread}"
+def _statements(figure: PaperFigure, verdicts: Sequence[Verdict]) -> str:
+    """Returns a row per statement: the check of it and the verdict."""
+    rows = []
+    for statement, verdict in zip(figure.spec.statements, verdicts, strict=True):
+        panels = [figure.spec.panel_title(f"{panel}") for panel in statement.panels or ()]
+        where = f", {' and '.join(panels)}" if panels else ""
+        rows.append(
+            (statement.says, statement.where, f"`{statement.check}`{where}",
+             f"**{verdict.word}**", verdict.evidence)
+        )  # fmt: skip
+    evidence = f"speaks most against it (at {figure.spec.x.symbol})"
+    return markdown_table(rows, ["statement", "where", "check", "ours", evidence])

@@ -64,29 +64,29 @@ def read_check(text: str, symbol: str) -> Check:
     """
     claim, _, condition = text.partition(" for ")
     claim, _, other = claim.partition(" in ")
-    matches = {
-        name: re.fullmatch(each.spelling.replace("#", r"(\d+(?:\.\d+)?)"), claim)
+    operator, bounds = "", ""
+    matches = (
+        (name, re.fullmatch(each.spelling.replace("#", r"(\d+(?:\.\d+)?)"), claim))
         for name, each in RELATIONS.items()
-    }
-    relation, match = next(((name, m) for name, m in matches.items() if m), ("", None))
+    )
+    relation, match = next(((name, match) for name, match in matches if match), ("", None))
     if match is None:
         raise InputError(f"cannot read the check {text!r} (docs/figures.md lists what there is)")
-    operator, bounds = "", ""
     if condition:
         picks = re.fullmatch(rf"{re.escape(symbol)} (>=|<=|=) (\d[\d., ]*)", condition)
         if not picks:
             raise InputError(f"after `for` comes {symbol} >= 1, <= 1 or = 1, 2; got {condition!r}")
         operator, bounds = picks.groups()
-    names = {key: value for key, value in match.groupdict().items() if value is not None}
+    names = match.groupdict()
     named = match.re.groupindex.values()
     numbers = [text for place, text in enumerate(match.groups(), 1) if text and place not in named]
-    right = names.get("right", "the same")
+    right = names.get("right") or "the same"
     return Check(
         relation=relation,
         left=tuple(names["left"].split(", ")),
         right=None if right == "the same" else tuple(right.split(", ")),
-        numbers=tuple(float(number) for number in numbers),
+        numbers=tuple(map(float, numbers)),
         other=other or None,
         operator=operator,
-        bounds=tuple(float(bound) for bound in bounds.split(",")) if bounds else (),
+        bounds=tuple(map(float, bounds.split(","))) if bounds else (),
     )

@@ -49,20 +49,20 @@ class Relation(NamedTuple):
     compare: Callable[..., Gaps]
 
 
-def _differences(line: Series, rivals: dict[str, Series]) -> Iterator[tuple[str, str, Estimate]]:
-    """Yields (rival, x, line minus rival) for every rival and x of the line."""
+def _apart(
+    name: str, line: Series, rivals: dict[str, Series], bound: float | None, more: float = 0.0
+) -> Gaps:
+    """Yields how far a line is above its rivals, or how far within `bound` of them."""
     for (rival, theirs), x in itertools.product(rivals.items(), line):
-        yield rival, _spell(x), line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
+        gap = line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
+        if bound is None:
+            yield f"{name} - {rival} at {_spell(x)}", Estimate(gap.value - more, gap.error)
+        else:
+            yield f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", gap.below(bound)
 
 
 def _above(name: str, line: Series, rivals: dict[str, Series], more: float = 0.0) -> Gaps:
-    for rival, x, gap in _differences(line, rivals):
-        yield f"{name} - {rival} at {x}", Estimate(gap.value - more, gap.error)
-
-
-def _within(name: str, line: Series, rivals: dict[str, Series], bound: float) -> Gaps:
-    for rival, x, gap in _differences(line, rivals):
-        yield f"{bound:g} - gap of {name} and {rival} at {x}", gap.below(bound)
+    return _apart(name, line, rivals, None, more)
 
 
 def _falls(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
@@ -94,14 +94,9 @@ def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, hig
 
 def _flatter(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
     for rival, theirs in rivals.items():
-        yield f"range of {rival} - {name}", _range(theirs).minus(_range(line))
-
-
-def _range(series: Series) -> Estimate:
-    """Returns the largest value minus the smallest; NaN if one is missing."""
-    if any(math.isnan(y.value) for y in series.values()):
-        return NOTHING
-    return max(series.values()).minus(min(series.values()))
+        lacks = any(math.isnan(y.value) for y in (*theirs.values(), *line.values()))
+        wide, flat = (max(each.values()).minus(min(each.values())) for each in (theirs, line))
+        yield f"range of {rival} - {name}", NOTHING if lacks else wide.minus(flat)
 
 
 def _spell(x: float | None) -> str:
@@ -110,7 +105,7 @@ def _spell(x: float | None) -> str:
 
 RELATIONS = {
     "above": Relation(r"(?P<left>.+) > (?P<right>.+?)(?: \+ #)?", _above),
-    "within": Relation(r"(?P<left>.+) within # of (?P<right>.+)", _within),
+    "within": Relation(r"(?P<left>.+) within # of (?P<right>.+)", _apart),
     "falls": Relation(r"(?P<left>.+) falls", _falls),
     "rises": Relation(r"(?P<left>.+) rises", _rises),
     "flat": Relation(r"(?P<left>.+) flat within #", _flat),

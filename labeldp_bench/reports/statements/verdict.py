@@ -16,6 +16,9 @@ SURE = 2.0
 CHANCE = 0.05
 """How often a true statement may be called false, over all its comparisons."""
 
+AllSeries = dict[tuple[str, str], Series]
+"""{(panel, line): its series}."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -28,15 +31,6 @@ class Verdict:
 
     word: str
     evidence: str
-
-
-def series_of(points: pd.DataFrame) -> dict[tuple[str, str], Series]:
-    """Returns {(panel, line): its series} of a figure's points."""
-    series: dict[tuple[str, str], Series] = {}
-    for point in points.sort_values("x").itertuples():
-        x = None if math.isnan(point.x) else point.x
-        series.setdefault((point.panel, point.line), {})[x] = Estimate(point.y, point.error)
-    return series
 
 
 def compare(
@@ -53,7 +47,7 @@ def compare(
     Raises:
         InputError: a panel, a line or values of x that a figure does not have.
     """
-    ours, theirs = series_of(here), series_of(there)
+    ours, theirs = _series_of(here), _series_of(there)
     relation = RELATIONS[check.relation]
     gaps = []
     for (panel, title), name in itertools.product(panels.items(), check.left):
@@ -97,7 +91,16 @@ def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
     return Verdict("holds" if ratio > SURE and not notes else "undecided", evidence)
 
 
-def _find(series: dict[tuple[str, str], Series], panel: str, line: str) -> Series:
+def _series_of(points: pd.DataFrame) -> AllSeries:
+    """Returns every series of a figure's points."""
+    series: AllSeries = {}
+    for point in points.sort_values("x").itertuples():
+        x = None if math.isnan(point.x) else point.x
+        series.setdefault((point.panel, point.line), {})[x] = Estimate(point.y, point.error)
+    return series
+
+
+def _find(series: AllSeries, panel: str, line: str) -> Series:
     if (panel, line) not in series:
         known = ", ".join(f"{name} in {where!r}" for where, name in series)
         raise InputError(f"the figure has no line {line} in panel {panel!r} (it has {known})")

@@ -1,6 +1,7 @@
 """The usual kind of table: accuracies of runs, ours beside the printed ones."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,8 +13,8 @@ from omegaconf import OmegaConf
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
-from labeldp_bench.records.record import Record, Records, draws_of
-from labeldp_bench.reports.draws import OLDER, left_out, without_zeros
+from labeldp_bench.records.record import Record, Records
+from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
 from labeldp_bench.reports.naming import QUICK
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.layout import Layout, caption, notes, training
@@ -123,40 +124,37 @@ class AccuracyTable(Table):
         return rows
 
     def _ours(self, records: Records, metric: str, budget: str = PAPER) -> pd.DataFrame:
-        found = []
+        """Returns the part of `rows` that comes from our runs at one budget."""
+        points: dict[tuple[str, str, float], list[Cell]] = defaultdict(list)
         for cell in self.experiment.cells(budget):
-            record = records.get(cell.config_hash)
-            row = {
-                "dataset": cell.dataset_name,
-                "method": self.method_of(cell),
-                "eps": float(cell.identity.get("mechanism.eps", math.inf)),
-                "trust": record["trust"] if record else None,
-                "draws": draws_of(record) if record else 0,
-            }
-            for number in range(cell.num_classes) if metric == "class_accuracy" else [NO_CLASS]:
-                value, size = _measured(cell, record, metric, number)
-                found.append(row | {"class": number, "value": value, "n_test": size})
-        frame = pd.DataFrame(found).astype({"value": float, "n_test": float})
-        newest = frame.groupby(KEY).draws.transform("max")
-        frame[OLDER] = (frame.draws < newest) & frame.value.notna()
-        frame["value"] = frame.value.where(~frame[OLDER])
-        return frame.groupby(KEY, sort=False).agg(
-            cells=("value", "size"), n=("value", "count"), ours=("value", "mean"),
-            std=("value", "std"), trust=("trust", "first"), n_test=("n_test", "first"),
-            older=(OLDER, "sum"),
-        ).reset_index()  # fmt: skip
+            eps = float(cell.identity.get("mechanism.eps", math.inf))
+            points[cell.dataset_name, self.method_of(cell), eps].append(cell)
+        rows = []
+        for place, cells in points.items():
+            found = [records[cell.config_hash] for cell in cells if cell.config_hash in records]
+            kept = newest(found)
+            trust = kept[0]["trust"] if kept else None
+            # Cells that differ in the seed alone have the same classes.
+            for number in range(cells[0].num_classes) if metric == "class_accuracy" else [NO_CLASS]:
+                pairs = [_measured(cells[0], record, metric, number) for record in kept]
+                values = pd.Series([value for value, _ in pairs], dtype=float)
+                n_test = pairs[0][1] if pairs else math.nan
+                rows.append(
+                    (*place, number, len(cells), values.count(), values.mean(), values.std(), trust,
+                     n_test, len(found) - len(kept))
+                )  # fmt: skip
+        columns = [*KEY, "cells", "n", "ours", "std", "trust", "n_test", OLDER]
+        return pd.DataFrame(rows, columns=columns)
 
     def _recipes(self, budget: str) -> dict[str, list[str]]:
         """Returns {network, epochs and selection: the methods that it is trained so}."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, None]] = {}
         for cell in self.experiment.cells(budget):
             text = str(cell.identity["model"])
             if epochs := cell.setting("trainer.epochs"):
                 text += f", {epochs} epochs, {cell.setting('trainer.selection')}".replace("_", " ")
-            methods = found.setdefault(text, [])
-            if self.method_of(cell) not in methods:
-                methods.append(self.method_of(cell))
-        return found
+            found.setdefault(text, {})[self.method_of(cell)] = None
+        return {text: list(methods) for text, methods in found.items()}
 
     def _is_marked(self, row: dict[str, Any]) -> bool:
         """Returns whether a difference exceeds twice its standard error (all in percent)."""
@@ -169,23 +167,17 @@ class AccuracyTable(Table):
         return bool(abs(row["difference"]) > 2 * math.sqrt(variance))
 
 
-def _measured(cell: Cell, record: Record | None, metric: str, number: int) -> tuple[float, float]:
+def _measured(cell: Cell, record: Record, metric: str, number: int) -> tuple[float, float]:
     """Returns a record's value in percent, and how many test images it is as good as."""
-    if record is None:
-        return math.nan, math.nan
     if metric == "accuracy":
         return 100 * record["accuracy"], record["n_test"]
-    counts = _test_counts(cell, record["n_test"])
+    # The test images of each class: even, but for the imbalanced sets.
+    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
+    counts = [record["n_test"] * share / sum(shares) for share in shares]
     if metric == "per_class_mean":
         return 100 * record["per_class_mean"], len(counts) ** 2 / sum(1 / n for n in counts)
     classes = record.get("per_class_accuracy")
     return 100 * classes[number] if classes else math.nan, counts[number]
-
-
-def _test_counts(cell: Cell, n_test: float) -> list[float]:
-    """Returns the number of test images of each class: even, but for the imbalanced sets."""
-    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
-    return [n_test * share / sum(shares) for share in shares]
 
 
 def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:

@@ -27,7 +27,7 @@ from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import say
 
 TABLES = CHECKOUT / "results" / "tables"
-USUAL = "labeldp_bench.reports.tables.AccuracyTable"
+USUAL = "labeldp_bench.reports.tables.accuracy.AccuracyTable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,11 @@ def load_table(name: str) -> Table:
 def paper_tables() -> list[Table]:
     """Returns every table that has an experiment, as the papers number them."""
     names = [name for name in experiment_names() if re.search(r"/table\w+$", name)]
-    return [load_table(name) for name in sorted(names, key=_in_order)]
+
+    def parts(name: str) -> list[Any]:  # table 4 before table 10
+        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+    return [load_table(name) for name in sorted(names, key=parts)]
 
 
 def write_tables(out: Path = TABLES) -> list[Table]:
@@ -112,8 +116,3 @@ def show_table(name: str) -> None:
     """Prints the table of the experiment called `name`."""
     table = load_table(name)
     say(table.markdown(table.rows(read_with_classes())))
-
-
-def _in_order(name: str) -> list[Any]:
-    """Returns a sort key: table 4 before table 10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -33,10 +33,7 @@ CAPTION = (
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentTable(Table):
-    """One row per series and tuning.
-
-    `theory`: the theorem's h, k and T with constants that were fixed on a pilot seed. `best`: at
-    each point the tuning of a grid around it with the least risk, chosen by the known truth.
+    """One row per series and tuning; `CAPTION` says what the tunings are.
 
     Attributes:
         tolerance: how far from the predicted exponent a slope may be beside its interval, for the
@@ -59,24 +56,24 @@ class ExponentTable(Table):
         `risk_at_eps_inf`: the largest share of the risk that is there without privacy at the same
         h. Shares are the least over the series; of classification see `risk.RiskTally`.
         """
-        every = self.series
         free = {
             (series.task, cell.config["dataset"]["n_train"], x): records[cell.config_hash]
-            for series in every
+            for series in self.series
             if series.companion
             for x, cell in series.cells
             if cell.config_hash in records
         }
         rows = []
-        for series in every:
-            if not series.companion:
-                tunings = ("theory", "best") if series.has_grid else ("theory",)
-                rows += [self._row(series, tuning, records, free) for tuning in tunings]
+        for series in (series for series in self.series if not series.companion):
+            rows.append(self._row(series, "theory", records, free))
+            if not all(is_theory(cell) for _, cell in series.cells):
+                rows.append(self._row(series, "best", records, free))
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def _row(
         self, series: Series, tuning: str, records: Records, free: dict[Any, Record]
     ) -> dict[str, Any]:
+        """Returns the row of one tuning; `free`: {(task, N, eps): record without privacy}."""
         wanted = [pair for pair in series.cells if tuning == "best" or is_theory(pair[1])]
         at: dict[float, list[Record]] = defaultdict(list)
         for x, cell in wanted:
@@ -94,57 +91,54 @@ class ExponentTable(Table):
         if len(at) < 2:
             return row
         places = sorted(at)
-        slope = fit_slope(
-            places,
-            [[record["excess_risk"] for record in at[value]] for value in places],
-            [[record["excess_risk_sem"] for record in at[value]] for value in places],
+        risks, errors = (
+            [[record[key] for record in at[x]] for x in places]
+            for key in ("excess_risk", "excess_risk_sem")
         )
-        row |= {"measured": slope.value, "low": slope.low, "high": slope.high}
+        row |= asdict(fit_slope(places, risks, errors))
         if tuning == "theory":
-            one = [at[value][0] for value in places]
-            shares = [max(0.0, record["bias"]) / record["excess_risk"] for record in one]
+            shares = [max(0.0, at[x][0]["bias"]) / at[x][0]["excess_risk"] for x in places]
             row |= {"least_bias_share": min(shares), "least_variance_share": 1 - max(shares)}
             floors = [
-                free[key]["excess_risk"] / at[value][0]["excess_risk"]
-                for value, cell in wanted
+                free[key]["excess_risk"] / at[x][0]["excess_risk"]
+                for x, cell in wanted
                 if (key := (series.task, cell.config["dataset"]["n_train"], budget(cell))) in free
-                and value in at
+                and x in at
             ]
-            row["risk_at_eps_inf"] = max(floors) if floors else math.nan
-        return row | self._verdict(series, row)
+            row["risk_at_eps_inf"] = max(floors, default=math.nan)
+        agrees, why = self._verdict(series, row)
+        return row | {"agrees": agrees, "why": why}
 
-    def _verdict(self, series: Series, row: dict[str, Any]) -> dict[str, Any]:
-        predicted, measured = row["predicted"], row["measured"]
-        if math.isnan(predicted):
-            return {"agrees": "", "why": "no exponent is stated"}
-        shares = [row.get("least_bias_share", 0.0), row.get("least_variance_share", 0.0)]
-        if not series.is_rough and min(shares) < self.least_share:
-            return {"agrees": "", "why": "smooth target, and one of bias and variance is small"}
+    def _verdict(self, series: Series, row: dict[str, Any]) -> tuple[str, str]:
+        """Returns whether a slope agrees with its theorem, empty where that is not asked; why."""
+        gap = row["measured"] - row["predicted"]
+        least = min(row.get("least_bias_share", 0.0), row.get("least_variance_share", 0.0))
+        if math.isnan(gap):
+            return "", "no exponent is stated"
+        if not series.is_rough and least < self.least_share:
+            return "", "smooth target, and one of bias and variance is small"
         if series.is_symmetric:
-            return {"agrees": "", "why": "contrast: symmetric tails cancel the bias of clipping"}
-        inside = row["low"] <= predicted <= row["high"]
-        near = abs(measured - predicted) <= self.tolerance
-        if inside or near:
-            return {"agrees": "yes", "why": "in the interval" if inside else "within tolerance"}
-        faster = "steeper" if measured < predicted else "flatter"
-        return {
-            "agrees": "no",
-            "why": f"{faster} than predicted by {abs(measured - predicted):.2f}",
-        }
+            return "", "contrast: symmetric tails cancel the bias of clipping"
+        if row["low"] <= row["predicted"] <= row["high"]:
+            return "yes", "in the interval"
+        if abs(gap) <= self.tolerance:
+            return "yes", "within tolerance"
+        return "no", f"{'steeper' if gap < 0 else 'flatter'} than predicted by {abs(gap):.2f}"
 
     def parts(self, rows: pd.DataFrame) -> list[str]:
         """Returns the page: what is predicted, measured and meant by it."""
-        texts = rows[["agrees", "why"]].astype(object)
-        shown = rows.assign(**texts.fillna({"agrees": "", "why": "no run yet"}))
+        bias, variance = (
+            rows[f"least_{part}_share"].map(_percent) for part in ("bias", "variance")
+        )
         columns = {
-            "cell of table I, mechanism": shown.cell.str.replace(" | ", ", ", regex=False),
-            "slope against": shown.against,
-            "tuning": shown.tuning,
-            "predicted": shown.predicted.map(_number),
-            "measured": [_interval(row) for row in rows.to_dict("records")],
-            "agrees": shown.agrees,
-            "why": shown.why,
-            "bias, variance at least": [_shares(row) for row in rows.to_dict("records")],
+            "cell of table I, mechanism": rows.cell.str.replace(" | ", ", ", regex=False),
+            "slope against": rows.against,
+            "tuning": rows.tuning,
+            "predicted": rows.predicted.map(_number),
+            "measured": _intervals(rows),
+            "agrees": rows.agrees.astype(object).fillna(""),
+            "why": rows.why.astype(object).fillna("no run yet"),
+            "bias, variance at least": (bias + ", " + variance).where(bias != "", ""),
             "risk at eps=inf": rows.risk_at_eps_inf.map(_percent),
         }
         runs = rows.drop_duplicates(["cell", "against"], keep="last")
@@ -158,13 +152,16 @@ class ExponentTable(Table):
 
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table of the theory tuning."""
-        block = [
-            [row["cell"].replace(" | ", ", "), row["against"], _number(row["predicted"]),
-             _interval(row) or "--", row["agrees"] if isinstance(row["agrees"], str) else ""]
-            for row in rows[rows.tuning == "theory"].to_dict("records")
-        ]  # fmt: skip
+        rows = rows[rows.tuning == "theory"]
+        columns = (
+            rows.cell.str.replace(" | ", ", ", regex=False), rows.against,
+            rows.predicted.map(_number), [text or "--" for text in _intervals(rows)],
+            rows.agrees.astype(object).fillna(""),
+        )  # fmt: skip
         escapes = {"_": "\\_", "^": "\\^{}"}
-        block = [[replaced(text, escapes) for text in texts] for texts in block]
+        block = [
+            [replaced(text, escapes) for text in texts] for texts in zip(*columns, strict=True)
+        ]
         head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
         return latex_table("llrrl", head, [block])
 
@@ -177,13 +174,6 @@ def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.0f} %"
 
 
-def _interval(row: dict[str, Any]) -> str:
-    if math.isnan(row["measured"]):
-        return ""
-    return f"{row['measured']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-
-
-def _shares(row: dict[str, Any]) -> str:
-    if math.isnan(row["least_bias_share"]):
-        return ""
-    return f"{_percent(row['least_bias_share'])}, {_percent(row['least_variance_share'])}"
+def _intervals(rows: pd.DataFrame) -> list[str]:
+    triples = zip(rows.measured, rows.low, rows.high, strict=True)
+    return ["" if math.isnan(x) else f"{x:.3f} [{low:.3f}, {high:.3f}]" for x, low, high in triples]

@@ -1,7 +1,7 @@
 """Tables of accuracies as Markdown and LaTeX."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +45,25 @@ class Layout:
         tables = []
         for heading, group in self._panels(rows):
             columns = self._values(group, self._column)
-            lines = []
+            texts: list[list[str]] = []
             for name, line in self._lines(group):
-                lines += self._texts(name, line, columns)
+                ours = [(_whose(budget), budget, _ours) for budget in _budgets(line)]
+                head = name
+                for kind, budget, write in [
+                    *ours, ("paper", PAPER, _printed), ("difference", PAPER, _difference)
+                ]:  # fmt: skip
+                    at = self._at(line, budget)
+                    shown = [write(at[value]) if value in at else "" for value in columns]
+                    if any(shown):
+                        texts.append([head, kind, *shown])
+                        head = ""
             headings = [heading, "", *(_heading(self.columns, value) for value in columns)]
-            tables.append(markdown_table(lines, headings))
+            tables.append(markdown_table(texts, headings))
         return tables
 
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table: ours, and the printed value in parentheses."""
         columns = self._values(rows, self._column)
-        heads = [_escaped(_heading(self.columns, value)) for value in columns]
         panels = list(self._panels(rows))
         blocks = []
         for heading, group in panels:
@@ -66,8 +74,10 @@ class Layout:
                 for budget in _budgets(line):
                     at = self._at(line, budget)
                     head = name if budget == PAPER else f"{name} ({budget})"
-                    block.append([_escaped(head), *(_pair(at.get(value)) for value in columns)])
+                    pairs = (_pair(at[value]) if value in at else "" for value in columns)
+                    block.append([_escaped(head), *pairs])
             blocks.append(block)
+        heads = [_escaped(_heading(self.columns, value)) for value in columns]
         return latex_table("l" + "r" * len(columns), ["", *heads], blocks)
 
     @property
@@ -77,8 +87,7 @@ class Layout:
     def _panels(self, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yields (heading, rows) of each part of the printed layout."""
         for values, group in rows.groupby(list(self.panels), sort=False):
-            texts = [_heading(key, value) for key, value in zip(self.panels, values, strict=True)]
-            yield ", ".join(texts), group
+            yield ", ".join(map(_heading, self.panels, values)), group
 
     def _lines(self, group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yields (name, rows) of each line of a panel."""
@@ -96,23 +105,8 @@ class Layout:
 
     def _at(self, line: pd.DataFrame, budget: str) -> dict[Any, Row]:
         """Returns {column: row} of the cells at one budget."""
-        line = line[line.budget == budget]
-        return {row[self._column]: row for row in line.to_dict("records")}
-
-    def _texts(self, name: str, line: pd.DataFrame, columns: Sequence[Any]) -> list[list[str]]:
-        """Returns what stands in the lines of one method: ours, the paper's and the difference."""
-        paper = self._at(line, PAPER)
-        kinds: list[tuple[str, dict[Any, Row], Callable[[Row], str]]] = [
-            *((_whose(budget), self._at(line, budget), _ours) for budget in _budgets(line)),
-            ("paper", paper, _printed),
-            ("difference", paper, _difference),
-        ]
-        lines: list[list[str]] = []
-        for kind, at, write in kinds:
-            texts = [write(at[value]) if value in at else "" for value in columns]
-            if any(texts):
-                lines.append(["" if lines else name, kind, *texts])
-        return lines
+        rows = line[line.budget == budget].to_dict("records")
+        return {row[self._column]: row for row in rows}
 
 
 def caption(metric: str, budgets: set[str]) -> str:
@@ -166,15 +160,17 @@ def _ours(row: Row) -> str:
     if not row["n"]:
         return "-" if row["cells"] else ""
     spread = f" ± {row['std']:.1f}" if row["n"] > 1 else ""
-    real = "" if row["eps"] == row["printed_eps"] else f" at eps={row['eps']:g}"
-    return f"{row['ours']:.1f}{spread} ({row['n']}){real}"
+    return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
 
 
 def _printed(row: Row) -> str:
     if math.isnan(row["published"]):
         return ""
-    real = "" if row["eps"] == row["printed_eps"] else f" at eps={row['eps']:g}"
-    return f"{row['published']:g}{real}" + ("" if row["usable"] else " †")
+    return f"{row['published']:g}{_real_eps(row)}" + ("" if row["usable"] else " †")
+
+
+def _real_eps(row: Row) -> str:
+    return "" if row["eps"] == row["printed_eps"] else f" at eps={row['eps']:g}"
 
 
 def _difference(row: Row) -> str:
@@ -183,19 +179,14 @@ def _difference(row: Row) -> str:
     return f"{round(row['difference'], 1) + 0.0:+.1f}" + ("*" if row["marked"] else "")
 
 
-def _pair(row: Row | None) -> str:
-    if row is None:
-        return ""
+def _pair(row: Row) -> str:
     ours = f"{row['ours']:.1f}" if row["n"] else "--"
-    printed = "" if math.isnan(row["published"]) else f" ({row['published']:g})"
-    return ours + printed
+    return ours + ("" if math.isnan(row["published"]) else f" ({row['published']:g})")
 
 
 def _heading(key: str, value: Any) -> str:
-    if key == "eps":
-        return f"eps={value:g}"
-    if key == "class":
-        return f"class {value:g}"
+    if key in ("eps", "class"):
+        return f"eps={value:g}" if key == "eps" else f"class {value:g}"
     return method_name(str(value)) if key == "method" else str(value)
 
 

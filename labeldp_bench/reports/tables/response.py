@@ -1,5 +1,6 @@
 """PLE's Table 1: how often a response names the true label. Arithmetic, no runs."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,24 +64,19 @@ class ResponseTable(Table):
         row; those of `alibi` spend eps.
         """
         rows = []
-        for classes in self.num_classes:
-            for method in NAMES:
-                for eps in self.eps:
-                    real = 2 * math.sqrt(2) * eps if method == "alibi_as_printed" else eps
-                    ours = 100 * response_accuracy(method, real, classes)
-                    rows.append((classes, method, eps, real, ours))
-        frame = pd.DataFrame(rows, columns=["num_classes", "method", "eps", "real_eps", "ours"])
-        printed = read_published(self.paper)
-        printed = printed[printed.table == self.number].rename(columns={"value": "published"})
-        printed = printed[["method", "eps", "published", "usable", "note"]].assign(
-            num_classes=CLASSES_OF_PAPER
-        )
-        same = printed[printed.method == "alibi"].assign(
-            method="alibi_as_printed", usable=True, note=""
-        )
-        frame = frame.merge(
-            pd.concat([printed, same]), how="left", on=["num_classes", "method", "eps"]
-        )
+        for classes, method, eps in itertools.product(self.num_classes, NAMES, self.eps):
+            real = 2 * math.sqrt(2) * eps if method == "alibi_as_printed" else eps
+            rows.append(
+                (classes, method, eps, real, 100 * response_accuracy(method, real, classes))
+            )
+        keys = ["num_classes", "method", "eps"]
+        frame = pd.DataFrame(rows, columns=[*keys, "real_eps", "ours"])
+        printed = read_published(self.paper).rename(columns={"value": "published"})
+        printed = printed[printed.table == self.number].assign(num_classes=CLASSES_OF_PAPER)
+        same = {"method": "alibi_as_printed", "usable": True, "note": ""}
+        printed = pd.concat([printed, printed[printed.method == "alibi"].assign(**same)])
+        printed = printed[[*keys, "published", "usable", "note"]]
+        frame = frame.merge(printed, how="left", on=keys)
         frame["difference"] = frame.ours - frame.published
         return frame
 
@@ -92,18 +88,16 @@ class ResponseTable(Table):
             for method, line in group.groupby("method", sort=False):
                 lines.append([NAMES[str(method)], "ours", *(f"{x:.2f}" for x in line.ours)])
                 if line.published.notna().all():
-                    daggers = ["" if usable else " †" for usable in line.usable]
-                    values = zip(line.published, daggers, strict=True)
-                    lines.append(["", "paper", *(f"{x:.2f}{mark}" for x, mark in values)])
+                    values = zip(line.published, line.usable, strict=True)
+                    paper = (f"{x:.2f}" + ("" if usable else " †") for x, usable in values)
+                    lines.append(["", "paper", *paper])
                     differences = (f"{round(x, 2) + 0.0:+.2f}" for x in line.difference)
                     lines.append(["", "difference", *differences])
                 if method == "alibi_as_printed":
                     lines.append(["", "real eps", *(f"{x:.2f}" for x in line.real_eps)])
             heads = [f"K={classes}", "", *(f"eps={x:g}" for x in self.eps)]
             tables.append(markdown_table(lines, heads))
-        found = rows[rows.num_classes == CLASSES_OF_PAPER].pivot(
-            index="method", columns="eps", values=["ours", "difference"]
-        )
+        found = rows[rows.num_classes == CLASSES_OF_PAPER].set_index(["method", "eps"])
         first = self.eps[0]
         findings = FINDINGS.format(
             worst=found.difference.loc["alibi_as_printed"].abs().max(), eps=first,

@@ -12,25 +12,19 @@ def is_consistent(unreliability: float, ambiguity: float) -> bool:
     return unreliability < 1 and ambiguity < 1 - unreliability / (1 - unreliability)
 
 
-def decay(unreliability: float, ambiguity: float, error: float, *, corrected: bool) -> float:
-    """Returns the denominator of n_0 in Theorem 2 of ple; where it is not positive, n_0 is void.
-
-    The printed proof sums over 2^n swaps and forgets to divide by their number, which its own
-    Lemma 2 does: (2 - 2 Delta)^n stands for (1 - Delta)^n.
-
-    >>> [round(decay(0.2, 0.3, 1.0, corrected=corrected), 2) for corrected in (False, True)]
-    [-0.28, 0.41]
-    """
-    theta = math.log(2 * (1 - unreliability) / (1 - unreliability + ambiguity))
-    swaps = 1.0 if corrected else 2.0
-    return theta * error / 2 - math.log(swaps * (1 - unreliability))
-
-
 def sample_size(
     unreliability: float, ambiguity: float, error: float, confidence: float, dimension: float,
     num_classes: int, *, corrected: bool,
 ) -> float:  # fmt: skip
-    """Returns n_0 of Theorem 2 of ple; infinity where the theorem does not apply.
+    """Returns n_0 of Theorem 2 of ple; infinity where it does not apply, or is void.
+
+    It is void where its denominator is not positive. The printed proof sums over 2^n swaps and
+    forgets to divide by their number, which its own Lemma 2 does: (2 - 2 Delta)^n stands for
+    (1 - Delta)^n.
+
+    >>> sizes = [sample_size(0.2, 0.3, 1.0, 0.1, 9, 10, corrected=each) for each in (False, True)]
+    >>> [round(size) for size in sizes if size < math.inf]
+    [384]
 
     Args:
         unreliability: Delta > 0.
@@ -43,7 +37,9 @@ def sample_size(
     """
     if min(unreliability, ambiguity) <= 0 or unreliability + ambiguity >= 1:
         return math.inf
-    rate = decay(unreliability, ambiguity, error, corrected=corrected)
+    theta = math.log(2 * (1 - unreliability) / (1 - unreliability + ambiguity))
+    swaps = 1.0 if corrected else 2.0
+    rate = theta * error / 2 - math.log(swaps * (1 - unreliability))
     if rate <= 0:
         return math.inf
     size = math.log(2 * dimension) - math.log(rate) + 2 * math.log(num_classes)

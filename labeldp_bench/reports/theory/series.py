@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,19 +12,20 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners.rates import Problem, along, exponents, without_privacy
 
 CENTRAL = ("exponential_cubes", "cube_means", "clipped_cube_means")
-N_TRAIN, EPS, RULE_EPS, CLASSES = (
-    "dataset.n_train", "eps", "learner.rule_eps", "dataset.num_classes",
-)  # fmt: skip
+KINDS = {"dataset.n_train": "N", "eps": "eps", "learner.rule_eps": "eps",
+         "dataset.num_classes": "K"}  # fmt: skip
+"""{key of a block's grid: what the series is taken over}."""
 NEGLIGIBLE = 1.0
 """From this eps on the term that central privacy adds is below the first one at every N here."""
 TASKS = {"classification": "classification", "uniform": "regression, bounded",
          "pareto": "regression, heavy tails", "student": "regression, symmetric tails"}  # fmt: skip
-PROTECTION = {"none": "no privacy", "local": "local, labels", "local_full": "local, all"}
+PROTECTION = {"none": "no privacy", "local": "local, labels", "local_full": "local, all",
+              "central": "central, labels"}  # fmt: skip
 
 
 @dataclass
 class Series:
-    """The cells of one slope.
+    """The cells of one slope, which share all but N, eps or K.
 
     Attributes:
         kind: `N`, `eps`, `along` (eps = c N^-s) or `K`.
@@ -48,10 +48,9 @@ class Series:
     @property
     def trust(self) -> str:
         """The trust model whose rate applies, one of `rates.TRUSTS`."""
-        if self.mechanism == "local_full":
-            return "local_full"
-        central = self.mechanism.removeprefix("full_") in CENTRAL
-        return "central" if central else ("none" if self.mechanism == "none" else "local")
+        if self.mechanism in ("none", "local_full"):
+            return self.mechanism
+        return "central" if self.mechanism.removeprefix("full_") in CENTRAL else "local"
 
     @property
     def task(self) -> str:
@@ -62,20 +61,14 @@ class Series:
         return TASKS[data.get("noise", "classification")] + smooth + dimension
 
     @property
-    def protection(self) -> str:
-        """Who protects what, for people."""
-        if self.trust == "central":
-            return "central, all" if self.mechanism.startswith("full_") else "central, labels"
-        return PROTECTION[self.trust]
-
-    @property
     def name(self) -> str:
         """The cell of table I with what stands in for it."""
-        constant = self.first.identity.get(
-            "mechanism.constant"
-        )  # set where it is not that of the paper
+        is_full = self.mechanism.startswith("full_")
+        protection = "central, all" if is_full else PROTECTION[self.trust]
+        # The constant is part of the identity where it is not that of the paper.
+        constant = self.first.identity.get("mechanism.constant")
         what = f"{self.mechanism} ({constant})" if constant else self.mechanism
-        return f"{self.task} | {self.protection} | {what}, {self.first.identity['model']}"
+        return f"{self.task} | {protection} | {what}, {self.first.identity['model']}"
 
     @property
     def companion(self) -> bool:
@@ -88,42 +81,9 @@ class Series:
         return bool(self.first.config["dataset"]["target"] != "smooth")
 
     @property
-    def has_grid(self) -> bool:
-        """Whether there are cells around the theory's tuning."""
-        return not all(is_theory(cell) for _, cell in self.cells)
-
-    @property
     def is_symmetric(self) -> bool:
         """Whether its heavy tails cancel the bias of clipping, so that the rate does not bind."""
         return bool(self.first.config["dataset"].get("noise") == "student")
-
-    def problem(self) -> Problem:
-        """Returns what decides the predicted exponents; N and eps are those of the first cell."""
-        data, learner = self.first.config["dataset"], self.first.config["learner"]
-        return Problem(
-            task="classification" if "num_classes" in data else "regression",
-            trust=self.trust,
-            num_examples=data["n_train"],
-            eps=budget(self.first),
-            dimension=data["dimension"],
-            beta=data["beta"],
-            gamma=data.get("gamma", 1.0),
-            moment=learner["moment"],
-            num_classes=data.get("num_classes", 2),
-        )
-
-    def predicted(self) -> float:
-        """Returns the exponent of table I; NaN over K, where it has none."""
-        problem = self.problem()
-        if self.kind == "K":
-            return math.nan
-        if self.kind == "eps":
-            return exponents(problem)[1]
-        if self.kind == "along":
-            return along(problem, self.shrink)
-        if self.trust == "central" and problem.eps >= NEGLIGIBLE:
-            problem = without_privacy(problem)
-        return exponents(problem)[0]
 
     @property
     def shrink(self) -> float:
@@ -135,13 +95,36 @@ class Series:
     @property
     def against(self) -> str:
         """What the slope is taken against, for people."""
-        data, eps = self.first.config["dataset"], budget(self.first)
+        eps = budget(self.first)
         if self.kind == "eps":
-            return f"eps at N={data['n_train']:,}"
+            return f"eps at N={self.first.config['dataset']['n_train']:,}"
         if self.kind == "along":
             return f"N along eps=c N^-{self.shrink:.2g}"
-        at = "" if math.isinf(eps) else f" at eps={eps:g}"
-        return f"{self.kind}{at}"
+        return self.kind + ("" if math.isinf(eps) else f" at eps={eps:g}")
+
+    def predicted(self) -> float:
+        """Returns the exponent of table I; NaN over K, where it has none."""
+        data, learner = self.first.config["dataset"], self.first.config["learner"]
+        problem = Problem(
+            task="classification" if "num_classes" in data else "regression",
+            trust=self.trust,
+            num_examples=data["n_train"],
+            eps=budget(self.first),
+            dimension=data["dimension"],
+            beta=data["beta"],
+            gamma=data.get("gamma", 1.0),
+            moment=learner["moment"],
+            num_classes=data.get("num_classes", 2),
+        )
+        if self.kind == "K":
+            return math.nan
+        if self.kind == "eps":
+            return exponents(problem)[1]
+        if self.kind == "along":
+            return along(problem, self.shrink)
+        if self.trust == "central" and problem.eps >= NEGLIGIBLE:
+            problem = without_privacy(problem)
+        return exponents(problem)[0]
 
 
 def is_theory(cell: Cell) -> bool:
@@ -162,28 +145,15 @@ def read_series(experiment: Experiment) -> list[Series]:
     """
     found: dict[str, Series] = {}
     for number, block in enumerate(experiment.blocks or []):
-        kind = _kind(block)
-        key = str(number)
+        grid = block.get("grid", {})
+        key, kind = str(number), next((kind for key, kind in KINDS.items() if key in grid), "along")
         if kind == "along":
-            rest = {k: v for k, v in block["set"].items() if k not in (N_TRAIN, EPS, RULE_EPS)}
-            key = f"along {sorted(rest.items())}"
+            fixed = block["set"].items()
+            key = f"along {sorted((k, v) for k, v in fixed if KINDS.get(k) not in ('N', 'eps'))}"
         series = found.setdefault(key, Series(kind))
         for overrides in expand([block], {}):
             cell = compose_cell(overrides)
-            series.cells.append((_x(kind, cell), cell))
+            data = cell.config["dataset"]
+            x = {"eps": budget(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])
+            series.cells.append((float(x), cell))
     return list(found.values())
-
-
-def _kind(block: dict[str, Any]) -> str:
-    grid = block.get("grid", {})
-    for key, kind in ((N_TRAIN, "N"), (EPS, "eps"), (RULE_EPS, "eps"), (CLASSES, "K")):
-        if key in grid:
-            return kind
-    return "along"
-
-
-def _x(kind: str, cell: Cell) -> float:
-    if kind == "eps":
-        return budget(cell)
-    data = cell.config["dataset"]
-    return float(data["num_classes"] if kind == "K" else data["n_train"])

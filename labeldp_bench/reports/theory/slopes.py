@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -12,7 +13,7 @@ DRAWS = 4000
 class Slope:
     """A least-squares slope on log-log axes and its 95 % interval."""
 
-    value: float
+    measured: float
     low: float
     high: float
 
@@ -31,15 +32,14 @@ def fit_slope(
         risks: of each x the mean risk of each tuning.
         errors: their standard errors.
 
-    >>> fit_slope([1, 10, 100], [[1.0], [0.1], [0.01]], [[0.0], [0.0], [0.0]]).value
+    >>> fit_slope([1, 10, 100], [[1.0], [0.1], [0.01]], [[0.0], [0.0], [0.0]]).measured
     -1.0
     """
     log_x = np.log(np.asarray(x, dtype=float))
     weights = (log_x - log_x.mean()) / np.square(log_x - log_x.mean()).sum()
-    width = max(len(row) for row in risks)
     # A tuning that a point lacks has an infinite risk, so that it is never the best.
-    table = np.array([[*row, *[np.inf] * (width - len(row))] for row in risks])
-    sems = np.array([[*row, *[0.0] * (width - len(row))] for row in errors])
+    table = np.array(list(zip_longest(*risks, fillvalue=np.inf))).T
+    sems = np.array(list(zip_longest(*errors, fillvalue=0.0))).T
     noise = np.random.default_rng(0).standard_normal((DRAWS, *table.shape))
     drawn = np.maximum(table + sems * noise, table / 10)
     slopes = np.log(drawn.min(2)) @ weights

@@ -3,14 +3,16 @@
 A file has its kind as `KIND`. Imports no torch, reads no file.
 """
 
+import importlib
+import pkgutil
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-if TYPE_CHECKING:
-    from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.support.validate import check_choice
 
 
 class Kind(ABC):
@@ -25,7 +27,7 @@ class Kind(ABC):
     caption: ClassVar[str]
 
     @abstractmethod
-    def draw(self, points: pd.DataFrame, spec: "Spec") -> Figure:
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
         """Returns a figure from `plotting.new_figure`; the caller adds title and caption.
 
         Args:
@@ -34,6 +36,18 @@ class Kind(ABC):
             spec: what the YAML says.
         """
 
-    def notes(self, points: pd.DataFrame, spec: "Spec") -> list[str]:
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
         """Returns what this kind adds to the page, parts in Markdown; nothing for most."""
         return []
+
+
+def load_kind(name: object) -> Kind:
+    """Returns the kind that the file of this folder called `name` holds.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    known = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    kind = importlib.import_module(f"{__name__}.{check_choice('figure.kind', name, known)}").KIND
+    assert isinstance(kind, Kind)
+    return kind

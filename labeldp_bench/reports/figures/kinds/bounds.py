@@ -1,6 +1,7 @@
 """Upper bounds of vector_approximation over what is measured; where they say nothing is hatched."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,8 +17,6 @@ from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, so
 LEAST_RISK = 2e-4
 """Below, a logarithmic axis shows the noise of the trials alone."""
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
-ROWS = ("excess risk", "share of labels kept", "share of the true class")
-Curve = list[float]
 
 
 class Bounds(Kind):
@@ -43,12 +42,12 @@ class Bounds(Kind):
         figure, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
         for column, (panel, rows) in zip(axes.T, panels, strict=True):
             column[0].set_title(spec.panel_title(str(panel)))
-            problem = _problem(rows, spec)
-            for part, place, name in zip((_theorem, _scalar, _soft), column, ROWS, strict=True):
+            problems = [_problem(rows, spec, num_classes) for num_classes in CLASSES]
+            for place, (name, part) in zip(column, ROWS.items(), strict=True):
                 place.set_yscale("log")
                 plotting.style_axes(place, spec.x, spec.y, sorted(rows.x.unique()))
                 place.set_ylabel(name)
-                part(place, problem, rows)
+                part(place, problems, rows)
                 top = max(3.0, 1.3 * place.get_ylim()[1])
                 place.axhspan(1, top, facecolor="#F2F2F2", edgecolor="#BFBFBF", hatch="///", lw=0)
                 place.set_ylim(top=top)
@@ -63,8 +62,10 @@ class Bounds(Kind):
             "says nothing. Without its bias term Theorem 2 is no bound any more."
         ]
         for panel, rows in _as_shares(points, spec).groupby("panel", sort=False):
-            problem = _problem(rows, spec)
-            table = [_numbers(problem(int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())]
+            table = [
+                _numbers(_problem(rows, spec, int(k)), rows[rows.x == k])
+                for k in sorted(rows.x.unique())
+            ]
             parts += [f"{spec.panel_title(str(panel))}:", markdown_table(table)]
         return parts
 
@@ -77,67 +78,71 @@ def _as_shares(points: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     return points.assign(**{key: points[key] / spec.y.scale for key in ("y", "error", "bayes")})
 
 
-def _problem(rows: pd.DataFrame, spec: Spec) -> Any:
-    """Returns what makes a panel's problem of K."""
+def _problem(rows: pd.DataFrame, spec: Spec, num_classes: int) -> RingProblem:
+    """Returns a panel's problem with another number of classes."""
     cell = rows.cell.iloc[0]
-    settings = {
-        "eps": float(cell.setting("mechanism.eps")),
-        "sigma": float(cell.setting("dataset.sigma")),
-        "num_examples": cell.setting("dataset.n_train"),
-        "k": cell.setting("model.k"),
-        "delta": float(spec.options["delta"]),
-    }
-    return lambda num_classes: RingProblem(num_classes=num_classes, **settings)
+    return RingProblem(
+        eps=float(cell.setting("mechanism.eps")),
+        num_classes=num_classes,
+        sigma=float(cell.setting("dataset.sigma")),
+        num_examples=cell.setting("dataset.n_train"),
+        k=cell.setting("model.k"),
+        delta=float(spec.options["delta"]),
+    )
 
 
-def _theorem(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
-    problems = [problem(k) for k in CLASSES]
+def _theorem(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
     whole = [each.excess_risk(with_bias=True) for each in problems]
     part = [each.excess_risk(with_bias=False) for each in problems]
-    _bounds(axes, ("Theorem 2 with (36)", whole), ("without its bias term: no bound", part))
+    _bounds(axes, {"Theorem 2 with (36)": whole, "without its bias term: no bound": part})
     line = _line(rows, "rappor")
     excess = line.bayes - line.y
     shown = excess > LEAST_RISK
     axes.set_ylim(bottom=LEAST_RISK)
-    _measured(axes, line[shown], excess[shown], "rappor", "RAPPOR, measured", 2 * line.error[shown])
-    colour, hidden = plotting.colour_of("rappor"), line.x[~shown]
+    _measured(axes, line[shown], excess[shown], "RAPPOR, measured", 2 * line.error[shown])
+    hidden = line.x[~shown]
     if len(hidden):
         axes.plot(
-            hidden, [LEAST_RISK] * len(hidden), "v", color=colour, markerfacecolor="white",
-            clip_on=False, label=f"RAPPOR, below {LEAST_RISK:g}",
+            hidden, [LEAST_RISK] * len(hidden), "v", color=plotting.colour_of("rappor"),
+            markerfacecolor="white", clip_on=False, label=f"RAPPOR, below {LEAST_RISK:g}",
         )  # fmt: skip
 
 
-def _scalar(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
-    printed, tight = zip(*(retention_bound(problem(k).eps, k) for k in CLASSES), strict=True)
-    _bounds(axes, ("B.1: e^eps/K", list(printed)), ("tight: e^eps/(e^eps+K-1)", list(tight)))
+def _scalar(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
+    bounds = [retention_bound(each.eps, each.num_classes) for each in problems]
+    printed, tight = zip(*bounds, strict=True)
+    _bounds(axes, {"B.1: e^eps/K": printed, "tight: e^eps/(e^eps+K-1)": tight})
     for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, measured")):
         line = _line(rows, mechanism)
-        kept = line.records.map(lambda records: records[0]["released_agreement"])
-        _measured(axes, line, kept, mechanism, name)
+        _measured(axes, line, [each[0]["released_agreement"] for each in line.records], name)
 
 
-def _soft(axes: Axes, problem: Any, rows: pd.DataFrame) -> None:
-    labels = [soft_label(problem(k).eps, k) for k in CLASSES]
-    printed, corrected = [each.printed for each in labels], [each.corrected for each in labels]
-    _bounds(axes, ("(30)", printed), ("(30), true class counted", corrected))
+def _soft(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
+    labels = [soft_label(each.eps, each.num_classes) for each in problems]
+    corrected = [each.corrected for each in labels]
+    printed = [each.printed for each in labels]
+    _bounds(axes, {"(30)": printed, "(30), true class counted": corrected})
     colour = plotting.colour_of("alibi")
     axes.plot(CLASSES, [each.mass for each in labels], color=colour, label="ALIBI's soft label")
     line = _line(rows, "alibi")
-    _measured(axes, line, line.y, "alibi", "its accuracy, measured", 2 * line.error)
+    _measured(axes, line, line.y, "its accuracy, measured", 2 * line.error)
 
 
-def _bounds(axes: Axes, printed: tuple[str, Curve], other: tuple[str, Curve]) -> None:
-    for (name, curve), style in ((printed, "-"), (other, "--")):
+ROWS = {
+    "excess risk": _theorem, "share of labels kept": _scalar, "share of the true class": _soft,
+}  # fmt: skip
+
+
+def _bounds(axes: Axes, curves: dict[str, Sequence[float]]) -> None:
+    """Draws what is printed, solid, and what stands beside it, dashed."""
+    for (name, curve), style in zip(curves.items(), ("-", "--"), strict=True):
         axes.plot(CLASSES, curve, style, color=plotting.BLACK, lw=1.4, label=name)
 
 
-def _measured(
-    axes: Axes, line: pd.DataFrame, y: Any, mechanism: str, name: str, error: Any = None
-) -> None:
-    axes.errorbar(
-        line.x, y, error, fmt="o", color=plotting.colour_of(mechanism), label=name, lw=1.4
-    )  # fmt: skip
+def _measured(axes: Axes, line: pd.DataFrame, y: Any, name: str, error: Any = None) -> None:
+    if len(line):
+        colour = plotting.colour_of(line.mechanism.iloc[0])
+        axes.errorbar(line.x, y, error, fmt="o", color=colour, label=name, lw=1.4)
 
 
 def _line(rows: pd.DataFrame, mechanism: str) -> pd.DataFrame:

@@ -74,16 +74,18 @@ def _conditions(
     rows = []
     pairs = zip(found["unreliability"], found["ambiguity"], strict=True)
     for k, (delta, gamma) in enumerate(pairs, 1):
+        row = {
+            "k": str(k), "Delta": f"{delta:.4f}", "gamma": f"{gamma:.4f}",
+            "Theorem 1": "holds" if is_consistent(delta, gamma) else "fails",
+            "Delta + gamma < 1": "yes" if delta + gamma < 1 else "no",
+        }  # fmt: skip
         applies = min(delta, gamma) > 0 and delta + gamma < 1
-        sizes = {}
         for name, corrected in (("n_0 as printed", False), ("n_0 corrected", True)):
             size = sample_size(
                 delta, gamma, error, failure, dimension, len(found["mean"]), corrected=corrected
             )
-            sizes[name] = ("void" if size == math.inf else f"{size:.1e}") if applies else "-"
-        row = {"k": str(k), "Delta": f"{delta:.4f}", "gamma": f"{gamma:.4f}"}
-        row["Theorem 1"] = "holds" if is_consistent(delta, gamma) else "fails"
-        rows.append(row | {"Delta + gamma < 1": "yes" if delta + gamma < 1 else "no"} | sizes)
+            row[name] = ("void" if size == math.inf else f"{size:.1e}") if applies else "-"
+        rows.append(row)
     return rows
 
 
@@ -99,9 +101,8 @@ def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
     labels = np.arange(len(found["mean"]))
     axes.set_axisbelow(True)
     if "example" in found:  # older records lack it
-        axes.bar(
-            labels - 0.2, found["example"][number], 0.4, label="one example", color=plotting.SKY
-        )
+        example = found["example"][number]
+        axes.bar(labels - 0.2, example, 0.4, label="one example", color=plotting.SKY)
     axes.bar(labels + 0.2, found["mean"][number], 0.4, label="mean", color=plotting.BLUE)
     axes.set_xlabel(f"label (true class {number})")
     axes.set_ylabel("published value")
@@ -111,16 +112,14 @@ def _one_class(axes: Axes, found: dict[str, Any], number: int) -> None:
 
 def _degrees(axes: Axes, found: dict[str, Any]) -> None:
     k = np.arange(1, len(found["mean"]) + 1)
-    pairs = list(zip(found["unreliability"], found["ambiguity"], strict=True))
+    pairs = zip(found["unreliability"], found["ambiguity"], strict=True)
     holds = np.array([is_consistent(delta, gamma) for delta, gamma in pairs])
-    names = ("unreliability Delta", "ambiguity gamma")
-    for values, name, colour in zip(
-        zip(*pairs, strict=True), names, (plotting.RED, plotting.BLUE), strict=True
-    ):
-        axes.plot(k, values, color=colour, label=name)
-        axes.scatter(
-            k, values, s=26, color=np.where(holds, colour, "white"), edgecolors=colour, zorder=3
-        )
+    for key, symbol, colour in (
+        ("unreliability", "Delta", plotting.RED), ("ambiguity", "gamma", plotting.BLUE)
+    ):  # fmt: skip
+        axes.plot(k, found[key], color=colour, label=f"{key} {symbol}")
+        inside = np.where(holds, colour, "white")
+        axes.scatter(k, found[key], s=26, color=inside, edgecolors=colour, zorder=3)
     axes.set_xlabel("k")
     axes.set_ylabel("degree of the top k")
     axes.set_ylim(-0.03, 1.03)

@@ -28,7 +28,12 @@ class Lines(Kind):
             plotting.style_axes(axes, spec.x, spec.y, sorted(rows.x.dropna().unique()))
             labels.append(plotting.draw_lines(axes, rows.dropna(subset="y")))
             if not labels[-1]:
-                plotting.mark_empty(axes)
+                # An empty scale from 0 to 1 would look like one of values.
+                where = axes.transAxes
+                axes.text(
+                    0.5, 0.5, "no record yet", transform=where, ha="center", color=plotting.GREY
+                )
+                axes.set_yticks([])
         if spec.options.get("share_y"):
             plotting.share_y([axes for axes, ends in zip(all_axes, labels, strict=True) if ends])
         for axes, ends in zip(all_axes, labels, strict=True):

@@ -1,66 +1,63 @@
-"""A sweep as numbers and as Markdown: what is averaged, and what tells its lines apart."""
+"""A sweep as numbers and as Markdown: averages over seeds, and names for its lines."""
 
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.records.record import Record, draws_of, is_heuristic
-from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
-from labeldp_bench.reports.figures.sweep import X_LABELS, is_free, series_name
-from labeldp_bench.reports.naming import data_name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.records.record import Record, is_heuristic
+from labeldp_bench.reports.draws import OLDER, average, left_out, without_zeros
+from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
-"""Fields of records that stand where classes would have an accuracy."""
+"""Fields of records that take the place of accuracy where there are no classes to predict."""
+X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 FIRST = (
     "dataset", "mechanism", "mechanism.eps", "learner.loss", "model", "learner", "pretrain",
     "budget",
 )  # fmt: skip
-"""Keys that others follow from, in the order in which a name mentions them."""
+"""Keys that determine others, in the order in which a name mentions them."""
 BARE = ("loss", "model")
-"""Keys whose values speak for themselves."""
+"""Keys that a name leaves out, since their values are clear alone."""
+COLUMNS = (
+    "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
+    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name",
+)  # fmt: skip
+Identity = dict[str, Any]
 
 
-def sweep_frame(records: list[Record]) -> pd.DataFrame:
+def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
-    Columns: panel, series, mechanism, x_name, x, accuracy and error (fractions), seeds, bayes,
-    n_train, epochs, trials, and what a caption or a table needs beside.
-    `error` is the standard error over seeds, or over trials where a point has one seed.
+    Columns: `COLUMNS`; accuracy, error and bayes are fractions, error is that of `draws.Average`,
+    and there is no column `older` where no run is left out.
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
-    series = _series(records, panels, x_name)
-    rows = [
-        {
-            "panel": panel,
-            "series": line,
-            "mechanism": record["mechanism"],
-            "x": _x(record, x_name),
-            "accuracy": record["accuracy"],
-            "accuracy_sem": record.get("accuracy_sem"),
-            "bayes": record.get("bayes_accuracy"),
-            "trust": record["trust"],
-            "private": not is_heuristic(record),
-            "agreement": record.get("released_agreement"),
-            "draws": draws_of(record),
-        }
-        | {key: record.get(key) for key in ("n_train", "epochs", "trials")}
-        for record, panel, line in zip(records, panels, series, strict=True)
-    ]
-    points = []
-    for _, same in pd.DataFrame(rows).groupby(["panel", "series", "x"], sort=False):
-        points.append(_over_seeds(same.to_dict("records"), "accuracy") | {"x_name": x_name})
-    return without_zeros(pd.DataFrame(points).drop(columns=["accuracy_sem", "draws"]))
+    points: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record, panel, series in zip(
+        records, panels, _series(records, panels, x_name), strict=True
+    ):
+        x = float(record["eps"] if x_name == "eps" else record["identity"][x_name])
+        points[panel, series, record["mechanism"], x].append(record)
+    rows = []
+    for place, same in points.items():
+        found = average(same, "accuracy")
+        one = found.kept[0]
+        rows.append(
+            (*place, found.mean, one.get("bayes_accuracy"), one["trust"], not is_heuristic(one),
+             one.get("released_agreement"), one.get("n_train"), one.get("epochs"),
+             one.get("trials"), found.error, len(found.kept), found.older, x_name)
+        )  # fmt: skip
+    return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
 
 
-def risk_frame(records: list[Record], score: str) -> pd.DataFrame:
+def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
     """Returns one row per point of a sweep, averaged over seeds.
 
     Columns: dataset, mechanism and what else tells rows apart, trust, eps, one of `RISKS`, its
@@ -72,15 +69,15 @@ def risk_frame(records: list[Record], score: str) -> pd.DataFrame:
     ]
     named = ("dataset", "mechanism")
     names = _short([*named, *(key for key in _telling(own) if key not in (*named, "eps"))])
-    points = defaultdict(list)
-    for record, left in zip(records, own, strict=True):
-        points[json.dumps(left)].append((record, left))
+    points: dict[str, list[tuple[Identity, Record]]] = defaultdict(list)
+    for left, record in zip(own, records, strict=True):
+        points[json.dumps(left)].append((left, record))
     rows = []
     for same in points.values():
-        left = same[0][1]
+        left, found = same[0][0], average([record for _, record in same], score)
         shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        point = _over_seeds([record for record, _ in same], score)
-        measured = {key: point[key] for key in ("trust", "eps", score, "error", "seeds", OLDER)}
+        measured = {key: found.kept[0][key] for key in ("trust", "eps")} | {score: found.mean}
+        measured |= {"error": found.error, "seeds": len(found.kept), OLDER: found.older}
         rows.append(shown | measured)
     return without_zeros(pd.DataFrame(rows))
 
@@ -97,75 +94,67 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
     return "\n\n".join([table, *left_out(frame)])
 
 
-def _over_seeds(same: Sequence[Record], score: str) -> Record:
-    """Returns what differs in the seed alone as one: mean score, its standard error, seeds, older.
-
-    `older` counts runs that are left out (see `reports.draws`).
-    """
-    kept = newest(same)
-    values = np.array([record[score] for record in kept])
-    seeds = len(values)
-    sem = values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else kept[0].get(f"{score}_sem")
-    older = len(same) - seeds
-    return kept[0] | {score: values.mean(), "error": sem, "seeds": seeds, OLDER: older}
-
-
 def sweep_table(frame: pd.DataFrame) -> str:
     """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
 
-    What has no guarantee stands in a table of its own: no column holds it beside private methods.
+    Methods without a guarantee have a table of their own: no column holds them beside private ones.
     """
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     blocks = []
     for panel, points in frame[frame.private].groupby("panel", sort=False):
-        columns = sorted(set(points.x[~is_free(points)])) or [math.inf]
-        rows = {}
-        for _, line in points.groupby("series", sort=False):
-            at = {x: _cell(point) for x, point in zip(line.x, line.to_dict("records"), strict=True)}
-            everywhere = at.get(math.inf, "-") if line.mechanism.iloc[0] == "none" else "-"
-            rows[series_name(line)] = [at.get(x, everywhere) for x in columns]
-        if points.bayes.notna().any():
-            limit = points.dropna(subset="bayes").groupby("x").bayes.first()
-            rows["Bayes limit"] = [f"{100 * limit[x]:.2f}" if x in limit else "-" for x in columns]
-        headings = [f"{x:g}" for x in columns]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=headings)
+        rows = as_lines(points)
+        columns = sorted(rows.x.dropna().unique()) or [math.inf]
+        table = lines_over_x(rows, columns, [f"{x:g}" for x in columns])
         caption = f"{panel}: accuracy in percent ± standard error"
         blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
     for panel, points in frame[~frame.private].groupby("panel", sort=False):
-        table = pd.DataFrame(
-            {
-                NO_GUARANTEE: series_name(points.iloc[[number]]),
-                x_name: f"{point['x']:g}",
-                "accuracy": _cell(point),
-                "response accuracy": f"{100 * point['agreement']:.2f}",
-            }
-            for number, point in enumerate(points.to_dict("records"))
-        )
+        rows = as_lines(points)
+        columns_of_bare = {
+            NO_GUARANTEE: rows.name,
+            x_name: [f"{x:g}" for x in points.x],
+            "accuracy": with_errors(rows),
+            "response accuracy": [f"{100 * agreement:.2f}" for agreement in points.agreement],
+        }
         caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
-        blocks.append(f"{caption}\n\n{markdown_table(table)}")
+        blocks.append(f"{caption}\n\n{markdown_table(columns_of_bare)}")
     return "\n\n".join([*blocks, *left_out(frame)])
 
 
-def _cell(point: dict[str, Any]) -> str:
-    sem = point["error"]
-    spread = f" ± {100 * sem:.2f}" if sem is not None and math.isfinite(sem) else ""
-    return f"{100 * point['accuracy']:.2f}{spread}"
+def as_lines(points: pd.DataFrame) -> pd.DataFrame:
+    """Returns the points of one panel as `plotting.draw_lines` and `lines_over_x` take them.
+
+    Adds y, error and bayes in percent, line, and name (for people); x is missing where no
+    budget limits a point (see `is_free`).
+    """
+    percent = {key: 100 * points[key].astype(float) for key in ("error", "bayes")}
+    names = {}
+    for series, line in points.groupby("series"):
+        mechanism, *rest = str(series).split(", ")
+        guarded = line.private.iloc[0] or mechanism == "none"
+        central = ["central"] * bool((line.trust == "central").any())
+        marks = [*([] if guarded else [NO_GUARANTEE]), *central]
+        names[series] = ", ".join([name_of(mechanism), *rest, *marks])
+    return points.assign(
+        line=points.series, name=points.series.map(names), y=100 * points.accuracy,
+        x=points.x.where(~is_free(points)), **percent,
+    )  # fmt: skip
 
 
-def _x_axis(records: list[Record]) -> str:
-    """Returns what varies: the budget if it does, else the number of classes of a data set."""
+def is_free(points: pd.DataFrame) -> pd.Series:
+    """Returns which points are at x=inf because their method has no budget at all."""
+    return points.x.map(math.isinf) & ((points.mechanism == "none") | ~points.private)
+
+
+def _x_axis(records: Sequence[Record]) -> str:
+    """Returns the key on x: the budget if it varies, else the number of classes if that varies."""
     budgets = {record["eps"] for record in records if math.isfinite(float(record["eps"]))}
     classes = {(r["dataset"], r["identity"].get("dataset.num_classes")) for r in records}
     varied = len(classes) > len({record["dataset"] for record in records})
     return "dataset.num_classes" if len(budgets) <= 1 and varied else "eps"
 
 
-def _x(record: Record, x_name: str) -> float:
-    return float(record["eps"] if x_name == "eps" else record["identity"][x_name])
-
-
-def _panels(records: list[Record], x_name: str) -> list[str]:
-    """Returns for each record its data set, all that differs in it, and eps where there is one."""
+def _panels(records: Sequence[Record], x_name: str) -> list[str]:
+    """Returns for each record its data set, the data settings that vary, and eps if only one."""
     keys = {}
     for name in {record["dataset"] for record in records}:
         varying = _varying([r["identity"] for r in records if r["dataset"] == name])
@@ -180,8 +169,8 @@ def _panels(records: list[Record], x_name: str) -> list[str]:
     return panels
 
 
-def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
-    """Returns for each record its mechanism and what else tells that one's lines apart there."""
+def _series(records: Sequence[Record], panels: Sequence[str], x_name: str) -> list[str]:
+    """Returns for each record its mechanism and the settings that separate its lines in a panel."""
     lines = defaultdict(list)
     for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
         lines[panel, record["mechanism"]].append(number)
@@ -203,18 +192,18 @@ def _series(records: list[Record], panels: list[str], x_name: str) -> list[str]:
     return names
 
 
-def _budgets(identity: dict[str, Any]) -> set[str]:
+def _budgets(identity: Identity) -> set[str]:
     """Returns the budget's key, and those of a learner that follow it."""
     eps = identity.get("mechanism.eps")
     return {key for key, value in identity.items() if key.endswith(".eps") and value == eps}
 
 
-def _without(identity: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+def _without(identity: Identity, keys: set[str]) -> Identity:
     return {key: value for key, value in identity.items() if key not in keys | {"seed"}}
 
 
-def _varying(identities: list[dict[str, Any]]) -> list[str]:
-    """Returns the keys with several values: what others follow from first, what has parts last."""
+def _varying(identities: Sequence[Identity]) -> list[str]:
+    """Returns the keys with several values: keys of `FIRST` first, lists and classes last."""
     keys = {key for identity in identities for key in identity}
     values = {key: {_value(each, key) for each in identities} for key in keys}
 
@@ -226,12 +215,12 @@ def _varying(identities: list[dict[str, Any]]) -> list[str]:
     return sorted((key for key in keys if len(values[key]) > 1), key=place)
 
 
-def _value(identity: dict[str, Any], key: str) -> str:
+def _value(identity: Mapping[str, Any], key: str) -> str:
     return json.dumps([identity[key]] if key in identity else [])
 
 
-def _telling(identities: list[dict[str, Any]]) -> list[str]:
-    """Returns few keys that tell apart all that differ: none of those that a choice implies."""
+def _telling(identities: Sequence[Identity]) -> list[str]:
+    """Returns as few keys as separate all identities that differ."""
     keys: list[str] = []
     found = 1
     for key in _varying(identities):
@@ -242,7 +231,7 @@ def _telling(identities: list[dict[str, Any]]) -> list[str]:
 
 
 def _short(keys: Sequence[str]) -> dict[str, str]:
-    """Returns each key without its groups, unless two would be alike or like the budget's."""
+    """Returns {key: key without its groups}; the whole key where short names would collide."""
     last = Counter(key.split(".")[-1] for key in {*keys, "mechanism.eps"})
     return {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
 

@@ -1,0 +1,57 @@
+"""Writes the papers' figures: each a picture with its caption, and a page of its numbers."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
+from labeldp_bench.reports.figures.plotting import save, title_and_caption
+from labeldp_bench.reports.figures.text import caption, markdown
+from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.statements.verdict import Verdict
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.files import write_text
+
+FIGURES = CHECKOUT / "results" / "figures"
+
+
+def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
+    """Writes every figure from the committed records; returns each with its points.
+
+    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
+    """
+    records = read_committed()
+    figures = []
+    for figure in [*paper_figures(), *paper_figures(QUICK)]:
+        points = figure.points(records)
+        if figure.budget == PAPER or points.n.sum():
+            write_figure(figure, points, figure.verdicts(points, records), out)
+            figures.append((figure, points))
+    return figures
+
+
+def write_figure(
+    figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict], out: Path
+) -> None:
+    """Writes one figure as PNG, PDF and Markdown.
+
+    Without any record there is no picture, and an older one is taken away: an empty one would look
+    like a result in a report. The Markdown says so.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
+        if points.n.sum():
+            save(picture_of(figure, points), path)
+        else:
+            path.unlink(missing_ok=True)
+    write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
+
+
+def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
+    """Returns the drawing with its title, and its caption below."""
+    drawn = figure.kind.draw(points, figure.spec)
+    title_and_caption(drawn, figure.title, caption(figure, points))
+    return drawn

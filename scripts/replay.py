@@ -26,10 +26,10 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, read_committed
 from labeldp_bench.records.record import read_record
-from labeldp_bench.reports.estimates import Estimator
+from labeldp_bench.reports.estimates import Estimator, same_hardware
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.support.device import describe_device, hardware
+from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.process import prepare_training
 from labeldp_bench.support.progress import progress_bar, say
 from labeldp_bench.support.validate import InputError
@@ -108,7 +108,7 @@ def _compared(
 ) -> dict[str, str]:
     """Returns verdict, expectation and reason for one record."""
     draws = int(before["draws"])
-    alike = hardware(str(before["device"])) == hardware(here)
+    alike = same_hardware(str(before["device"]), here)
     expected = EQUAL if draws == DRAWS and alike else f"draws {draws}" if alike else "hardware"
     if again is None:
         return {"expected": expected, "verdict": "failed", "why": "see its error.txt"}

@@ -55,12 +55,3 @@ def out_of_memory(error: BaseException) -> bool:
 def device_failed(error: BaseException) -> bool:
     """Returns whether the hardware is to blame for an error: no memory left, or a GPU failed."""
     return out_of_memory(error) or isinstance(error, ACCELERATOR_ERROR)
-
-
-def hardware(description: str) -> str:
-    """Returns what `describe_device` said, without the number of threads.
-
-    >>> hardware("cpu (AMD EPYC, 2 threads)")
-    'cpu (AMD EPYC)'
-    """
-    return re.sub(r", \d+ threads\)$", ")", description)

@@ -14,6 +14,7 @@ from labeldp_bench.experiments.compose import compose_cell, experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, collect, read_committed
 from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
@@ -218,7 +219,7 @@ def test_committed_records_come_back_as_they_were(tmp_path):
             assert row[column] == close, column
     assert committed[cells[0].config_hash]["eps"] == math.inf
     assert committed[cells[0].config_hash]["budget"] == "paper"
-    assert {row["draws"] for row in committed.values()} == {1}
+    assert {row["draws"] for row in committed.values()} == {DRAWS}
     assert read_committed(tmp_path / "absent.csv") == {}
 
 

@@ -94,7 +94,8 @@ class AccuracyTable(Table):
         runs = rows[rows["class"].isna() | (rows["class"] == 0)]
         older = left_out(runs)
         runs = runs[runs.budget == PAPER]
-        done = f"{runs.n.sum()} of {runs.cells.sum()} runs done"
+        count = runs.n.sum() + (runs[OLDER].sum() if OLDER in runs else 0)
+        done = f"{count} of {runs.cells.sum()} runs done"
         return [
             caption(self.metric, set(budgets)),
             *Layout(self.panels, self.lines, self.columns).markdown(rows),

@@ -13,6 +13,7 @@ from labeldp_bench.reports.sweeps import (
     RISKS,
     risk_frame,
     risk_table,
+    settings,
     sweep_frame,
     sweep_table,
 )
@@ -111,7 +112,7 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
             frame = risk_frame(records, score)
             tables.append(risk_table(frame, score))
         frames.append(frame)
-    table = "\n\n".join(tables)
+    table = "\n\n".join([*tables, settings(list(done.values()))])
     write_text(path, f"{table}\n")
     write_text(path.with_suffix(".csv"), pd.concat(frames).to_csv(index=False))
     say("\n".join(["", table, "", *written]))

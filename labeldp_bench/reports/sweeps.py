@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, average, left_out, without_zeros
 from labeldp_bench.reports.naming import data_name_of, name_of
@@ -118,6 +119,42 @@ def sweep_table(frame: pd.DataFrame) -> str:
         caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
         blocks.append(f"{caption}\n\n{markdown_table(columns_of_bare)}")
     return "\n\n".join([*blocks, *left_out(frame)])
+
+
+def settings(records: Sequence[Record]) -> str:
+    """Returns what the runs of a sweep were, a line per data set; it stands below their table."""
+    lines = []
+    for name in dict.fromkeys(record["dataset"] for record in records):
+        own = [record for record in records if record["dataset"] == name]
+        sizes = {
+            "training examples": _counted(own, "n_train"),
+            "test examples": _counted(own, "n_test"),
+            "epochs": _counted(own, "epochs"),
+            "trials": _counted(own, "trials"),
+        }
+        parts = [f"{count} {what}" for what, count in sizes.items() if count]
+        seeds = {int(record["seed"]) for record in own}
+        parts.append(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
+        parts.append(f"model {', '.join(dict.fromkeys(str(record['model']) for record in own))}")
+        budgets = {str(record.get("budget") or PAPER) for record in own} - {PAPER}
+        parts += [f"budget {budget}" for budget in sorted(budgets)]
+        lines.append(f"- {data_name_of(str(name))}: {', '.join(parts)}.")
+    if any(_errors(record) for record in records) or len({r["seed"] for r in records}) > 1:
+        lines.append("- ±: the standard error over seeds; of one seed, over its trials.")
+    return "\n".join(lines)
+
+
+def _counted(records: Sequence[Record], key: str) -> str:
+    """Returns the values of a count in all records, such as '1,000 to 60,000'; '' without any."""
+    values = sorted({int(record[key]) for record in records if record.get(key)})
+    if not values:
+        return ""
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _errors(record: Record) -> bool:
+    """Returns whether a record has a standard error over its own trials."""
+    return any(record.get(f"{score}_sem") is not None for score in ("accuracy", *RISKS))
 
 
 def as_lines(points: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The hardware that a run computes on."""
 
 import platform
-import re
 from pathlib import Path
 from typing import Any
 

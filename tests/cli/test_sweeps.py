@@ -47,15 +47,18 @@ def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):
         assert (tmp_path / path).stat().st_size > 0
         assert path.endswith(".png" if kind == "picture" else ".md")
     assert re.search(r"^\| RAPPOR +\|( \d+\.\d\d ± \d+\.\d\d +\|){2}$", first.stdout, re.M)
+    # A reduced run would look like the paper's.
+    assert "- circle: 300 training examples, 100 test examples, 2 trials, 2 seeds, model knn." in (
+        first.lines
+    )
     again = quick(EIGHT, tmp_path)
     assert again.returncode == 0
     assert again.lines[1] == "8 cells: 8 done in results/runs, 0 to run in 0 jobs"
     assert again.lines[2:] == [line for line in first.lines[2:] if not line.startswith("[")]
     assert mtimes(tmp_path) == before
     wider = quick([*EIGHT, "mechanism=rr,rappor,none"], tmp_path)
-    assert (
-        wider.lines[1] == "10 cells: 8 done in results/runs, 2 to run in 2 jobs"
-    )  # none: eps does not matter
+    # Cells of `none` are one for all eps.
+    assert wider.lines[1] == "10 cells: 8 done in results/runs, 2 to run in 2 jobs"
     assert mtimes(tmp_path).items() >= before.items()
 
 
@@ -167,6 +170,8 @@ def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_pat
     assert not records_under(clone)
     # The same cells as the experiment's, asked for by a plain sweep.
     assert "2 cells: 0 done in results/runs, 2 to run" in run("-m", *small)
+    anew = run("experiment=quickstart", *small, "rerun=true")
+    assert "6 cells: 2 done in results/runs, 4 to run" in anew and "stored" not in anew
 
 
 def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):

@@ -68,6 +68,16 @@ def test_a_changed_default_in_code_changes_the_identity(monkeypatch):
     assert fresh.pretrain_recipe != recipe
 
 
+def test_a_parameter_without_a_reference_value_is_part_of_the_identity(monkeypatch):
+    # A new parameter could change a recipe under the name of the old one.
+    cell = compose_cell(["mechanism=blockrr", "dataset=mnist"])
+    before = cell.config_hash
+    monkeypatch.delitem(reference_values()["BlockRR"], "sigma")
+    fresh = Cell(cell.config, cell.choices)
+    assert fresh.identity["mechanism.sigma"] == 1
+    assert fresh.config_hash != before
+
+
 def test_a_default_of_the_optimizer_is_part_of_the_identity(monkeypatch):
     # Torch may change one; the record of another torch would pass for this one's.
     cell = compose_cell(["dataset=mnist", "mechanism=rr"])

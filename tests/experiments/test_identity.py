@@ -70,11 +70,11 @@ def test_a_changed_default_in_code_changes_the_identity(monkeypatch):
 
 def test_a_parameter_without_a_reference_value_is_part_of_the_identity(monkeypatch):
     # A new parameter could change a recipe under the name of the old one.
-    cell = compose_cell(["mechanism=blockrr", "dataset=mnist"])
+    cell = compose_cell(PROBE)
     before = cell.config_hash
-    monkeypatch.delitem(reference_values()["BlockRR"], "sigma")
+    monkeypatch.delitem(reference_values()["Affine"], "shear")
     fresh = Cell(cell.config, cell.choices)
-    assert fresh.identity["mechanism.sigma"] == 1
+    assert fresh.identity["pretrain.trainer.augment"][0]["shear"] == 0.35
     assert fresh.config_hash != before
 
 

@@ -24,6 +24,9 @@ def check_arguments(arguments: list[str]) -> None:
                 f"--{key.replace('_', '-')} {value} cannot be given: there is one config (write "
                 "key=value, or experiment=<name>)"
             )
+    if options.multirun and (options.cfg or options.info):
+        shown = "--cfg" if options.cfg else "--info"
+        raise InputError(f"{shown} shows one run, not a sweep (leave -m out)")
     for text in unknown:
         if text.startswith("-"):
             raise InputError(f"unknown option {text!r} (overrides are key=value; see --help)")

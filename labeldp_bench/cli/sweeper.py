@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
+from labeldp_bench.cli.errors import one_line
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
@@ -122,8 +125,16 @@ class CellSweeper(Sweeper):
         say(f"sweep: {' '.join([*([name] if name else []), *over]) or 'one setting'}")
         cells: dict[str, tuple[Cell, list[str]]] = {}
         for overrides in spelled:
-            overrides = scaled(overrides, asked=axes)
-            cell = compose_cell(overrides)
+            try:
+                overrides = scaled(overrides, asked=axes)
+                cell = compose_cell(overrides)
+            except (InputError, HydraException, OmegaConfBaseException) as error:
+                if not (name and axes):
+                    raise
+                asked = " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
+                raise InputError(
+                    f"{asked} does not fit every cell of {name}: {one_line(error)}"
+                ) from None
             cells.setdefault(cell.config_hash, (cell, overrides))
         return cells
 

@@ -54,6 +54,7 @@ def fetch(name: str, path: Path) -> None:
         raise NotAvailable(
             path, f"{name} is none of those that can be fetched: {', '.join(OFFICIAL)}"
         )
+    is_new = not path.parent.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         waiting = f"waiting for the process that fetches {path.stem}"
@@ -64,6 +65,18 @@ def fetch(name: str, path: Path) -> None:
                     np.savez(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise NotAvailable(path, f"it cannot be written: {brief(error)}") from error
+    finally:
+        if is_new and not path.exists():  # such as a mistyped data_dir
+            _remove_empty(path)
+
+
+def _remove_empty(path: Path) -> None:
+    """Removes the lock of `path` and every empty folder in its parent; other files stay."""
+    path.with_name(f".{path.name}.lock").unlink(missing_ok=True)
+    folders = [folder for folder in path.parent.rglob("*") if folder.is_dir()]
+    for folder in [*sorted(folders, reverse=True), path.parent]:
+        with contextlib.suppress(OSError):  # it holds something
+            folder.rmdir()
 
 
 def brief(error: BaseException) -> str:

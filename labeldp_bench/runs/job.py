@@ -13,6 +13,7 @@ from labeldp_bench.records.record import is_done
 from labeldp_bench.runs.checkpoint import NAME
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.failures import ReportFailure, write_failure
+from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Draws, Run, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
@@ -70,7 +71,9 @@ class Job:
         if is_done(folder):
             return
         try:
-            self.runs.append(Run(cell, folder, cell.build()))
+            parts = cell.build()
+            check_memory(cell, parts)
+            self.runs.append(Run(cell, folder, parts))
         except Exception as error:
             self._report(cell, error)
 

@@ -105,6 +105,12 @@ BAD = {
     "-m sweep=circle,mnist": r"sweep takes one value in a sweep, got circle, mnist",
     "-m eps=interval(1,2)": r"eps needs values to sweep over, got eps=interval\(1,2\)",
     "-m eps=glob(*)": r"eps: nothing matches",
+    "-m eps=1,2 --cfg job": r"--cfg shows one run, not a sweep",
+    "experiment=vector_approximation/table1a mechanism=hadamard": (
+        r"mechanism=hadamard does not fit every cell of vector_approximation/table1a: unknown key"
+    ),
+    "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K numbers, and .* are free",
+    "mechanism=rr dataset.num_classes=900000": r"GB for N x K and K x K numbers",
     "-m cells=3": r"cells must be a list of blocks, got int",
 }  # fmt: skip
 

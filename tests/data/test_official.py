@@ -242,3 +242,15 @@ def test_real_mnist_is_the_official_one():
         "2646ac647ad5339dbf082846283269ea",
         "27ae3e4e09519cfbb04c329615203637",
     ]
+
+
+def test_a_fetch_that_fails_leaves_no_new_folder(tmp_path, no_network):
+    # A mistyped data_dir would stay behind, with a lock in it.
+    with pytest.raises(official.NotAvailable):
+        official.fetch("mnist", tmp_path / "typo" / "mnist.npz")
+    assert not (tmp_path / "typo").exists()
+    there = tmp_path / "data"
+    there.mkdir()
+    with pytest.raises(official.NotAvailable):
+        official.fetch("mnist", there / "mnist.npz")
+    assert there.is_dir()

@@ -1,5 +1,6 @@
 """A failure leaves `error.txt`, one line, and the other cells alone."""
 
+import itertools
 import json
 
 import pytest
@@ -43,6 +44,20 @@ def test_failure_in_a_cell_leaves_its_neighbours_alone(tmp_path, capsys):
     [error] = tmp_path.rglob("error.txt")
     assert "lp_2st" in str(error)
     assert capsys.readouterr().err.startswith("error: lp_2st (plain) on circle")
+
+
+def test_failed_neighbours_take_no_share_of_the_time(tmp_path, monkeypatch):
+    # `make status` would promise half of the hours that the rest takes.
+    clock = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    good, bad = cells("rr", "lp_2st")
+    bad.config["learner"]["fractions"] = [0.9999, 0.0001]
+    seconds = []
+    for job, folder in (([good], "alone"), ([bad, good], "beside")):
+        run_cells(job, environment(tmp_path / folder))
+        [record] = records_under(tmp_path / folder)
+        seconds.append(json.loads(record.read_text())["wall_seconds"])
+    assert seconds[0] == seconds[1] > 0
 
 
 def test_next_try_takes_the_error_away(tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def output_file(key: str, text: str) -> Path:
     path = Path(text).expanduser()
     complaint = f"{key} must be a file in a folder one can write to, got {text!r}"
     if path.exists() and not path.is_file():
-        raise InputError(f"{complaint} (it is no file)")
+        raise InputError(f"{complaint} (something else has that name)")
     return writable_folder(str(path.parent), complaint) / path.name
 
 

@@ -15,7 +15,7 @@ from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.failures import ReportFailure, write_failure
 from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
-from labeldp_bench.runs.run import Draws, Run, record, run_trial, share_data_and_model
+from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.training.classifier import NetworkFactory
@@ -81,34 +81,34 @@ class Job:
         """Runs all trials and writes the records."""
         if not self.runs:
             return
-        draws = Draws(self.runs[0], self.environment)
+        trial_data = TrialData(self.runs[0], self.environment)
         first = self.runs[0].parts
         try:
             share_data_and_model(self.runs)
             first.model.prepare(first.dataset.trials, say)
-            self._pretrain(draws)
+            self._pretrain(trial_data)
         except Exception as error:  # in what all share, so that no run can go on
             for run in self.runs:
                 self._take(run, Outcome(error=error))
             return
         if first.dataset.trials == 1:
-            self._one_trial(draws)
+            self._one_trial(trial_data)
         else:
-            self._many_trials(draws, first.dataset.trials)
+            self._many_trials(trial_data, first.dataset.trials)
 
-    def _one_trial(self, draws: Draws) -> None:
+    def _one_trial(self, trial_data: TrialData) -> None:
         """Runs the only trial; each run has its record as soon as it is done."""
         started = time.perf_counter()
-        for run, outcome in zip(self.runs, run_trial(self.runs, 0, draws), strict=True):
+        for run, outcome in zip(self.runs, run_trial(self.runs, 0, trial_data), strict=True):
             self._take(run, outcome)
-            self._record(run, draws, time.perf_counter() - started)
+            self._record(run, trial_data, time.perf_counter() - started)
             started = time.perf_counter()
 
-    def _many_trials(self, draws: Draws, trials: int) -> None:
+    def _many_trials(self, trial_data: TrialData, trials: int) -> None:
         """Runs trial by trial; each run has an equal share of the time."""
         started = time.perf_counter()
         with progress_bar(None, trials, f"{trials} trials") as bar:
-            for outcomes in self._outcomes(draws, trials):
+            for outcomes in self._outcomes(trial_data, trials):
                 for run, outcome in zip(self.runs, outcomes, strict=True):
                     self._take(run, outcome)
                 bar.update()
@@ -116,13 +116,13 @@ class Job:
                     return
         share = (time.perf_counter() - started) / len(self._running())
         for run in self._running():
-            self._record(run, draws, share)
+            self._record(run, trial_data, share)
 
-    def _outcomes(self, draws: Draws, trials: int) -> Iterator[list[Outcome]]:
+    def _outcomes(self, trial_data: TrialData, trials: int) -> Iterator[list[Outcome]]:
         """Yields the outcomes of each trial; long work goes to worker processes."""
-        yield list(run_trial(self.runs, 0, draws))  # warms up
+        yield list(run_trial(self.runs, 0, trial_data))  # warms up
         lap = time.perf_counter()
-        yield list(run_trial(self.runs, 1, draws))
+        yield list(run_trial(self.runs, 1, trial_data))
         lap = time.perf_counter() - lap
         rest = range(2, trials)
         can_spread = self.runs[0].parts.model.shares_work and worker_count() > 1
@@ -136,15 +136,15 @@ class Job:
         else:
             _announce(lap, trials, 1)
             for trial in rest:
-                yield list(run_trial(self.runs, trial, draws))
+                yield list(run_trial(self.runs, trial, trial_data))
 
-    def _pretrain(self, draws: Draws) -> None:
+    def _pretrain(self, trial_data: TrialData) -> None:
         """Gives the model pre-trained weights, if the cells have pre-training."""
         cell, parts = self.runs[0].cell, self.runs[0].parts
         pretraining = parts.pretrain
         if pretraining is None:
             return
-        data, recipe, where = draws.of(0), cell.pretrain_recipe, self.environment
+        data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
 
@@ -168,10 +168,10 @@ class Job:
             if run.outcome.error is not None:
                 self._report(run.cell, run.outcome.error)
 
-    def _record(self, run: Run, draws: Draws, seconds: float) -> None:
+    def _record(self, run: Run, trial_data: TrialData, seconds: float) -> None:
         if run.outcome.error is None:
             try:
-                record(run, draws.last, seconds, self.environment)
+                record(run, trial_data.last, seconds, self.environment)
             except Exception as error:
                 run.outcome.error = error
                 self._report(run.cell, error)

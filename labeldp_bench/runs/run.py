@@ -37,7 +37,7 @@ class Run:
     checkpoint: Checkpoint | None = None
 
 
-class Draws:
+class TrialData:
     """The data of a job's trials; keeps the last, which pre-training and the record need too.
 
     Args:
@@ -62,15 +62,15 @@ class Draws:
         return self.last
 
 
-def run_trial(runs: Sequence[Run], trial: int, draws: Draws) -> Iterator[Outcome]:
+def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterator[Outcome]:
     """Yields what one trial of each run gave; a failure ends its own run alone."""
-    seed, environment = draws.seed(trial), draws.environment
+    seed, environment = trial_data.seed(trial), trial_data.environment
     for run in runs:
         mechanism, learner, model = run.parts.mechanism, run.parts.learner, run.parts.model
         outcome = Outcome(error=run.outcome.error)
         try:
             if outcome.error is None:
-                data = draws.of(trial)  # data
+                data = trial_data.of(trial)  # data
                 vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed)
@@ -99,7 +99,7 @@ def record(run: Run, data: DataBundle, seconds: float, environment: Environment)
 
 
 def share_data_and_model(runs: Sequence[Run], model: Model | None = None) -> None:
-    """Gives all runs of a job one data set and one model: they share draws and searches."""
+    """Gives all runs of a job one data set and one model: they share data and searches."""
     first = runs[0].parts
     for run in runs:
         run.parts = replace(run.parts, dataset=first.dataset, model=model or first.model)

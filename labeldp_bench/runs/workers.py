@@ -14,7 +14,7 @@ from joblib import Parallel, delayed
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.outcome import Outcome
-from labeldp_bench.runs.run import Draws, Run, run_trial, share_data_and_model
+from labeldp_bench.runs.run import Run, TrialData, run_trial, share_data_and_model
 from labeldp_bench.support.process import comes_from_ctrl_c, deaf_to_ctrl_c, keep_memory
 
 BLOCK_SECONDS = 0.5
@@ -81,10 +81,10 @@ def _block(cells: bytes, trials: range, environment: Environment) -> bytes:
     """
     torch.set_num_threads(1)
     runs = [Run(run.cell, run.folder, run.parts) for run in _runs(cells, environment)]
-    draws = Draws(runs[0], environment)
+    trial_data = TrialData(runs[0], environment)
     given: list[list[Outcome]] = []
     for trial in trials:
-        given.append(list(run_trial(runs, trial, draws)))
+        given.append(list(run_trial(runs, trial, trial_data)))
         for run, outcome in zip(runs, given[-1], strict=True):
             if outcome.error is not None and run.outcome.error is None:
                 # A pickle has no traceback.

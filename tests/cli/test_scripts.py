@@ -74,7 +74,9 @@ def test_where_nothing_can_be_written_is_said_before_the_work(path, tmp_path, mo
 
 
 def test_a_folder_is_no_file_to_write(tmp_path):
-    with pytest.raises(InputError, match=r"merge must be a file in .*\(it is no file\)"):
+    with pytest.raises(
+        InputError, match=r"merge must be a file in .*\(something else has that name\)"
+    ):
         output_file("merge", str(tmp_path))
     assert output_file("merge", str(tmp_path / "new" / "a.csv")).parent.is_dir()
 

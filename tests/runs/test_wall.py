@@ -9,7 +9,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
-from labeldp_bench.runs.run import Draws, Run, run_trial
+from labeldp_bench.runs.run import Run, TrialData, run_trial
 from labeldp_bench.supervision.interfaces import Learner
 
 
@@ -55,14 +55,14 @@ def test_nothing_that_a_learner_gets_leads_to_labels(tiny_network, tmp_path):
     parts = cell.build()
     spy = Spy(parts.learner)
     run = Run(cell, tmp_path, replace(parts, learner=spy))
-    draws = Draws(run, Environment(tmp_path, tmp_path / "data", torch.device("cpu"), 1))
-    [outcome] = run_trial([run], 0, draws)
+    trial_data = TrialData(run, Environment(tmp_path, tmp_path / "data", torch.device("cpu"), 1))
+    [outcome] = run_trial([run], 0, trial_data)
     assert outcome.error is None
-    test_labels = draws.last.test_labels
+    test_labels = trial_data.last.test_labels
     found = list(reachable(spy.given))
     assert len(found) > 30
     for item in found:
         assert not isinstance(item, LabelVault | Evaluator)
         assert not (isinstance(item, torch.Tensor) and torch.equal(item, test_labels))
     # The walk itself works: it finds what does lead there.
-    assert any(isinstance(item, LabelVault) for item in reachable([draws]))
+    assert any(isinstance(item, LabelVault) for item in reachable([trial_data]))

@@ -62,4 +62,4 @@ collect: $(VENV)/.installed  ## merge the records of results/runs into results/r
 	$(BIN)/python scripts/collect.py
 
 clean:  ## remove the environment and caches; runs and data stay
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -73,7 +73,8 @@ def main(arguments: list[str]) -> int:
             rows.append(_compared(cell, records[cell.config_hash], again, here))
             say(f"{rows[-1]['verdict']:>8}  {cell.title}: {rows[-1]['why']}")
     table = pd.DataFrame(rows)
-    XX
+    counted = table.groupby(["expected", "verdict"]).size().reset_index(name="records")
+    say(f"\n{counted.to_markdown(index=False)}")
     return int(((table.expected == EQUAL) & (table.verdict != EQUAL)).any())
 
 

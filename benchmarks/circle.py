@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from torch import Tensor
 
 from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
@@ -40,11 +41,6 @@ from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.process import keep_memory
 from labeldp_bench.support.validate import check_choice
-
-try:
-    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-except ModuleNotFoundError:
-    KNeighborsClassifier = None
 
 Result = TypeVar("Result")
 MECHANISMS = ("rr", "rappor", "alibi", "subset_selection")
@@ -106,8 +102,6 @@ def ours(
 
 def theirs(bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch) -> list[Tensor]:
     """Returns scikit-learn's predictions; every mechanism has a search of its own."""
-    if KNeighborsClassifier is None:
-        return []
     points, queries = bundle.train_features.numpy(), bundle.test_features.numpy()
 
     def classify(supervision: Supervision) -> Tensor:
@@ -173,8 +167,6 @@ def main(arguments: list[str]) -> int:
     out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     keep_memory()
-    if KNeighborsClassifier is None:
-        print("scikit-learn is not installed, so no baseline (pip install 'labeldp_bench[bench]')")
     print_head(SHOWN)
     rows = []
     for num_classes in classes:

@@ -11,7 +11,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import hash_arrays
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_number
+from labeldp_bench.support.validate import check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,9 @@ class Diabetes:
 
 @cache
 def load_patients() -> tuple[np.ndarray, np.ndarray]:
-    """Returns standardised features, float32 (442, 10), and labels, float64 (442,).
+    """Returns standardised features, float32 (442, 10), and labels, float64 (442,)."""
+    from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
 
-    Raises:
-        InputError: scikit-learn, which holds the data, is not installed.
-    """
-    try:
-        from sklearn.datasets import load_diabetes
-    except ModuleNotFoundError:
-        raise InputError(
-            "dataset=diabetes comes with scikit-learn, which is not installed "
-            "(pip install 'labeldp_bench[diabetes]')"
-        ) from None
     features, labels = load_diabetes(return_X_y=True, scaled=False)
     standardised = (features - features.mean(0)) / features.std(0)
     return standardised.astype(np.float32), labels.astype(np.float64)

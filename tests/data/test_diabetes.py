@@ -1,7 +1,6 @@
 """The real regression set: public scaling, one split, squared errors in the labels' own units."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.collect import collect
 from labeldp_bench.runs.risk import ErrorTally
-from labeldp_bench.support.validate import InputError
 from tests.shell import quick, records_under
 
 REAL = ("laplace", "clipped_laplace", "rr_on_bins", "rp_with_prior", "unbiased_randomizer")
@@ -125,17 +123,6 @@ def test_pairs_that_make_no_sense_are_one_line(tmp_path, arguments, message):
     assert run.returncode == 2 and not records_under(tmp_path)
     (line,) = [line for line in run.lines if line.startswith("error")]
     assert message in line and "Traceback" not in run.stderr
-
-
-def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch):
-    module.load_patients.cache_clear()
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError) as error:
-        drawn()
-    assert str(error.value) == (
-        "dataset=diabetes comes with scikit-learn, which is not installed "
-        "(pip install 'labeldp_bench[diabetes]')"
-    )
 
 
 def test_error_is_in_squared_units_of_the_data():

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,8 @@ class Cell:
         ]
         if self.config["pretrain"]:
             parts.append(f"pretrain={self.choices['pretrain']}")
+        if self.config["tuning"]:
+            parts.append(f"tuning={self.choices['tuning']}")
         if self.has("mechanism.eps"):
             parts.append(f"eps={self._eps}")
         elif mechanism != "none":  # the baseline claims to protect nothing
@@ -162,7 +164,8 @@ class Cell:
                 pre-training that makes no sense here.
         """
         built = {}
-        for group in (*GROUPS, *(["pretrain"] if self.config["pretrain"] else [])):
+        chosen = [group for group in ("pretrain", "tuning") if self.config[group]]
+        for group in (*GROUPS, *chosen):
             try:
                 built[group] = hydra.utils.instantiate(self.config[group], _convert_="all")
             except InstantiationException as error:
@@ -170,7 +173,10 @@ class Cell:
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
                 raise InputError(_constructor_error(group, str(cause))) from error
+        tuning = built.pop("tuning", None)
         parts = Parts(**built)
+        if tuning is not None:
+            parts = replace(parts, model=tuning.of(parts.model))
         if parts.pretrain is not None:
             self._check_pretrain(parts.pretrain.public_data)
         elif parts.model.needs_pretraining:

@@ -22,7 +22,7 @@ from labeldp_bench.experiments.identity import GROUPS, PAPER
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 from labeldp_bench.support.validate import InputError, check_eps, check_integer, did_you_mean
 
-CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
+CHOICES = (*GROUPS, "trainer", "pretrain", "tuning", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
@@ -39,6 +39,7 @@ class RunConfig:
     model: Any = MISSING
     trainer: Any = MISSING
     pretrain: Any = None
+    tuning: Any = None
     eps: float = 1.0
     seed: int = 0
     device: str = "auto"
@@ -147,5 +148,5 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     plain["budget"] = choices.get("budget") or PAPER
-    taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain")}
+    taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
     return Cell(plain, taken)

@@ -43,6 +43,9 @@ def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[s
     if config["pretrain"]:  # left out otherwise, as in runs from before there was any
         identity["pretrain"] = choices["pretrain"]
         identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
+    if config["tuning"]:  # left out otherwise, as pretrain
+        identity["tuning"] = choices["tuning"]
+        identity |= _flat("tuning", _beside_reference(config["tuning"]))
     return dict(sorted(identity.items()))
 
 

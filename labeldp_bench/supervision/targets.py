@@ -25,6 +25,8 @@ class Supervision:
             order of `indices`. Returns the next epoch's targets. None: targets stay as they are.
         validate: returns the score of a classifier on validation labels. Called after each epoch
             if `trainer.selection=best_validation`. None: there are no such labels.
+        releases: what the targets were made of, in the order of `indices`; empty where targets
+            are no function of releases alone.
     """
 
     indices: Tensor
@@ -33,6 +35,7 @@ class Supervision:
     loss: Loss
     refine: Callable[[int, Tensor], Tensor] | None = None
     validate: Callable[[Classifier], float] | None = None
+    releases: tuple[Release, ...] = ()
 
     @classmethod
     def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
@@ -42,17 +45,25 @@ class Supervision:
             _joined([loss.targets(release) for release in releases]),
             _joined([release.plausible for release in releases]),
             loss,
+            releases=tuple(releases),
         )
 
     def take(self, kept: Tensor) -> "Supervision":
         """Returns the supervision of the examples where `kept`, bool (n,), is true."""
         assert self.refine is None, "refined targets belong to all examples"
+        parts = kept.split([len(release.indices) for release in self.releases] or [len(kept)])
         return replace(
             self,
             indices=self.indices[kept],
             targets=self.targets[kept],
             plausible=self.plausible[kept],
+            releases=tuple(map(Release.take, self.releases, parts)),
         )
+
+    @property
+    def evidence(self) -> Tensor:
+        """The log-likelihood of each release less the largest of its row, float32 (n, K)."""
+        return _joined([release.evidence for release in self.releases])
 
     @property
     def num_classes(self) -> int:

@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
+from torch.optim.swa_utils import AveragedModel
 
 from labeldp_bench.supervision.interfaces import Epoch, Session, State
 from labeldp_bench.supervision.losses import Loss
@@ -54,6 +55,11 @@ class NetworkFit(Fit):
         network = classifier.network
         self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
         self.objective = accelerated(objective, session.device)
+        self.averaged: AveragedModel | None = None
+        if trainer.average is not None:
+            self.averaged = AveragedModel(
+                network, avg_fn=running_mean(trainer.average), use_buffers=True
+            )
         self.best = Best()
         self.number = 0
         self.streams: tuple[Generator, ...] = ()
@@ -86,6 +92,8 @@ class NetworkFit(Fit):
                 self.supervision.loss, mixing,
             )  # fmt: skip
         self.descend(losses.mean() * views)
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.classifier.network)
         self.loss_sum += losses.detach().sum()
         chosen = logits.detach().argmax(1, keepdim=True)
         self.hits += self.plausible[rows].gather(1, chosen).sum() / views
@@ -102,7 +110,7 @@ class NetworkFit(Fit):
             seconds=time.perf_counter() - started,
             num_examples=len(self.indices),
         )
-        self.session.on_epoch(epoch, self.classifier)
+        self.session.on_epoch(epoch, self._reported())
         supervision, stop = self.supervision, False
         if supervision.refine is not None:
             refined = supervision.refine(number, self._log_probabilities(views))
@@ -124,8 +132,16 @@ class NetworkFit(Fit):
                 validation_accuracy=self.best.score,
                 epochs_run=self.number,
             )
+        if self.averaged is not None:
+            self.classifier.network.load_state_dict(self.averaged.module.state_dict())
         if self.session.checkpoint is not None:
             self.session.checkpoint.after_epoch(self._state, finished=True)
+
+    def _reported(self) -> NetworkClassifier:
+        """Returns the classifier that would result if training ended here."""
+        if self.averaged is None:
+            return self.classifier
+        return replace(self.classifier, network=self.averaged.module)
 
     @torch.no_grad()
     def _log_probabilities(self, views: Iterable[list[Tensor]]) -> Tensor:
@@ -147,6 +163,7 @@ class NetworkFit(Fit):
             "optimizer": self.optimizer.state_dict(),
             "targets": None if self.supervision.refine is None else self.targets,
             "best": vars(self.best),
+            "averaged": None if self.averaged is None else self.averaged.state_dict(),
             "streams": [stream.get_state() for stream in self.streams],
             "dropout": dropout_state(self.session.device),
         }
@@ -162,10 +179,30 @@ class NetworkFit(Fit):
         if saved["targets"] is not None:
             self.targets = saved["targets"].to(device)
         self.best = Best(**saved["best"])
+        if self.averaged is not None:
+            self.averaged.load_state_dict(saved["averaged"])
         for stream, state in zip(self.streams, saved["streams"], strict=True):
             stream.set_state(state)
         set_dropout_state(saved["dropout"], device)
         return int(saved["epoch"])
+
+
+def running_mean(keep: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor]:
+    """Returns the rule of a running mean of weights, for torch's `AveragedModel`.
+
+    The first steps keep less, (1 + n) / (10 + n) after n of them: the mean would else be that of
+    the random first weights for some 1 / (1 - keep) steps.
+
+    Args:
+        keep: share of the mean that stays at each step, in [0, 1).
+    """
+
+    def rule(mean: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
+        done = torch.as_tensor(count, device=mean.device)
+        share = torch.clamp((1 + done) / (10 + done), max=keep)
+        return mean + (1 - share) * (current - mean)
+
+    return rule
 
 
 @dataclass

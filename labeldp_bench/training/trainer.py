@@ -18,6 +18,7 @@ from labeldp_bench.support.validate import (
     check_integer,
     check_list,
     check_made,
+    check_number,
 )
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
@@ -50,6 +51,8 @@ class Trainer:
         views: how often each example is augmented in a step; its loss is the sum over its views.
         patience: with `best_validation`, stop after so many epochs without a better one; None for
             never.
+        average: keep in [0, 1) of the running mean of the weights at each step; the mean is the
+            classifier. None: the last weights are.
     """
 
     epochs: int
@@ -64,12 +67,20 @@ class Trainer:
     reshuffle: bool = True
     views: int = 1
     patience: int | None = None
+    average: float | None = None
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch_size", "views"):
             check_integer(f"trainer.{key}", getattr(self, key), low=1)
         if self.patience is not None:
             check_integer("trainer.patience", self.patience, low=1)
+        if self.average is not None:
+            check_number("trainer.average", self.average, low=0, below=1)
+            if self.selection == "best_validation":
+                raise InputError(
+                    "trainer.average does not go with trainer.selection=best_validation (use "
+                    "trainer.average=null, or trainer.selection=last)"
+                )
         self._check_optimizer()
         check_made("trainer.schedule", self.schedule, null=True)
         check_made("trainer.mixup", self.mixup, Mixup, null=True)

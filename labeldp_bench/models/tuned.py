@@ -1,0 +1,242 @@
+"""A network whose recipe is chosen by held-out releases."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.supervision.interfaces import Classifier, Epoch, Model, Session, WeightsFor
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import (
+    Diverged,
+    InputError,
+    check_integer,
+    check_list,
+    check_number,
+)
+from labeldp_bench.training.classifier import NetworkClassifier
+from labeldp_bench.training.trainer import Trainer
+
+TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))
+"""From 1/16 to 8. Under some losses scores are odds of releases, under others odds of labels."""
+
+
+@dataclass(frozen=True)
+class HeldOutReleases:
+    """The recipe that explains held-out releases best (`tuning=held_out_releases`).
+
+    Each pair of a learning rate and an average trains one network on the other releases, at a
+    constant rate. After each epoch it is scored by the mean log-likelihood of the held-out
+    releases. The best pair and number of epochs then train a new network on all releases. Releases
+    are all that this sees, so it costs no privacy, and no test label chooses anything.
+
+    Source: ours.
+
+    Args:
+        learning_rates: > 0, to choose from.
+        averages: `trainer.average`, to choose from; null in the list: no average.
+        epochs: largest number of epochs, >= 1.
+        held_out: share of the releases that choose, in (0, 1).
+    """
+
+    learning_rates: Sequence[float]
+    averages: Sequence[float | None]
+    epochs: int
+    held_out: float
+
+    def __post_init__(self) -> None:
+        for key, values in (("learning_rates", self.learning_rates), ("averages", self.averages)):
+            if not check_list(f"tuning.{key}", values, "numbers"):
+                raise InputError(f"tuning.{key} must be a list of numbers, got an empty one")
+        for rate in self.learning_rates:
+            check_number("tuning.learning_rates", rate, above=0)
+        for average in self.averages:
+            if average is not None:
+                check_number("tuning.averages", average, low=0, below=1)
+        check_integer("tuning.epochs", self.epochs, low=1)
+        check_number("tuning.held_out", self.held_out, above=0, below=1)
+
+    def of(self, model: Model) -> "TunedNetwork":
+        """Returns the model with a recipe that is chosen anew in each fit.
+
+        Raises:
+            InputError: the model has no trainer.
+        """
+        if not isinstance(model, NetworkModel):
+            raise InputError(
+                "tuning=held_out_releases is for networks that a trainer trains (use model=cnn, "
+                "or tuning=none)"
+            )
+        return TunedNetwork(model, self)
+
+    def recipes(self, trainer: Trainer) -> list[Trainer]:
+        """Returns the recipes to choose from, each with the largest number of epochs."""
+        return [
+            replace(
+                trainer,
+                epochs=self.epochs,
+                optimizer=functools.partial(trainer.optimizer, lr=rate),
+                schedule=None,
+                average=average,
+            )
+            for rate, average in product(self.learning_rates, self.averages)
+        ]
+
+
+@dataclass(frozen=True)
+class TunedNetwork(Model):
+    """A network that chooses its recipe before it is fitted.
+
+    Args:
+        model: the network, with the recipe that the choices change.
+        tuning: what is chosen from, and how.
+    """
+
+    model: NetworkModel
+    tuning: HeldOutReleases
+
+    @property
+    def recipe(self) -> Trainer:
+        """The trainer with the largest number of epochs."""
+        return replace(self.model.trainer, epochs=self.tuning.epochs)
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns what a fit on `device` computes in."""
+        return self.model.precision_on(device)
+
+    def pretrained(self, weights_for: WeightsFor) -> "TunedNetwork":
+        """Returns the model with a network that starts from the weights returned for it."""
+        return replace(self, model=self.model.pretrained(weights_for))
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> NetworkClassifier:
+        """Returns the network that the chosen recipe trains on all of the supervision.
+
+        Raises:
+            InputError: the learner's targets are not made of releases alone.
+            Diverged: no recipe had a finite loss.
+        """
+        if not supervision.releases:
+            raise InputError(
+                "tuning=held_out_releases needs targets that are made of releases alone, and this "
+                "learner has others (use tuning=none)"
+            )
+        choice = self._chosen(features, supervision, session, start)
+        key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
+        session.notes[key] = choice.note()
+        session.say(f"  held-out releases choose {choice}")
+        chosen = replace(choice.recipe, epochs=choice.epoch)
+        return replace(self.model, trainer=chosen).fit(features, supervision, session, start)
+
+    def _chosen(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None,
+    ) -> "Choice":
+        """Returns the recipe and epoch with the largest likelihood of held-out releases."""
+        stream = seeding.generator(session.seed, "train", "tuning")
+        draws = torch.rand(len(supervision.indices), generator=stream)
+        is_held_out = draws < self.tuning.held_out
+        if is_held_out.all() or not is_held_out.any():
+            raise InputError(
+                f"tuning.held_out={self.tuning.held_out:g} leaves one side of "
+                f"{len(is_held_out)} releases empty (use more examples, or tuning=none)"
+            )
+        fitted, held_out = supervision.take(~is_held_out), supervision.take(is_held_out)
+        queries, evidence = features[held_out.indices], held_out.evidence
+        choices: list[Choice] = []
+        recipes = self.tuning.recipes(self.model.trainer)
+        for recipe in recipes:
+            trial = Choice(recipe)
+            # No checkpoint, and nothing in the history: these networks are thrown away.
+            alone = replace(
+                session,
+                seed=seeding.derive(session.seed, "tuning"),
+                on_epoch=functools.partial(trial.see, queries=queries, evidence=evidence),
+                say=lambda text: None,
+                notes={},
+                checkpoint=None,
+            )
+            try:
+                replace(self.model, trainer=recipe).fit(features, fitted, alone, start)
+            except Diverged:
+                continue  # a rate that is too large is one that is not chosen
+            choices.append(trial)
+        if not choices:
+            raise Diverged("every one of tuning.learning_rates diverged (give smaller ones)")
+        return max(choices, key=lambda each: each.score)
+
+
+@dataclass
+class Choice:
+    """A recipe, with the epoch at which it explained the held-out releases best.
+
+    Attributes:
+        recipe: with the largest number of epochs.
+        scores: mean log-likelihood of the held-out releases after each epoch, in nats, less that
+            of releases whose classes are known.
+    """
+
+    recipe: Trainer
+    scores: list[float] = field(default_factory=list)
+
+    def see(
+        self, epoch: Epoch, classifier: Classifier, *, queries: Tensor, evidence: Tensor
+    ) -> None:
+        """Scores the classifier after an epoch."""
+        self.scores.append(explained(classifier.scores(queries), evidence))
+
+    @property
+    def score(self) -> float:
+        """The largest score."""
+        return max(self.scores)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the largest score, from 1."""
+        return 1 + self.scores.index(self.score)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        assert isinstance(self.recipe.optimizer, functools.partial)
+        return float(self.recipe.optimizer.keywords["lr"])
+
+    def note(self) -> dict[str, float | int | None]:
+        """Returns the choice for the record."""
+        return {
+            "lr": self.rate,
+            "average": self.recipe.average,
+            "epochs": self.epoch,
+            "held_out_log_likelihood": self.score,
+        }
+
+    def __str__(self) -> str:
+        return f"lr={self.rate:g}, average={self.recipe.average}, {self.epoch} epochs"
+
+
+def explained(scores: Tensor, evidence: Tensor) -> float:
+    """Returns the mean log-likelihood of releases under class probabilities softmax(scores / T).
+
+    T is the best of `TEMPERATURES`: one number that the same releases choose. A network that was
+    fitted to releases, rather than to the classes behind them, gives probabilities of releases,
+    which are flatter.
+
+    Args:
+        scores: float (m, K).
+        evidence: log-likelihood of each release less the largest of its row, float32 (m, K).
+    """
+    logs = [(scores.double() / temperature).log_softmax(1) for temperature in TEMPERATURES]
+    return max(float((log + evidence.double()).logsumexp(1).mean()) for log in logs)

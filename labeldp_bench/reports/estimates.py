@@ -90,6 +90,10 @@ def images_trained_on(cell: Cell) -> float:
         return math.nan
     size = min(size, cell.setting("dataset.limit_train") or size)
     shares = cell.setting("learner.fractions") or [1.0]
+    if cell.config["tuning"]:  # the recipes to choose from, then the chosen one
+        recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))
+        held_out = cell.setting("tuning.held_out")
+        epochs = cell.setting("tuning.epochs") * (1 + recipes * (1 - held_out))
     # Each stage trains on the releases of all stages so far.
     return float(size * epochs * sum(sum(shares[: n + 1]) for n in range(len(shares))))
 

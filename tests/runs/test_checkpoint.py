@@ -19,7 +19,7 @@ TIMED = ("wall_seconds", "images_per_second")
 TWO_STAGES = [
     "mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true",
     "trainer.selection=mean_last_10", "trainer.epochs=4", "+trainer.optimizer.weight_decay=0.01",
-    "checkpoint_epochs=1",
+    "trainer.average=0.9", "checkpoint_epochs=1",
 ]  # fmt: skip
 
 

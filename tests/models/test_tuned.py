@@ -1,0 +1,104 @@
+"""Choosing a recipe by held-out releases: it finds the better one, and sees releases alone."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+import torch
+
+from labeldp_bench.mechanisms import RandomizedResponse, Rappor
+from labeldp_bench.models import CNN
+from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.tuned import HeldOutReleases, explained
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError
+from tests.learning import session
+from tests.training import images_and_labels, supervision_of, trainer
+
+TINY = functools.partial(CNN, kernel_size=3, widths=[4, 4], hidden=8, dropout=0.0)
+GRID = HeldOutReleases(learning_rates=[1e-9, 0.03], averages=[0.9], epochs=3, held_out=0.3)
+NETWORK = NetworkModel(TINY, trainer())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "loss"), [(RandomizedResponse(2.0), "plain"), (Rappor(2.0), "bce")]
+)
+def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
+    # One untuned recipe for all methods would decide which of them is the best.
+    images, labels = images_and_labels(300)
+    supervision = supervision_of(labels, mechanism, loss)
+    here = session()
+    fitted = GRID.of(NETWORK).fit(images, supervision, here)
+    chosen = here.notes["tuned"]
+    assert chosen["lr"] == 0.03 and chosen["average"] == 0.9 and 1 <= chosen["epochs"] <= 3
+    # The last fit is that of the chosen recipe on all releases, and of nothing else.
+    recipe = replace(GRID.recipes(trainer())[1], epochs=chosen["epochs"])
+    alone = NetworkModel(TINY, recipe).fit(images, supervision, session())
+    assert torch.equal(fitted.scores(images), alone.scores(images))
+
+
+def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():
+    # Scores of a network that was fitted to noisy labels are flatter than class probabilities.
+    labels = torch.arange(900) % 3
+    release = RandomizedResponse(1.0)
+    drawn = release.release(labels, 3, torch.Generator().manual_seed(0))
+    evidence = release.evidence(drawn, 3)
+    right = torch.nn.functional.one_hot(labels, 3).double()
+    none, wrong = torch.zeros(900, 3), right.roll(1, 1)
+    values = [explained(scores, evidence) for scores in (right, right / 4, none, wrong)]
+    assert abs(values[0] - values[1]) < 0.01
+    assert values[0] > values[2] + 0.05 and values[1] > values[2] + 0.05
+    assert values[3] <= values[2] + 0.002
+    # Known by hand: uniform probabilities give the mean of a row's likelihoods.
+    assert values[2] == pytest.approx(evidence.double().exp().mean(1).log().mean().item())
+
+
+def test_releases_follow_the_examples_that_are_taken():
+    _, labels = images_and_labels(40)
+    one, other = (supervision_of(labels, RandomizedResponse(eps), "plain") for eps in (1.0, 3.0))
+    second = replace(other.releases[0], indices=torch.arange(40, 80))
+    both = Supervision.of([one.releases[0], second], one.loss)
+    kept = torch.arange(80) % 3 == 0
+    assert torch.equal(both.take(kept).evidence, both.evidence[kept])
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        (NearestNeighbours(k=3), {}, "is for networks that a trainer trains"),
+        (NETWORK, {"held_out": 1e-9}, "leaves one side of 30 releases empty"),
+        (NETWORK, {"learning_rates": []}, "tuning.learning_rates must be a list of numbers"),
+        (NETWORK, {"averages": [1.0]}, "tuning.averages must be"),
+        (NETWORK, {"epochs": 0}, "tuning.epochs must be"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(model, changes, message):
+    images, labels = images_and_labels(30)
+    with pytest.raises(InputError, match=message):
+        tuned = replace(GRID, **changes).of(model)
+        tuned.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session())
+
+
+def test_targets_that_are_not_of_releases_are_refused():
+    images, labels = images_and_labels(30)
+    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
+    with pytest.raises(InputError, match="this learner has others"):
+        GRID.of(NETWORK).fit(images, replace(supervision, releases=()), session())
+
+
+def test_a_mean_of_weights_is_the_classifier_and_survives_an_interruption():
+    # The epoch's report and the result must be those of the mean, not of the last weights.
+    images, labels = images_and_labels(110)
+    supervision = supervision_of(labels, RandomizedResponse(3.0), "plain")
+    seen = []
+    last = NetworkModel(TINY, trainer(average=0.9))
+    reporting = replace(
+        session(), on_epoch=lambda epoch, classifier: seen.append(classifier.scores(images))
+    )
+    result = last.fit(images, supervision, reporting).scores(images)
+    assert torch.equal(result, seen[-1])
+    plain = NetworkModel(TINY, trainer()).fit(images, supervision, session()).scores(images)
+    assert not torch.equal(result, plain)
+    nothing_kept = NetworkModel(TINY, trainer(average=0.0)).fit(images, supervision, session())
+    assert torch.allclose(nothing_kept.scores(images), plain, atol=1e-5)

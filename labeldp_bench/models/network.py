@@ -16,6 +16,7 @@ from labeldp_bench.training.classifier import (
     check_images,
     resolve_precision,
 )
+from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.trainer import Trainer
@@ -58,6 +59,10 @@ class NetworkModel(PretrainableModel):
             classifier = self._begin(features, supervision, session, start)
             fit = NetworkFit(self.trainer, classifier, supervision, session)
             self.trainer.run(fit, features, session)
+        compiled = compilation_notes(session.device)
+        if compiled.get("failed_graphs"):
+            session.say("  compiling failed, so training went on without, at a lower speed")
+        session.notes.update(compiled)
         return classifier
 
     def _begin(

@@ -76,21 +76,24 @@ class Evaluator:
         """Scores the classifier so far and writes one row of the history."""
         if epoch.number == 1:  # a new fit, such as the next stage, starts afresh
             self._kept.clear()
-        self._kept.append(self._confusion(classifier))
         self.train_seconds += epoch.seconds
         self.trained_examples += epoch.num_examples
-        test_accuracy = accuracy_of(self._kept[-1])
-        # Recorded to show how much choosing by it would flatter; nothing is chosen by it.
-        self.best_epoch_accuracy = max(self.best_epoch_accuracy or 0.0, test_accuracy)
+        test_accuracy = None
+        if epoch.is_scored:
+            self._kept.append(self._confusion(classifier))
+            test_accuracy = accuracy_of(self._kept[-1])
+            # Recorded to show how much choosing by it would flatter; nothing is chosen by it.
+            self.best_epoch_accuracy = max(self.best_epoch_accuracy or 0.0, test_accuracy)
         if self.history is not None:
             row = (epoch.number, epoch.loss, epoch.released_hits, test_accuracy, epoch.lr)
             fresh = not self.history.exists()
             with self.history.open("a", newline="") as file:
                 csv.writer(file).writerows([HISTORY_COLUMNS] if fresh else [])
                 csv.writer(file).writerow([*row, round(epoch.seconds, 3)])
+        scored = "" if test_accuracy is None else f"test {100 * test_accuracy:.2f} %  "
         self.say(
-            f"  epoch {epoch.number:>3}/{epoch.total}  loss {epoch.loss:.4f}  "
-            f"test {100 * test_accuracy:.2f} %  {epoch.seconds:.1f} s"
+            f"  epoch {epoch.number:>3}/{epoch.total}  loss {epoch.loss:.4f}  {scored}"
+            f"{epoch.seconds:.1f} s"
         )
 
     def finish(self, classifier: Classifier) -> Tensor:

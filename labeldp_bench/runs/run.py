@@ -73,7 +73,7 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
                 data = trial_data.of(trial)  # data
                 vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
-                evaluator = evaluator_of(run, data, seed)
+                evaluator = evaluator_of(run, data, seed, environment.device)
                 session = session_of(run, data, vault, evaluator, seed, environment)
                 classifier = learner.fit(  # release, train
                     data.train_features, ReleaseDoor(vault), mechanism, model, session
@@ -105,11 +105,13 @@ def share_data_and_model(runs: Sequence[Run], model: Model | None = None) -> Non
         run.parts = replace(run.parts, dataset=first.dataset, model=model or first.model)
 
 
-def evaluator_of(run: Run, data: DataBundle, seed: int) -> Evaluator:
+def evaluator_of(run: Run, data: DataBundle, seed: int, device: torch.device) -> Evaluator:
     """Returns what scores the run's classifier on test labels; learners never see it."""
     recipe = run.parts.model.recipe
+    # Networks are scored after every epoch: their test images stay where the network is.
+    features = data.test_features.to(device) if recipe else data.test_features
     return Evaluator(
-        data.test_features,
+        features,
         data.test_labels,
         data.num_classes,
         data.extra_tests,

@@ -30,6 +30,8 @@ class Epoch:
     lr: float
     seconds: float
     num_examples: int
+    is_scored: bool = True
+    """Whether the classifier so far is to be scored on test labels (`trainer.eval_every`)."""
 
 
 class FitCheckpoint(Protocol):

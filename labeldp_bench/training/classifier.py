@@ -52,16 +52,16 @@ class NetworkClassifier:
         # NHWC in memory is channels_last already: the permutation copies nothing.
         return ((images.to(torch.float32) - self.mean) / self.stddev).permute(0, 3, 1, 2)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float32 (m, K), CPU; evaluation mode, no augmentation."""
         self.network.eval()
         with self.autocast():
             logits = [
-                self.network(self.normalise(batch.to(self.device))).float().cpu()
+                self.network(self.normalise(batch.to(self.device))).float()
                 for batch in features.split(INFERENCE_BATCH)
             ]
-        return torch.cat(logits)
+        return torch.cat(logits).cpu()  # one wait, not one for each batch
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns softmax of logits / temperature, float64 (m, K), CPU."""

@@ -1,6 +1,7 @@
 """The step of a GPU: one compile for all runs of a process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -39,3 +40,38 @@ def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
         ahead_of_time.force_non_lazy_backward_lowering = True
     options = OPTIONS.get(backend) if isinstance(backend, str) else None
     return torch.compile(function, backend=backend, options=options, dynamic=False)
+
+
+@contextmanager
+def kernel_search(searches: bool) -> Iterator[None]:
+    """Lets cuDNN time its kernels for the sizes in the block, or take one by rule.
+
+    The search takes seconds for each new batch size. It pays for the batches that come in every
+    step, not for the last one of an epoch, whose size is another for each number of examples.
+    """
+    with torch.backends.cudnn.flags(
+        enabled=True, benchmark=searches and torch.backends.cudnn.benchmark,
+        deterministic=torch.backends.cudnn.deterministic,
+        allow_tf32=torch.backends.cudnn.allow_tf32,
+    ):  # fmt: skip
+        yield
+
+
+def compilation_notes(device: torch.device) -> dict[str, float | int]:
+    """Returns what this process compiled so far, for the record; empty where nothing is compiled.
+
+    Returns:
+        `compiled_graphs`: how many; `failed_graphs`: how often torch gave up and went on eager;
+        `compile_seconds`: in all.
+    """
+    if device.type not in BACKENDS:
+        return {}
+    from torch._dynamo.utils import compilation_time_metrics, counters
+
+    frames = counters["frames"]
+    whole = compilation_time_metrics.get("_compile.compile_inner", [])
+    return {
+        "compiled_graphs": counters["stats"]["unique_graphs"],
+        "failed_graphs": frames["total"] - frames["ok"],
+        "compile_seconds": round(sum(whole), 1),
+    }

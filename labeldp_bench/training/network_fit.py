@@ -16,7 +16,7 @@ from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.compiled import accelerated
+from labeldp_bench.training.compiled import accelerated, kernel_search
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.trainer import Trainer
 
@@ -86,7 +86,7 @@ class NetworkFit(Fit):
         # one step an epoch would take longer than the run.
         is_whole = len(rows) == self.trainer.batch_size * views
         evaluate = self.objective if is_whole else objective
-        with self.classifier.autocast():
+        with self.classifier.autocast(), kernel_search(is_whole):
             losses, logits = evaluate(
                 *self.tensors, self.classifier.network, batch, self.targets[rows],
                 self.supervision.loss, mixing,
@@ -109,6 +109,7 @@ class NetworkFit(Fit):
             lr=self.optimizer.param_groups[0]["lr"],
             seconds=time.perf_counter() - started,
             num_examples=len(self.indices),
+            is_scored=self.trainer.scores(number),
         )
         self.session.on_epoch(epoch, self._reported())
         supervision, stop = self.supervision, False

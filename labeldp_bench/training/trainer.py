@@ -27,6 +27,8 @@ from labeldp_bench.training.pixels import Pixels, check_pixels
 from labeldp_bench.training.schedules import Schedule
 
 SELECTIONS = ("last", "mean_last_10", "best_validation")
+ALWAYS_SCORED = 10
+"""Last epochs: `selection=mean_last_10` reports their mean."""
 PRECISIONS = ("auto", "bf16", "float32")
 
 
@@ -51,6 +53,8 @@ class Trainer:
         views: how often each example is augmented in a step; its loss is the sum over its views.
         patience: with `best_validation`, stop after so many epochs without a better one; None for
             never.
+        eval_every: score the classifier on the test set after each so many epochs; after each of
+            the last ten in any case, so that the reported accuracy does not depend on it.
         average: keep in [0, 1) of the running mean of the weights at each step; the mean is the
             classifier. None: the last weights are.
     """
@@ -68,9 +72,10 @@ class Trainer:
     views: int = 1
     patience: int | None = None
     average: float | None = None
+    eval_every: int = 1
 
     def __post_init__(self) -> None:
-        for key in ("epochs", "batch_size", "views"):
+        for key in ("epochs", "batch_size", "views", "eval_every"):
             check_integer(f"trainer.{key}", getattr(self, key), low=1)
         if self.patience is not None:
             check_integer("trainer.patience", self.patience, low=1)
@@ -101,6 +106,10 @@ class Trainer:
         except (TypeError, ValueError) as error:
             text = str(error)
             raise InputError(f"trainer.optimizer: {text[:1].lower()}{text[1:]}") from None
+
+    def scores(self, number: int) -> bool:
+        """Returns whether the classifier is scored after epoch `number`, from 1."""
+        return number % self.eval_every == 0 or number > self.epochs - ALWAYS_SCORED
 
     def run(self, fit: Fit, images: Tensor, session: Session) -> None:
         """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.

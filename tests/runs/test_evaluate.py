@@ -1,10 +1,13 @@
 """Which epochs the record's accuracy comes from."""
 
+import json
+
 import pytest
 import torch
 
 from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
 from labeldp_bench.supervision.interfaces import Epoch
+from tests.shell import quick, records_under
 
 
 class Scores:
@@ -36,3 +39,17 @@ def test_selection_averages_what_it_names(selection, expected, tmp_path):
     assert accuracy_of(evaluator.finish(Scores(99))) == pytest.approx(expected)
     assert (evaluator.train_seconds, evaluator.trained_examples) == (24.0, 600)
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 13
+
+
+def test_epochs_that_are_not_scored_leave_the_result_alone(tiny_network, tmp_path):
+    # A card would spend its time on scores that nobody reads; or the mean would be of fewer.
+    def run(*own):
+        arguments = ["trainer.epochs=14", "trainer.selection=mean_last_10", *own]
+        quick([*tiny_network, "mechanism=rr", *arguments], tmp_path)
+
+    run("out_dir=every")
+    run("trainer.eval_every=5", "out_dir=some")
+    (every,), (some,) = (records_under(tmp_path / name) for name in ("every", "some"))
+    assert json.loads(every.read_text())["accuracy"] == json.loads(some.read_text())["accuracy"]
+    rows = [line.split(",") for line in (some.parent / "history.csv").read_text().splitlines()]
+    assert [row[0] for row in rows[1:] if not row[3]] == ["1", "2", "3", "4"]

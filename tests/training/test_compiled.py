@@ -12,13 +12,14 @@ from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training import compiled
+from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
 
 def fit(
-    seed: int, loss: str = "plain", count: int = 110, views: int = 1
+    seed: int, loss: str = "plain", count: int = 110, views: int = 1, say=lambda _: None
 ) -> tuple[dict[str, torch.Tensor], list[float]]:
     """Returns weights and losses after two epochs, the last step of each on a shorter batch."""
     generator = torch.Generator().manual_seed(seed)
@@ -31,7 +32,7 @@ def fit(
     adam = functools.partial(torch.optim.Adam, lr=0.001)
     trainer = Trainer(2, 25, adam, selection="last", precision="float32", views=views)
     losses: list[float] = []
-    session = Session(seed, CPU, lambda epoch, _: losses.append(epoch.loss), lambda _: None)
+    session = Session(seed, CPU, lambda epoch, _: losses.append(epoch.loss), say)
     classifier = NetworkModel(network, trainer).fit(images, supervision, session)
     return classifier.network.state_dict(), losses
 
@@ -49,6 +50,23 @@ def graphs(monkeypatch):
 
     monkeypatch.setattr(compiled, "BACKENDS", {"cpu": backend})
     yield seen
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+def test_a_record_says_what_was_compiled_and_what_failed(monkeypatch):
+    # A compile that fails makes a run several times as slow without a word.
+    def broken(graph, inputs):
+        raise RuntimeError("no C compiler")
+
+    assert compilation_notes(CPU) == {}
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": broken})
+    torch._dynamo.utils.counters.clear()
+    said: list[str] = []
+    fit(0, say=said.append)
+    notes = compilation_notes(CPU)
+    assert notes["failed_graphs"] >= 1 and notes["compile_seconds"] >= 0
+    assert said[-1].startswith("  compiling failed")
     compiled._compiled.cache_clear()
     torch._dynamo.reset()
 

@@ -18,7 +18,7 @@ class Environment:
         out_dir: holds the runs' folders.
         data_dir: holds the data sets.
         device: where networks live.
-        checkpoint_epochs: epochs from one checkpoint to the next; None: one a minute.
+        checkpoint_epochs: epochs from one checkpoint to the next; None: one a minute; 0: none.
     """
 
     out_dir: Path
@@ -38,7 +38,7 @@ def environment_of(
     if not data_dir:
         raise InputError("data_dir must be a folder, got ''")
     if checkpoint_epochs is not None:
-        check_integer("checkpoint_epochs", checkpoint_epochs, low=1)
+        check_integer("checkpoint_epochs", checkpoint_epochs, low=0)
     hardware = resolve_device(device)
     folder = writable_folder(out_dir, f"out_dir must be a folder one can write to, got {out_dir!r}")
     return Environment(folder, Path(data_dir).expanduser(), hardware, checkpoint_epochs)

@@ -130,8 +130,8 @@ def session_of(
     seed: int,
     environment: Environment,
 ) -> Session:
-    """Returns what a learner knows of its run; where the model has epochs, with a checkpoint."""
-    if run.parts.model.recipe is not None:
+    """Returns what a learner knows of its run; where the model has epochs, mostly a checkpoint."""
+    if run.parts.model.recipe is not None and environment.checkpoint_epochs != 0:
         run.checkpoint = Checkpoint(
             run.folder / NAME,
             belongs_to={

@@ -226,3 +226,10 @@ def _interrupted(arguments: list[str], folder: Path) -> None:
     NetworkFit.begin_epoch = begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _main(arguments, folder, [folder / ".out", folder / ".err"], {})
+
+
+def test_no_checkpoint_is_written_where_none_is_wanted(tiny_network, tmp_path):
+    # That of a ResNet-18 has 85 MB: some machines let nothing of that size out.
+    kill("between epochs", [*tiny_network, "mechanism=rr", "trainer.epochs=8",
+                            "checkpoint_epochs=0", "out_dir=runs"], tmp_path)  # fmt: skip
+    assert not list(tmp_path.rglob("checkpoint.pt"))

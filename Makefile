@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 RUN := $(BIN)/python -m labeldp_bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status report clean
+.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status report docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -25,6 +25,10 @@ $(VENV)/.test: $(VENV)/.installed
 
 $(VENV)/.lint: $(VENV)/.installed
 	$(PIP) --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes limit on the circle
@@ -57,6 +61,10 @@ status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours o
 
 report: $(VENV)/.installed  ## results/report.html: tables, figures and findings on one page
 	$(BIN)/python scripts/report.py
+
+docs: $(VENV)/.docs  ## the site, into build/site; refuses broken links
+	$(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 collect: $(VENV)/.installed  ## merge the records of results/runs into results/records.csv
 	$(BIN)/python scripts/collect.py

@@ -46,8 +46,8 @@ class TopKSubset(ClassMechanism):
     labels k and d are searched on a geometric grid.
 
     >>> m = TopKSubset(eps=1.0)
-    >>> [int(x) for x in m.top_k_and_size(torch.full((1, 10), 0.1))]
-    [10, 3]
+    >>> tuple(int(x) for x in m.top_k_and_size(torch.full((1, 10), 0.1)))
+    (10, 3)
     """
 
     size: int | None = None

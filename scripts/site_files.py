@@ -1,0 +1,47 @@
+"""What the site takes from outside docs/: the README as its first page, and the files linked to.
+
+A hook of mkdocs (see mkdocs.yml). Pages link to results and configs as one reads them in a checkout,
+`../results/tables/x.md`; the site has its own copy of each file that a page links to.
+"""
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"(\]\()((?:\.\./)+)([^)#\s]+)([^)]*\))")
+"""A link out of docs/: its opening, the way up, the path in the checkout, the rest."""
+INSIDE = re.compile(r"(\]\()(?!https?:|#|\.\./)([^)#\s]+)([^)]*\))")
+"""A link of the README, which lies at the top of the checkout."""
+COPIES = "checkout"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the first page, and every file outside docs/ that a page links to."""
+    readme = INSIDE.sub(_from_docs, (CHECKOUT / "README.md").read_text())
+    files.append(File.generated(config, "index.md", content=readme))
+    linked = {match[3] for file in files if file.is_documentation_page()
+              for match in LINK.finditer(file.content_string)}  # fmt: skip
+    for path in sorted(linked):
+        if (CHECKOUT / path).is_file():
+            copy = f"{COPIES}/{path}" + (".txt" if path.endswith((".md", ".py")) else "")
+            files.append(File.generated(config, copy, abs_src_path=str(CHECKOUT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Returns a page whose links out of docs/ lead to the site's copies."""
+    return LINK.sub(_to_copy, markdown)
+
+
+def _from_docs(link: re.Match[str]) -> str:
+    path = link[2].removeprefix("docs/")
+    return f"{link[1]}{path if path != link[2] else '../' + path}{link[3]}"
+
+
+def _to_copy(link: re.Match[str]) -> str:
+    path = link[3]
+    up = "../" * (len(link[2]) // 3 - 1)
+    return f"{link[1]}{up}{COPIES}/{path}{'.txt' if path.endswith(('.md', '.py')) else ''}{link[4]}"

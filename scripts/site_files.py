@@ -1,7 +1,7 @@
 """What the site takes from outside docs/: the README as its first page, and the files linked to.
 
-A hook of mkdocs (see mkdocs.yml). Pages link to results and configs as one reads them in a checkout,
-`../results/tables/x.md`; the site has its own copy of each file that a page links to.
+A hook of mkdocs (see mkdocs.yml). Pages link to results and configs as one reads them in a
+checkout, `../results/tables/x.md`; the site has its own copy of each file that is linked to.
 """
 
 import re

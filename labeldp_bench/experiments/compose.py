@@ -18,9 +18,15 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
-from labeldp_bench.experiments.identity import GROUPS, PAPER
+from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
-from labeldp_bench.support.validate import InputError, check_eps, check_integer, did_you_mean
+from labeldp_bench.support.validate import (
+    InputError,
+    check_choice,
+    check_eps,
+    check_integer,
+    did_you_mean,
+)
 
 CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
@@ -41,6 +47,7 @@ class RunConfig:
     pretrain: Any = None
     eps: float = 1.0
     seed: int = 0
+    noise: str = SEEDED
     device: str = "auto"
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
@@ -146,6 +153,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         if key not in known:
             raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
+    if check_choice("noise", plain["noise"], NOISES) == SEEDED:
+        del plain["noise"]  # what was done before there was a choice
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain")}
     return Cell(plain, taken)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.draws import uniforms
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.privacy.release import Release, ReleaseError
@@ -49,7 +50,7 @@ class LabelVault:
         Args:
             budget: eps per label, > 0; `inf` allowed.
             seed: of the run. The noise follows from it, so that anybody who knows the seed can
-                undo the noise. None takes 256 secret bits from the operating system.
+                undo the noise. None: secret randomness, of which no seed exists.
             data: names the data set among those that are released under one seed.
         """
         if self.budget > 0:
@@ -162,7 +163,7 @@ class LabelVault:
         def draw() -> Tensor:
             counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
             noise = self._noise.stream(number, name, indices)
-            uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
+            uniform = uniforms((2, self.num_classes), noise)
             # A difference of two exponentials is Laplace, and never infinite.
             exponentials = -torch.log1p(-uniform)
             return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
@@ -256,6 +257,17 @@ class LabelVault:
             return None
         shares = [release.agreement(self.__labels[release.indices]) for release in self._releases]
         return float(torch.cat(shares).mean())
+
+    @property
+    def response_accuracy(self) -> float | None:
+        """Share of true labels that are the first choice of their release.
+
+        None before the first release. Like `released_agreement`, it is not covered by eps.
+        """
+        if not self._releases:
+            return None
+        hits = [each.first_choice == self.__labels[each.indices] for each in self._releases]
+        return float(torch.cat(hits).double().mean())
 
     def check_task(self, mechanism: Mechanism) -> None:
         """Refuses a mechanism for another kind of label."""

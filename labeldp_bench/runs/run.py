@@ -13,6 +13,8 @@ import torch
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.experiments.identity import SEEDED
+from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import write_confusion, write_record
@@ -24,6 +26,7 @@ from labeldp_bench.runs.result import record_of
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass(eq=False)
@@ -71,7 +74,7 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         try:
             if outcome.error is None:
                 data = trial_data.of(trial)  # data
-                vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
+                vault = open_vault(run, data, seed)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed)
                 session = session_of(run, data, vault, evaluator, seed, environment)
@@ -84,6 +87,23 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         except Exception as error:
             outcome = Outcome(error=error)
         yield outcome
+
+
+def open_vault(run: Run, data: DataBundle, seed: int) -> LabelVault:
+    """Returns the vault of one trial of a run, whose noise is seeded or secret.
+
+    Raises:
+        InputError: secret noise for a scheme that draws from the seed beside the vault.
+    """
+    mechanism = run.parts.mechanism
+    if run.cell.noise == SEEDED:
+        return data.vault.open(mechanism.eps, seed, run.cell.data_name)
+    if isinstance(mechanism, LabelEnhancement):
+        raise InputError(
+            "noise=secret protects nothing here: mechanism=ple guarantees nothing, and draws its "
+            "random labels from the seed (leave noise=secret out)"
+        )
+    return data.vault.open(mechanism.eps, None)
 
 
 def record(run: Run, data: DataBundle, seconds: float, environment: Environment) -> None:

@@ -100,7 +100,7 @@ def equations(
     places = HIGHEST_BIT - np.arange(len(bits))
     # A bit of an output is a sum of bits of one word of the state.
     sums = np.array([[tempered(1 << j) >> int(b) & 1 for j in range(32)] for b in places], np.uint8)
-    rows = trace(2 * np.flatnonzero(kept), sums, WORDS)
+    rows = trace(2 * np.flatnonzero(kept), sums)
     return rows, np.tile(np.array(bits, np.uint8), int(kept.sum()))
 
 
@@ -112,36 +112,32 @@ def tempered(word: int) -> int:
     return word ^ word >> 18
 
 
-@njit(cache=True)
-def trace(outputs: NDArray, sums: NDArray, words: int) -> NDArray:
-    """Returns which bits of the first state add up to each wanted bit of each wanted output."""
-    packed = words * 32 // 64
-    state = np.zeros((words, 32, packed), np.uint64)
-    for i in range(words):
-        for j in range(32):
-            state[i, j, (32 * i + j) // 64] = np.uint64(1) << np.uint64((32 * i + j) % 64)
-    rows = np.zeros((len(outputs) * len(sums), packed), np.uint64)
-    new = np.zeros((32, packed), np.uint64)
-    drawn, row = 0, 0
+def trace(outputs: NDArray[np.int64], sums: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Returns which bits of the first state add up to each wanted bit of each wanted output.
+
+    Args:
+        outputs: rising numbers of outputs, (n,).
+        sums: which bits of a word of the state each wanted bit of its output adds up, (b, 32).
+
+    Returns:
+        Packed rows, (n b, UNKNOWN / 64), lowest bit first.
+    """
+    state = np.packbits(np.eye(UNKNOWN, dtype=np.uint8), axis=1, bitorder="little")
+    state = state.view(np.uint64).reshape(WORDS, 32, -1)
+    turned = [j for j in range(32) if TWIST >> j & 1]
+    rows, drawn = [], 0
     for output in outputs:
         while drawn <= output:
-            i = drawn % words
-            after, far = (i + 1) % words, (i + SHIFT) % words
-            new[:] = state[far]
+            i = drawn % WORDS
+            after = state[(i + 1) % WORDS]
+            new = state[(i + SHIFT) % WORDS].copy()
+            new[:30] ^= after[1:31]
             new[30] ^= state[i, 31]
-            for j in range(30):
-                new[j] ^= state[after, j + 1]
-            for j in range(32):
-                if TWIST >> j & 1:
-                    new[j] ^= state[after, 0]
+            new[turned] ^= after[0]
             state[i] = new
             drawn += 1
-        for each in range(len(sums)):
-            for j in range(32):
-                if sums[each, j]:
-                    rows[row] ^= state[output % words, j]
-            row += 1
-    return rows
+        rows += [np.bitwise_xor.reduce(state[output % WORDS, each == 1]) for each in sums]
+    return np.stack(rows)
 
 
 def solve(rows: NDArray, values: NDArray, unknown: int) -> NDArray[np.uint8] | None:

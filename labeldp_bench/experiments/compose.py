@@ -52,6 +52,8 @@ class RunConfig:
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
     checkpoint_epochs: int | None = None
+    release_only: str | None = None
+    releases: str | None = None
     minutes: float | None = None
     rerun: bool = False
     budget: Any = None  # the rules of configs/budget; its name is what counts

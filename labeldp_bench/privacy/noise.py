@@ -83,8 +83,8 @@ class DrawnReleases:
         before = self.earlier.pop(key, None)
         if before is not None and not torch.equal(before["indices"], indices):
             raise BudgetError(
-                f"release {number} was of other labels before the run was cut off "
-                "(delete its checkpoint.pt to start afresh)"
+                f"release {number} was of other labels before the run was cut off, or in the file "
+                "of releases= (delete its checkpoint.pt to start afresh; use the same learner)"
             )
         self.left[key] = before or Drawn(indices=indices, outputs=draw(), prior=prior)
         return self.left[key]

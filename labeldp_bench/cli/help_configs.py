@@ -99,8 +99,14 @@ def brings(path: Path) -> dict[str, str]:
 
 
 def target_of(path: Path, key: str) -> str:
-    """Returns the `_target_` of a node of a file or of one that it starts from; '' without one."""
-    target = OmegaConf.select(OmegaConf.load(path), f"{key}._target_")
+    """Returns the `_target_` of a node of a file or of one that it starts from; '' without one.
+
+    Args:
+        path: of the file.
+        key: of the node; '' for the whole file.
+    """
+    name = f"{key}._target_" if key else "_target_"
+    target = OmegaConf.select(OmegaConf.load(path), name)
     below = [target_of(other, key) for other in _starts_from(path)]
     return str(target) if target else next(filter(None, below), "")
 

@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-from itertools import zip_longest
 
 import pytest
+from omegaconf import OmegaConf
 
 from labeldp_bench.cli.help import help_text
 from labeldp_bench.cli.help_configs import (
@@ -13,6 +13,7 @@ from labeldp_bench.cli.help_configs import (
     first_sentence,
     group_meanings,
     header,
+    target_of,
 )
 from labeldp_bench.cli.help_examples import example
 from labeldp_bench.cli.help_keys import group_keys, losses, scalar_keys
@@ -39,15 +40,18 @@ def test_every_group_and_choice_has_a_line():
 
 def test_every_key_has_a_line():
     # The same of a key: write it under Args of its class, or of RunConfig.
-    columns = zip_longest(*(choices_of(group) for group in KEYED))
-    silent = set()
-    for names in columns:
-        chosen = [f"{g}={name}" for g, name in zip(KEYED, names, strict=True) if name]
-        config, _ = composed(chosen, None)
-        keys = scalar_keys(config)
-        keys += [key for group in KEYED for key in group_keys(group, config, {})]
-        silent |= {f"{' '.join(chosen)}: {key.name}" for key in keys if not key.meaning}
-    assert silent == set()
+    config, _ = composed([], None)
+    keys = {"": scalar_keys(config)}
+    for group in KEYED:
+        for name, path in choices_of(group).items():
+            node = OmegaConf.to_container(OmegaConf.load(path)) or {}
+            node = node.get("mechanism", {}) if group == "mechanism" else node
+            node = {key: value for key, value in node.items() if key != "defaults"}
+            target = {"_target_": target_of(path, "mechanism" if group == "mechanism" else "")}
+            keys[f"{group}={name}"] = group_keys(group, {group: target | node}, {})
+    assert sum(map(len, keys.values())) > 300
+    silent = [f"{of} {key.name}" for of, own in keys.items() for key in own if not key.meaning]
+    assert silent == []
 
 
 def test_losses_are_those_that_learner_loss_takes():
@@ -69,7 +73,7 @@ def test_what_is_said_of_a_mechanism_is_what_it_is(name):
     assert kind_of_release(stand_in) != "a vector" or name == "ple"
 
 
-@pytest.mark.parametrize("group", [group for group in KEYED if group != "mechanism"])
+@pytest.mark.parametrize("group", ["learner", "model", "pretrain"])
 def test_examples_of_other_choices_can_be_built(group):
     # The last line of a help page would end in an error.
     for name in choices_of(group):

@@ -60,7 +60,9 @@ def _run_job(config: DictConfig) -> int:
         cells = finished_in_time(cells, environment, config.job.deadline - time.time())
         if not cells:
             return 0
-    say(f"[{config.job.number}/{config.job.of}] {sweeper.title(cells)}")
+    job = config.job
+    done = sweeper.progress(job.before, job.total, time.time() - job.started)
+    say(f"[{job.number}/{job.of}] {sweeper.title(cells)}{f' ({done})' if job.of > 1 else ''}")
     return run_cells(cells, environment)
 
 

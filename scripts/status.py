@@ -2,30 +2,31 @@
 
     python scripts/status.py [budget=quick] [experiment=blockrr/table3,quickstart] [out_dir=FOLDER]
 
-`budget` is one of configs/budget, paper by default; without `experiment` all are listed.
+`budget` is one of configs/budget, paper by default; the last lines name them all. Without
+`experiment` all are listed.
 Hours are for the device at hand, one process, from what was measured on the same hardware.
 """
 
 import sys
 from pathlib import Path
 
+from labeldp_bench.cli.help_configs import choices_of, first_sentence, header
 from labeldp_bench.cli.script import command, listed, read_arguments
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
-from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.validate import InputError, check_choice
 
 OWN = {"budget": PAPER, "experiment": "", "out_dir": "results/runs"}
-BUDGETS = sorted(path.stem for path in (CONFIGS / "budget").glob("*.yaml"))
 
 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints the table and what is missing in all."""
     own = read_arguments(arguments, OWN)
-    budget = check_choice("budget", own["budget"], BUDGETS)
+    budgets = choices_of("budget")
+    budget = check_choice("budget", own["budget"], budgets)
     known = experiment_names()
     names = [check_choice("experiment", name, known) for name in listed(own["experiment"])]
     out_dir = Path(own["out_dir"]).expanduser()
@@ -40,6 +41,10 @@ def main(arguments: list[str]) -> int:
     if left:
         print(f"Missing in all, shared runs once: {len(left)} runs, {hours(left)} hours", end="")
         print(f" (from {sources})." if sources else ".")
+    print("\nBudgets, each with cells of its own:\n")
+    for name, path in budgets.items():
+        shown = "shown above" if name == budget else f"python scripts/status.py budget={name}"
+        print(f"  {name:<8} {shown:<42} {first_sentence(header(path))}")
     return 0
 
 

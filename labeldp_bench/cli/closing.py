@@ -18,6 +18,7 @@ from labeldp_bench.reports.sweeps import (
     sweep_frame,
     sweep_table,
 )
+from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import duration, say
 
@@ -104,7 +105,8 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
     for record in done.values():
         score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
         scored.setdefault(score, []).append(record)
-    tables, frames, written = [], [], [f"table    {path}"]
+    tables, frames = [], []
+    written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]
     for score, records in scored.items():
         if score == "accuracy":
             frame = sweep_frame(records)
@@ -117,5 +119,6 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
         frames.append(frame)
     table = "\n\n".join([*tables, settings(list(done.values()))])
     write_text(path, f"{table}\n")
+    write_text(path.with_suffix(".tex"), latex_of_markdown(table))
     write_text(path.with_suffix(".csv"), pd.concat(frames).to_csv(index=False))
     say("\n".join(["", table, "", *written]))

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp_bench.cli import sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
 from labeldp_bench.cli.errors import print_error
+from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.experiments.compose import cell_of, compose_cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
@@ -62,7 +63,9 @@ def _run_job(config: DictConfig) -> int:
         cells = finished_in_time(cells, environment, config.job.deadline - time.time())
         if not cells:
             return 0
-    say(f"[{config.job.number}/{config.job.of}] {sweeper.title(cells)}")
+    job = config.job
+    done = sweeper.progress(job.before, job.total, time.time() - job.started)
+    say(f"[{job.number}/{job.of}] {sweeper.title(cells)}{f' ({done})' if job.of > 1 else ''}")
     return run_cells(cells, environment)
 
 
@@ -117,6 +120,9 @@ def main() -> None:
     os.environ[FULL_ERROR] = "1"
     run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
     try:
+        if wants_help(sys.argv[1:]):
+            say(help_text(sys.argv[1:]))
+            return
         check_arguments(sys.argv[1:])
         sys.argv[1:] = left_to_cells(sys.argv[1:])
         run()

@@ -27,7 +27,7 @@ from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quot
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.support.process import comes_from_ctrl_c
-from labeldp_bench.support.progress import say
+from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import InputError, check_number
 
 CELLS_LEFT = 75
@@ -148,9 +148,12 @@ class CellSweeper(Sweeper):
             deadline = repr(time.time() + 60 * check_number("minutes", minutes, above=0))
         local = [f"{key}={spell(self.config[key])}" for key in LOCAL]
         spelled = []
+        before, total, started = 0, sum(map(len, jobs)), repr(time.time())
         for number, job in enumerate(jobs, 1):
             cells = ",".join(f"[{','.join(quote(text) for text in pair[1])}]" for pair in job)
             about = f"number:{number},of:{len(jobs)},deadline:{deadline}"
+            about += f",before:{before},total:{total},started:{started}"
+            before += len(job)
             spelled.append([*local, f"job={{{about},cells:[{cells}]}}"])
         if not spelled:
             return 0
@@ -214,6 +217,21 @@ def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
         f"{stored} stored in results/records.csv (rerun=true trains anew), " if stored else ""
     )
     return f"{len(cells)} cells: {from_table}{here} done in {out_dir}"
+
+
+def progress(before: int, total: int, seconds: float) -> str:
+    """Returns how many cells of a sweep are done and how long the others will take, as text.
+
+    Args:
+        before: cells of the jobs before this one.
+        total: all cells that the command has to run.
+        seconds: since the first of them began.
+
+    >>> progress(0, 215, 0.0), progress(5, 215, 120.0)
+    ('0 of 215 cells', '5 of 215 cells, about 84 min left')
+    """
+    text = f"{before} of {total} cells"
+    return f"{text}, about {duration(seconds / before * (total - before))} left" if before else text
 
 
 def hash_of(cells: Iterable[str]) -> str:

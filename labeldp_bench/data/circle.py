@@ -24,7 +24,7 @@ class CircleGaussians:
     test points open.
 
     Args:
-        num_classes: K >= 2.
+        num_classes: number of classes K, >= 2.
         sigma: standard deviation per coordinate, > 0, or the text "2/K".
         n_train, n_test: points per trial.
         trials: independent repetitions (data, noise and ties) inside one run.

@@ -95,7 +95,7 @@ class HolderClassification(HolderData):
     Source: assumption 1 of Zhao et al. (2025), theoretical_limits; construction ours.
 
     Args:
-        num_classes: K >= 2.
+        num_classes: number of classes K, >= 2.
         gamma: margin exponent, > 0; gamma * beta <= d, else no such law exists.
     """
 

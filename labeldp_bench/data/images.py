@@ -43,7 +43,7 @@ class ImageData(Unlabelled):
 
     Args:
         name: of the data set: the file's name without `.npz`.
-        num_classes: K >= 2; the largest label of the file is K - 1.
+        num_classes: number of classes K, >= 2; the largest label of the file is K - 1.
         limit_train: None for all training images, or how many: a random subset, drawn from the
             data seed and kept in the file's order. The same seed gives the same subset, and a
             smaller one is part of a larger one.

@@ -37,7 +37,19 @@ LARGEST_SEED = 2**63 - 1
 
 @dataclass
 class RunConfig:
-    """Types of the top-level keys; a group's schema is its class signature."""
+    """Types of the top-level keys; a group's schema is its class signature.
+
+    Attributes:
+        eps: privacy budget of each label, > 0, in natural-log units; inf: no noise.
+        seed: of data, noise and training; an integer >= 0.
+        device: where networks train: auto, cpu, cuda or cuda:0.
+        data_dir: the folder with <dataset>.npz; downloads go there.
+        out_dir: the folder of runs, records and tables.
+        checkpoint_epochs: epochs between two saves of a training; null: after a minute or more.
+        minutes: a sweep starts no cell that is not expected to finish in time; exit 75 when cells
+            are left.
+        rerun: whether an experiment trains again what results/records.csv holds.
+    """
 
     dataset: Any = MISSING
     mechanism: Any = MISSING

@@ -19,7 +19,8 @@ class RetrainingLearner(Learner):
     """A learner of classes that may fit its model a second time.
 
     Args:
-        loss: one of `labeldp_bench.supervision.losses.LOSSES`.
+        loss: how one learns from releases: a file of supervision/losses, or your own
+            `module.Class`.
         retrain: `none`, or `consensus` after the last fit.
     """
 

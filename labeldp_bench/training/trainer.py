@@ -37,9 +37,9 @@ class Trainer:
     """Trains a network; a paper's recipe is a YAML of these numbers.
 
     Args:
-        epochs: >= 1.
+        epochs: passes over the training set, >= 1.
         batch_size: examples per step; the last, shorter batch of an epoch is kept.
-        optimizer: called with the parameters and `fused=True`: torch.optim.SGD, Adam, AdamW.
+        optimizer: torch.optim.SGD, Adam or AdamW; called with the parameters and `fused=True`.
         selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`, both
             fixed before training, or `best_validation`, for supervision with validation labels.
             No test label chooses anything.

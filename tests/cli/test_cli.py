@@ -61,15 +61,6 @@ def test_no_privacy_is_recorded_as_text_and_as_not_private(tmp_path):
     assert record["trust"] == "none"
 
 
-def test_help_shows_how_to_call_and_the_keys_of_what_is_named(tmp_path):
-    # A stranger would see Hydra's words, and the keys of another learner.
-    outcome = quick(["--help", "mechanism=lp_2st"], tmp_path)
-    assert outcome.returncode == 0
-    assert "python -m labeldp_bench -m mechanism=" in outcome.stdout
-    assert "fractions:" in outcome.stdout and "Hydra" not in outcome.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory):
     """Two runs of one command in different folders, and a third in the second folder."""

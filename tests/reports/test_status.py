@@ -80,6 +80,9 @@ def test_the_script_says_what_is_wrong_in_one_line():
         [*script, "experiment=ple/table1"], capture_output=True, text=True, check=True
     )
     assert "| ple/table1   | -       |" in done.stdout
+    for name in ("paper", "smoke"):
+        assert f"  python scripts/status.py budget={name} " in done.stdout
+    assert "  quick    shown above" in done.stdout
     bad = subprocess.run(
         [*script, "experiment=ple/tabel1"], capture_output=True, text=True, check=False
     )

@@ -51,6 +51,9 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     numbers = pd.read_csv(written.with_suffix(".csv"))
     assert numbers.accuracy.notna().sum() == numbers.excess_risk.notna().sum() == 2
     assert written.with_suffix(".png").is_file()
+    latex = written.with_suffix(".tex").read_text()
+    assert latex.count("\\begin{tabular}") == 2 and "holder\\_classification & " in latex
+    assert f"LaTeX    {written.with_suffix('.tex').relative_to(tmp_path)}" in mixed.lines
     assert len(records_under(tmp_path)) == 8
     alone = quick([*HOLDER, "dataset=holder_classification"], tmp_path)
     assert "4 cells: 4 done in results/runs, 0 to run in 0 jobs" in alone.lines

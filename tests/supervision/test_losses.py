@@ -209,7 +209,9 @@ def test_each_loss_takes_the_releases_that_it_fits(name, kind, fits):
 
 def test_unknown_loss_names_the_known_ones():
     # A typo would end in a KeyError.
-    with pytest.raises(InputError, match=r"learner\.loss must be one of plain, .*marginal\?"):
+    with pytest.raises(
+        InputError, match=r"learner\.loss must be one of bce, floored, marginal, .*marginal\?"
+    ):
         loss_named("marginall")
 
 

@@ -1,0 +1,68 @@
+"""A command for each choice that runs as it stands, so that help can show it."""
+
+from labeldp_bench.cli.help_configs import brings, choices_of
+from labeldp_bench.cli.help_mechanisms import mechanism_class
+
+IMAGES, POINTS, REALS = "mnist", "circle", "holder_regression"
+
+
+def example(group: str, name: str, own: str | None = None) -> str:
+    """Returns the overrides of an example with this choice, with data and model that suit it.
+
+    Args:
+        group: of the choice.
+        name: of the choice.
+        own: a folder of the user's own configs.
+    """
+    if group == "experiment":
+        return f"experiment={name}"
+    if group == "budget":
+        return f"experiment=quickstart budget={name}"
+    if group == "sweep":
+        return f"sweep={name} mechanism=rr"
+    if group == "mechanism":
+        return _of_mechanism(name, own)
+    if group == "dataset":
+        file = " dataset.name=mine dataset.num_classes=10" if name == "npz" else ""
+        real = brings(choices_of(group, own)[name]).get("learner") == "local_averages"
+        return f"dataset={name}{file} mechanism={'laplace' if real else 'rappor'} eps=1"
+    # The first that brings this choice with it shows it as its author meant it.
+    for other, user in (("dataset", "dataset"), ("mechanism", "mechanism"), ("model", "model")):
+        for each, path in choices_of(other, own).items():
+            if brings(path).get(group) != name:
+                continue
+            if user == "mechanism":
+                return f"{_of_mechanism(each, own)} {group}={name}"
+            if user == "model":
+                return f"dataset={IMAGES} model={each} {group}={name} mechanism=rappor eps=1"
+            return f"{example('dataset', each, own)} {group}={name}"
+    data = POINTS if name in ("single_stage", "none") else _images_of(name)
+    mechanism = "rappor" if group != "learner" else "rr"
+    return f"dataset={data} {group}={name} mechanism={mechanism} eps=1"
+
+
+def _of_mechanism(name: str, own: str | None) -> str:
+    path = choices_of("mechanism", own)[name]
+    brought, kind = brings(path), mechanism_class(path)
+    tasks = (
+        next((vars(each)["tasks"] for each in kind.__mro__ if "tasks" in vars(each)), ())
+        if kind
+        else ()
+    )
+    eps = "" if "eps: ${eps}" not in path.read_text() and not brought.get("pretrain") else " eps=1"
+    if tasks and "classification" not in tasks:
+        return f"mechanism={name} dataset={REALS}{eps}"
+    if brought.get("pretrain"):
+        return f"mechanism={name} dataset=cifar10{eps}"
+    if brought.get("model") or brought.get("trainer"):
+        return f"mechanism={name} dataset={IMAGES}{eps}"
+    if brought.get("learner") == "local_averages":
+        return f"mechanism={name} dataset=holder_classification{eps}"
+    few = " dataset.num_classes=10" if name == "optimal" else ""
+    return f"mechanism={name} dataset={POINTS}{few}{eps}"
+
+
+def _images_of(name: str) -> str:
+    """Returns the data that a network or a recipe is for, by its name."""
+    colour = ("resnet", "wrn", "cifar", "alibi", "blockrr")
+    return "cifar10" if any(word in name for word in colour) else IMAGES

@@ -1,0 +1,60 @@
+"""What every loss is, and the decoder."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor
+from torch.nn import functional
+
+from labeldp_bench.privacy.release import Release
+from labeldp_bench.support.validate import InputError
+
+
+class Loss(ABC):
+    """One way to learn from releases: a file of its own here, named as `learner.loss` names it.
+
+    Attributes:
+        name: what messages call it; in this folder the name of its file.
+    """
+
+    name: str
+
+    def targets(self, release: Release) -> Tensor:
+        """Returns what the loss compares with, first axis n.
+
+        Raises:
+            InputError: this kind of release has no such target.
+            NotImplementedError: the loss takes targets that no release has alone.
+        """
+        raise NotImplementedError(f"the targets of {self.name} are not made from a release")
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Returns the loss of each example, (B,), from float32 logits (B, K)."""
+
+    def votes(self, targets: Tensor, num_classes: int) -> Tensor:
+        """Returns what a neighbour adds to a vote, float32 (n, K): the targets themselves."""
+        return targets
+
+
+def decode(logits: Tensor, evidence: Tensor) -> Tensor:
+    """Returns the unnormalised log posterior: log softmax(logits) + log-likelihood.
+
+    The one decoder of all mechanisms: `logits` are the prior, `evidence` what was released.
+    """
+    return functional.log_softmax(logits, -1) + evidence
+
+
+def refusal(loss: str, release: Release, needs: str) -> InputError:
+    """Returns the error of a loss that has no targets for this kind of release.
+
+    Args:
+        loss: its name.
+        release: what it was given.
+        needs: what it takes, e.g. "one label per example".
+    """
+    kind = "reals" if release.outputs.is_floating_point() else "bits"
+    kind = "labels" if release.outputs.dim() == 1 else kind
+    return InputError(
+        f"learner.loss={loss} needs {needs}, but {type(release.mechanism).__name__} releases "
+        f"{kind} (use learner.loss=marginal, which fits every release)"
+    )

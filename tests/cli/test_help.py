@@ -1,0 +1,136 @@
+"""`--help`: every name has its meaning, in a moment."""
+
+import subprocess
+import sys
+
+import pytest
+from omegaconf import OmegaConf
+
+from labeldp_bench.cli.help import help_text
+from labeldp_bench.cli.help_configs import (
+    choices_of,
+    composed,
+    first_sentence,
+    group_meanings,
+    header,
+    target_of,
+)
+from labeldp_bench.cli.help_examples import example
+from labeldp_bench.cli.help_keys import group_keys, losses, scalar_keys
+from labeldp_bench.cli.help_mechanisms import claim, guarantee, kind_of_release, mechanism_class
+from labeldp_bench.experiments.compose import CHOICES, compose_cell, mechanism_names
+from labeldp_bench.supervision.losses import LOSSES
+from labeldp_bench.support.validate import InputError
+from tests.shell import quick
+
+KEYED = ("dataset", "mechanism", "learner", "model", "trainer", "pretrain")
+
+
+def test_every_group_and_choice_has_a_line():
+    # A user would read a name and no meaning: write a comment at the top of the YAML.
+    assert [group for group, text in group_meanings().items() if not text] == []
+    silent = [
+        f"{group}={name}"
+        for group in CHOICES
+        for name, path in choices_of(group).items()
+        if len(first_sentence(header(path))) < 20
+    ]
+    assert silent == []
+
+
+def test_every_key_has_a_line():
+    # The same of a key: write it under Args of its class, or of RunConfig.
+    config, _ = composed([], None)
+    keys = {"": scalar_keys(config)}
+    for group in KEYED:
+        for name, path in choices_of(group).items():
+            node = OmegaConf.to_container(OmegaConf.load(path)) or {}
+            node = node.get("mechanism", {}) if group == "mechanism" else node
+            node = {key: value for key, value in node.items() if key != "defaults"}
+            target = {"_target_": target_of(path, "mechanism" if group == "mechanism" else "")}
+            keys[f"{group}={name}"] = group_keys(group, {group: target | node}, {})
+    assert sum(map(len, keys.values())) > 300
+    silent = [f"{of} {key.name}" for of, own in keys.items() for key in own if not key.meaning]
+    assert silent == []
+
+
+def test_losses_are_those_that_learner_loss_takes():
+    # Help would name a loss that does not exist, or leave one out.
+    assert losses().keys() == LOSSES.keys()
+    assert all(len(text) > 20 for text in losses().values())
+
+
+@pytest.mark.parametrize("name", mechanism_names())
+def test_what_is_said_of_a_mechanism_is_what_it_is(name):
+    # Help would promise a privacy that the class does not claim; its example would be refused.
+    cell = compose_cell(example("mechanism", name).split())
+    built = cell.build().mechanism
+    stand_in = mechanism_class(choices_of("mechanism")[name])
+    assert stand_in.__name__ == type(built).__name__
+    assert guarantee(stand_in).partition(",")[0] == (built.trust if built.private else "none")
+    assert ("features" in guarantee(stand_in)) == ("features" in built.protects)
+    assert claim(stand_in)
+    assert kind_of_release(stand_in) != "a vector" or name == "ple"
+
+
+@pytest.mark.parametrize("group", ["learner", "model", "pretrain"])
+def test_examples_of_other_choices_can_be_built(group):
+    # The last line of a help page would end in an error.
+    for name in choices_of(group):
+        assert compose_cell(example(group, name).split()).build()
+
+
+def test_help_is_quick_and_complete():
+    # A second for torch before a line of help.
+    code = (
+        "import sys; from labeldp_bench.cli.help import help_text; print(help_text([])); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for group in CHOICES:
+        assert all(f"\n  {name} " in done.stdout for name in choices_of(group))
+    assert "python -m labeldp_bench -m mechanism=" in done.stdout and "Hydra" not in done.stdout
+
+
+def test_pages_of_one_group_choice_and_key():
+    # The three questions a user has.
+    assert "subset_selection         K bits         local" in help_text(["--help", "mechanism"])
+    page = help_text(["--help", "mechanism=lp_2st", "dataset=mnist"])
+    assert "guarantee  pure eps-DP, local" in page and "Ghazi et al. (2021)" in page
+    assert "learner.fractions" in page and "dataset.limit_train" in page
+    assert "passes over the training set" in help_text(["--help", "trainer.epochs"])
+    assert help_text(["--help", "rappor"]) == help_text(["--help", "mechanism=rappor"])
+    assert "215 cells" in help_text(["-h", "experiment=vector_approximation/table1a"])
+    assert "trainer.epochs<=2" in help_text(["-h", "budget=quick"])
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("rapor", "rappor"), ("mechanism=rapor", "rappor"), ("trainer.epoch", "trainer.epochs"),
+     ("mechnism", "mechanism")],
+)  # fmt: skip
+def test_unknown_names_are_told_the_nearest(word, near):
+    # A typo would show nothing, or a traceback.
+    with pytest.raises(InputError, match=rf"did you mean {near}\?") as caught:
+        help_text(["--help", word])
+    assert "\n" not in str(caught.value)
+
+
+def test_help_on_the_command_line(tmp_path):
+    # The texts would be right and nobody shown them; a wrong word would end with exit code 0.
+    outcome = quick(["--help", "mechanism=rappor", "eps"], tmp_path)
+    assert outcome.returncode == 0 and "privacy budget" in outcome.stdout
+    assert list(tmp_path.iterdir()) == []
+    bad = quick(["--help", "nothing_like_it"], tmp_path)
+    assert bad.returncode == 2 and len(bad.lines) == 1
+
+
+def test_own_configs_are_listed_too(tmp_path):
+    # Who keeps parts outside of the package would not find them.
+    (tmp_path / "mechanism").mkdir()
+    (tmp_path / "mechanism" / "lie.yaml").write_text(
+        "# @package _global_\n# My own randomiser of labels.\nmechanism:\n"
+        "  _target_: labeldp_bench.mechanisms.Rappor\n  eps: ${eps}\n"
+    )
+    page = help_text(["--config-dir", str(tmp_path), "--help", "mechanism=lie"])
+    assert "My own randomiser" in page and "Flips every bit" in page

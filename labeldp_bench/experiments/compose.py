@@ -22,7 +22,7 @@ from labeldp_bench.experiments.identity import GROUPS, PAPER
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 from labeldp_bench.support.validate import InputError, check_eps, check_integer, did_you_mean
 
-CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
+CHOICES = (*GROUPS, "trainer", "views", "encoder", "pretrain", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
@@ -38,6 +38,8 @@ class RunConfig:
     learner: Any = MISSING
     model: Any = MISSING
     trainer: Any = MISSING
+    views: Any = MISSING
+    encoder: Any = MISSING
     pretrain: Any = None
     eps: float = 1.0
     seed: int = 0
@@ -134,7 +136,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     shown = ("cells", "table", "figure", "job")
-    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "eps")
+    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     if "hydra" in config:
         config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

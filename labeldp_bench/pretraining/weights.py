@@ -13,6 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from labeldp_bench.pretraining.state import TrainingState
+from labeldp_bench.supervision.interfaces import FitCheckpoint
 from labeldp_bench.support.files import only_one, replacing
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import Diverged, InputError, check_integer, check_made
@@ -53,7 +55,12 @@ class PretrainingRecipe(ABC):
 
     @abstractmethod
     def train(
-        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+        checkpoint: FitCheckpoint | None = None,
     ) -> Weights:
         """Returns the weights below the classifier.
 
@@ -62,6 +69,7 @@ class PretrainingRecipe(ABC):
             features: the run's training images, uint8 (N, H, W, C); public.
             data_dir: holds the data sets.
             device: where to train.
+            checkpoint: where the training leaves its state now and then; None: nowhere.
 
         Raises:
             InputError: no such data set, or a network or images that do not fit.
@@ -100,9 +108,16 @@ def pretrained(
             if not path.exists():
                 data = pretraining.public_data or "the run's features, without labels"
                 say(f"pre-training on {data}, once; later runs read the weights")
-                tensors, notes = pretraining.train(network, features, data_dir, device)
                 precision = resolve_precision(pretraining.trainer.precision, device)
+                states = TrainingState(
+                    path.with_suffix(".checkpoint.pt"),
+                    {"torch": torch.__version__, "device": device.type, "precision": precision},
+                )
+                tensors, notes = pretraining.train(
+                    network, features, data_dir, device, states.resumed()
+                )
                 _write(path, tensors, recipe, {**notes, "precision": precision})
+                states.remove()
             return read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read or written: {error.strerror}") from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.support.validate import InputError, check_number
+from labeldp_bench.support.validate import InputError, check_integer, check_number
 from labeldp_bench.training.augment import _like, _send, warp
 
 LUMA = (0.299, 0.587, 0.114)
@@ -21,7 +21,7 @@ YIQ = (LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 @dataclass(frozen=True)
 class CropResize:
-    """Returns a random part of each image, stretched to the size of the whole.
+    """Returns a random part of each image, stretched to one size.
 
     Source: Chen et al. (2020), arXiv:2002.05709, appendix A; areas from 20 % on, as is usual for
     32 x 32 pixels, where theirs begin at 8 %.
@@ -29,14 +29,20 @@ class CropResize:
     Args:
         area: least share of the image that is kept, in (0, 1]; evenly drawn up to 1.
         ratio: width by height is drawn, evenly on a log scale, from [ratio, 1 / ratio], in (0, 1].
+        side: of the result, in pixels; None: the image's own. With about three quarters of it
+            things have the size that they have in whole images (Touvron et al. 2019,
+            arXiv:1906.06423), and a step takes half the time.
     """
 
     area: float = 0.2
     ratio: float = 0.75
+    side: int | None = None
 
     def __post_init__(self) -> None:
         check_number("trainer.augment: area", self.area, above=0, high=1)
         check_number("trainer.augment: ratio", self.ratio, above=0, high=1)
+        if self.side is not None:
+            check_integer("trainer.augment: side", self.side, low=1)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Draws four numbers per image."""
@@ -48,7 +54,7 @@ class CropResize:
         across, down = (1 - wide) * (2 * drawn[2] - 1), (1 - high) * (2 * drawn[3] - 1)
         none = torch.zeros_like(wide)
         rows = [torch.stack([wide, none, across], 1), torch.stack([none, high, down], 1)]
-        return warp(images, _send(torch.stack(rows, 1), images))
+        return warp(images, _send(torch.stack(rows, 1), images), self.side)
 
 
 @dataclass(frozen=True)

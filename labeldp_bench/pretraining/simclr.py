@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
 from labeldp_bench.supervision.interfaces import FitCheckpoint, Session, State
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import duration, say
@@ -27,19 +27,17 @@ from labeldp_bench.training.classifier import (
     below_classifier,
     check_images,
     classifier_of,
-    resolve_precision,
 )
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.network_fit import dropout_state, set_dropout_state
 from labeldp_bench.training.pixels import pixel_scale
-
 
 STORED = {"float32": torch.float32, "float16": torch.float16}
 """What `pretrain.stored` names."""
 
 
 @dataclass(frozen=True)
-class SimCLR(PretrainingRecipe):
+class SimCLR(TrainedRecipe):
     """Trains a network to find, among all views in a batch, the other view of the same image.
 
     Costs no privacy: it sees the training features of the run, which are public, and no label.
@@ -90,7 +88,7 @@ class SimCLR(PretrainingRecipe):
             assert isinstance(last, nn.Linear)
             encoder.set_submodule(name, _projection(last.in_features, self.width))
             encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-            precision = resolve_precision(self.trainer.precision, device)
+            precision = self.precision_on(device)
             scale = pixel_scale(self.trainer.pixels, features, device)
             classifier = NetworkClassifier(encoder, *scale, precision)
             fit = SimCLRFit(self, classifier, len(features), checkpoint)
@@ -98,7 +96,6 @@ class SimCLR(PretrainingRecipe):
         trained = encoder.state_dict()
         tensors = {key: self._stored(trained[key]) for key in kept}
         return Weights(tensors, {"contrastive_loss": f"{fit.last_loss:.6f}"})
-
 
     def _stored(self, values: Tensor) -> Tensor:
         """Returns weights or statistics as they are kept; a count of batches stays a count."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
 from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
@@ -20,7 +20,7 @@ from labeldp_bench.training.classifier import NetworkFactory, adopt, below_class
 
 
 @dataclass(frozen=True)
-class Pretraining(PretrainingRecipe):
+class Pretraining(TrainedRecipe):
     """Trains a network on a public, labelled data set; its last linear layer is left behind.
 
     Costs no privacy: no label of the run is touched, and those of `dataset` count as public.

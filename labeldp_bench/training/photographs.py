@@ -108,7 +108,9 @@ class ColourJitter:
         drawn = torch.where(changes < self.chance, drawn, 0.0)
         brightness, contrast = self.brightness * drawn[0], 1 + self.contrast * drawn[1]
         saturation = torch.where(turns_grey < self.grey, 0.0, 1 + self.saturation * drawn[2])
-        numbers = torch.stack([brightness, contrast, saturation, 2 * torch.pi * self.hue * drawn[3]])
+        numbers = torch.stack(
+            [brightness, contrast, saturation, 2 * torch.pi * self.hue * drawn[3]]
+        )
         return recolour(images, *_send(numbers, images))
 
 

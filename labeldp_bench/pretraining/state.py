@@ -14,19 +14,21 @@ from labeldp_bench.training.checkpoint import FitStates
 
 @dataclass(frozen=True)
 class TrainingState:
-    """A file beside the weights, about once a minute, until these are complete.
+    """A file beside the weights, until these are complete.
 
     Args:
         path: of the file; named by the recipe's hash, so that it belongs to one recipe.
         belongs_to: what must be the same when it is read, by name.
+        every: epochs from one save to the next; None: one a minute.
     """
 
     path: Path
     belongs_to: Mapping[str, str]
+    every: int | None = None
 
     def resumed(self) -> FitStates:
         """Returns where the training leaves its state, with what was left there before."""
-        states = FitStates(str(self.path), self._save, None)
+        states = FitStates(str(self.path), self._save, self.every)
         if not self.path.is_file():
             return states
         try:
@@ -39,7 +41,7 @@ class TrainingState:
             reason = " ".join(str(error).split())[:100] or type(error).__name__
             say(f"{self.path} cannot be used: {reason}; pre-training starts afresh")
             self.remove()
-            return FitStates(str(self.path), self._save, None)
+            return FitStates(str(self.path), self._save, self.every)
         say(f"  goes on after epoch {epoch} ({self.path.name})")
         return states
 

@@ -33,6 +33,7 @@ def pretrained(
     recipe: Mapping[str, Any],
     data_dir: Path,
     device: torch.device,
+    checkpoint_epochs: int | None = None,
 ) -> Weights:
     """Returns the weights of `recipe`; trains them unless they lie in `data_dir` or `COMMITTED`.
 
@@ -47,6 +48,7 @@ def pretrained(
         recipe: all that decides the weights; its hash names the file.
         data_dir: holds the data sets and the folder `pretrained`.
         device: where to train.
+        checkpoint_epochs: of the training, from one checkpoint to the next; None: one a minute.
 
     Raises:
         InputError: as `train`; or nothing can be written there; or a damaged file.
@@ -54,7 +56,9 @@ def pretrained(
     tensors: dict[str, Tensor] = {}
     notes: dict[str, str] = {}
     for number, (name, part) in enumerate(pretraining.side_by_side().items()):
-        found = pretrained(part, network, features, part_of(recipe, name), data_dir, device)
+        found = pretrained(
+            part, network, features, part_of(recipe, name), data_dir, device, checkpoint_epochs
+        )
         tensors |= {f"parts.{number}.{key}": values for key, values in found.tensors.items()}
         notes |= {f"{name}_{key}": value for key, value in found.notes.items()}
     if tensors:
@@ -70,7 +74,17 @@ def pretrained(
         waiting = "waiting for the process that pre-trains the same network"
         with only_one(path, lambda: say(waiting)):
             if not path.exists():
-                _train_and_write(path, pretraining, network, features, recipe, device)
+                state = TrainingState(
+                    path.with_suffix(".checkpoint.pt"),
+                    belongs_to={
+                        "torch_version": str(torch.__version__),
+                        "precision": pretraining.precision_on(device),
+                    },
+                    every=checkpoint_epochs,
+                )
+                new = _trained(pretraining, network, features, data_dir, device, state)
+                _write(path, new.tensors, recipe, new.notes)
+                state.remove()
             return read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
@@ -78,22 +92,19 @@ def pretrained(
         raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
 
 
-def _train_and_write(
-    path: Path,
+def _trained(
     pretraining: PretrainingRecipe,
     network: NetworkFactory,
     features: Tensor,
-    recipe: Mapping[str, Any],
+    data_dir: Path,
     device: torch.device,
-) -> None:
+    state: TrainingState,
+) -> Weights:
+    """Returns new weights, with what trained them in their notes."""
     data = pretraining.public_data or "the run's features, without labels"
     say(f"pre-training on {data}, once; later runs read the weights")
-    about = {"torch_version": str(torch.__version__), "precision": pretraining.precision_on(device)}
-    state = TrainingState(path.with_suffix(".checkpoint.pt"), about | {"device": device.type})
-    folder = path.parents[1]
-    tensors, notes = pretraining.train(network, features, folder, device, state.resumed())
-    _write(path, tensors, recipe, {**notes, **about})
-    state.remove()
+    tensors, notes = pretraining.train(network, features, data_dir, device, state.resumed())
+    return Weights(tensors, {**notes, **state.belongs_to})
 
 
 def part_of(recipe: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -150,8 +150,9 @@ class Job:
 
         def weights_for(network: NetworkFactory) -> tuple[NetworkFactory, dict[str, Tensor]]:
             weights = pretrained(
-                pretraining, network, data.train_features, recipe, where.data_dir, where.device
-            )
+                pretraining, network, data.train_features, recipe,
+                where.data_dir, where.device, where.checkpoint_epochs,
+            )  # fmt: skip
             for run in self.runs:
                 run.outcome.notes |= weights.notes
             return pretraining.network(network), weights.tensors

@@ -17,6 +17,8 @@ from labeldp_bench.training.classifier import (
 )
 from labeldp_bench.training.pixels import pixel_scale
 
+FEATURES_AT_ONCE = 1024
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -67,8 +69,10 @@ class Encoder:
             features: of the training examples.
         """
         outputs = network.scores(features)
-        stddev = outputs.std(0, correction=min(1, len(outputs) - 1))  # of one example 0
-        stddev = stddev.clamp_min(1e-6)
+        free = min(1, len(outputs) - 1)  # of one example the deviation is 0
+        # Some features at a time: torch works on a copy, in float64.
+        parts = [part.std(0, correction=free) for part in outputs.split(FEATURES_AT_ONCE, dim=1)]
+        stddev = torch.cat(parts).clamp_min(1e-6)
         if isinstance(network.network, Beside):
             widths = network.network.widths
             share = sum(widths) / len(widths)

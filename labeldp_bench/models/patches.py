@@ -60,18 +60,21 @@ class PatchNetwork(nn.Module):
         """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
         places = (images.shape[2] - self.size + 1) * (images.shape[3] - self.size + 1)
         chunk = max(1, VALUES_AT_ONCE[images.device.type] // (places * len(self.filters)))
-        return self.head(torch.cat([self._features(part) for part in images.split(chunk)]))
+        # Small results that outlive large ones would leave holes in the memory.
+        pooled = images.new_empty((len(images), 2 * len(self.filters) * self.cells**2))
+        for start in range(0, len(images), chunk):
+            pooled[start : start + chunk] = self._features(images[start : start + chunk])
+        return self.head(pooled)
 
     def _features(self, images: Tensor) -> Tensor:
         """Returns the pooled responses, (B, 2 F cells^2)."""
-        responses = F.conv2d(images, self.filters)
         # The filters have mean 0, so that a patch need not be centred, only scaled.
         of_pixel = torch.stack([images.mean(1), images.square().mean(1)], 1)
         mean, square = F.avg_pool2d(of_pixel, self.size, stride=1).split(1, dim=1)
         contrast = ((square - mean.square()).clamp_min(0) + FLAT).sqrt()
-        responses = responses / contrast - self.offsets[:, None, None]
-        pooled = [
-            F.adaptive_avg_pool2d(F.relu(signed - self.threshold), self.cells).flatten(1)
-            for signed in (responses, -responses)
-        ]
-        return torch.cat(pooled, 1)
+        responses = F.conv2d(images, self.filters).div_(contrast)
+        responses.sub_(self.offsets[:, None, None])
+        # max(r - t, 0) is max(r, t) - t: what is constant is taken off where few numbers are left.
+        above = F.adaptive_avg_pool2d(responses.clamp_min(self.threshold), self.cells)
+        below = F.adaptive_avg_pool2d(responses.clamp_max_(-self.threshold), self.cells)
+        return torch.cat([above.flatten(1), -below.flatten(1)], 1) - self.threshold

@@ -43,6 +43,12 @@ def check_arguments(arguments: list[str]) -> None:
             raise InputError("job is filled by the sweep, it cannot be given")
         if key.startswith("budget."):
             raise InputError(f"{key} cannot be given: a budget is chosen by its name")
+        if key.startswith(("views.", "encoder.")):
+            used = "pretrain" if key.startswith("views.") else "model.network"
+            raise InputError(
+                f"{key} cannot be given: it is chosen by its name, and its values are set where "
+                f"they are used ({used}.{key.partition('.')[2]}=)"
+            )
         if key.partition(".")[0] in SAID_BY_EXPERIMENTS:
             raise InputError(f"{key} is what an experiment says of itself, it cannot be given")
         if key.partition("@")[0] in CHOICES and values:

@@ -16,7 +16,7 @@ from labeldp_bench.support.validate import InputError
 if TYPE_CHECKING:  # they import torch, which a title need not wait for
     from labeldp_bench.data.bundle import Dataset
     from labeldp_bench.mechanisms.base import Mechanism
-    from labeldp_bench.pretraining.weights import PretrainingRecipe
+    from labeldp_bench.pretraining.recipe import PretrainingRecipe
     from labeldp_bench.supervision.interfaces import Learner, Model
 
 NO_GUARANTEE = "no guarantee"
@@ -186,6 +186,11 @@ class Cell:
             parts = replace(parts, model=tuning.of(parts.model))
         if parts.pretrain is not None:
             self._check_pretrain(parts.pretrain.public_data)
+            if parts.pretrain.own_network and parts.model.recipe is not None:
+                raise InputError(
+                    f"pretrain={self.choices['pretrain']} makes features that stay as they "
+                    f"are, and model={self.choices['model']} trains a network (use model=ridge)"
+                )
         elif parts.model.needs_pretraining:
             raise InputError(
                 f"model={self.choices['model']} needs a pre-trained network (pretrain=simclr)"

@@ -28,7 +28,7 @@ from labeldp_bench.support.validate import (
     did_you_mean,
 )
 
-CHOICES = (*GROUPS, "trainer", "pretrain", "tuning", "budget", "sweep", "experiment")
+CHOICES = (*GROUPS, "trainer", "views", "encoder", "pretrain", "tuning", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
@@ -56,6 +56,8 @@ class RunConfig:
     learner: Any = MISSING
     model: Any = MISSING
     trainer: Any = MISSING
+    views: Any = MISSING
+    encoder: Any = MISSING
     pretrain: Any = None
     tuning: Any = None
     eps: float = 1.0
@@ -156,7 +158,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     shown = ("cells", "table", "figure", "job")
-    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "eps")
+    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     if "hydra" in config:
         config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -9,6 +9,7 @@ from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.probe import Probe
 from labeldp_bench.models.resnet import ResNet
+from labeldp_bench.models.ridge import Ridge
 from labeldp_bench.models.wide_resnet import WideResNet
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "NetworkModel",
     "Probe",
     "ResNet",
+    "Ridge",
     "WideResNet",
 ]

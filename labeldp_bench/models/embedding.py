@@ -86,11 +86,15 @@ class SmoothModel(PretrainableModel):
                 f"model.neighbours must be < the number of training examples, got "
                 f"{self.neighbours} for {len(features)}"
             )
+        mean = features.flatten(1).to(torch.float32).mean(0)
         encoder = None
         if self.initial is not None:
-            encoder = Encoder.pretrained(self.network, self.initial, features, session.device)
-        mean = features.flatten(1).to(torch.float32).mean(0)
-        points = located(features, encoder, mean)
+            encoder, encoded = Encoder.pretrained(
+                self.network, self.initial, features, session.device
+            )
+            points = nn.functional.normalize(encoded.cpu())
+        else:
+            points = located(features, None, mean)
         if len(features) * count > LONG:
             session.say(f"  the {count} smoothest functions on {len(features):,} examples")
         smooth = SmoothFunctions.over(points, self.neighbours, count, self._search)

@@ -29,4 +29,5 @@ class PretrainableModel(Model):
 
     def pretrained(self, weights_for: WeightsFor) -> Self:
         """Returns the model with a network that starts from the weights returned for it."""
-        return replace(self, initial=weights_for(self.network))
+        network, weights = weights_for(self.network)
+        return replace(self, network=network, initial=weights)

@@ -86,8 +86,7 @@ class Probe(PretrainableModel):
     def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
         """Returns the encoder and its outputs for all examples."""
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
-        encoder = Encoder.pretrained(self.network, self.initial, features, device)
-        return encoder, encoder(features)
+        return Encoder.pretrained(self.network, self.initial, features, device)
 
     def _chosen(
         self, inputs: Tensor, supervision: Supervision, session: Session, weights: Tensor

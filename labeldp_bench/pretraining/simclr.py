@@ -8,13 +8,18 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
+from labeldp_bench.supervision.interfaces import FitCheckpoint, Session, State
 from labeldp_bench.support import seeding
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_integer, check_number
+from labeldp_bench.support.progress import duration, say
+from labeldp_bench.support.validate import (
+    InputError,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import (
     NetworkClassifier,
@@ -22,14 +27,17 @@ from labeldp_bench.training.classifier import (
     below_classifier,
     check_images,
     classifier_of,
-    resolve_precision,
 )
 from labeldp_bench.training.fit import Fit
+from labeldp_bench.training.network_fit import dropout_state, set_dropout_state
 from labeldp_bench.training.pixels import pixel_scale
+
+STORED = {"float32": torch.float32, "float16": torch.float16}
+"""What `pretrain.stored` names."""
 
 
 @dataclass(frozen=True)
-class SimCLR(PretrainingRecipe):
+class SimCLR(TrainedRecipe):
     """Trains a network to find, among all views in a batch, the other view of the same image.
 
     Costs no privacy: it sees the training features of the run, which are public, and no label.
@@ -41,10 +49,13 @@ class SimCLR(PretrainingRecipe):
         trainer, seed: as every recipe's; two views of each image in a step, no mixup.
         temperature: > 0; of the similarities.
         width: of the projection, which is left behind.
+        stored: precision in which the weights are kept, `float32` or `float16`; later runs get
+            exactly these.
     """
 
     temperature: float = 0.2
     width: int = 128
+    stored: str = "float32"
 
     public_data: ClassVar[None] = None
 
@@ -52,6 +63,7 @@ class SimCLR(PretrainingRecipe):
         super().__post_init__()
         check_number("pretrain.temperature", self.temperature, above=0)
         check_integer("pretrain.width", self.width, low=2)
+        check_choice("pretrain.stored", self.stored, tuple(STORED))
         if self.trainer.views != 2 or self.trainer.mixup is not None:
             raise InputError(
                 "pretrain=simclr compares two views of each image: pretrain.trainer.views "
@@ -59,7 +71,12 @@ class SimCLR(PretrainingRecipe):
             )
 
     def train(
-        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+        checkpoint: FitCheckpoint | None = None,
     ) -> Weights:
         """Returns the weights below the classifier, and the last mean loss."""
         check_images(features)
@@ -71,13 +88,19 @@ class SimCLR(PretrainingRecipe):
             assert isinstance(last, nn.Linear)
             encoder.set_submodule(name, _projection(last.in_features, self.width))
             encoder = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-            precision = resolve_precision(self.trainer.precision, device)
+            precision = self.precision_on(device)
             scale = pixel_scale(self.trainer.pixels, features, device)
-            fit = SimCLRFit(self, NetworkClassifier(encoder, *scale, precision), len(features))
+            classifier = NetworkClassifier(encoder, *scale, precision)
+            fit = SimCLRFit(self, classifier, len(features), checkpoint)
             self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
         trained = encoder.state_dict()
-        tensors = {key: trained[key].detach().cpu().contiguous() for key in kept}
+        tensors = {key: self._stored(trained[key]) for key in kept}
         return Weights(tensors, {"contrastive_loss": f"{fit.last_loss:.6f}"})
+
+    def _stored(self, values: Tensor) -> Tensor:
+        """Returns weights or statistics as they are kept; a count of batches stays a count."""
+        values = values.detach().cpu().contiguous()
+        return values.to(STORED[self.stored]) if values.is_floating_point() else values
 
 
 def _projection(features: int, width: int) -> nn.Sequential:
@@ -94,12 +117,36 @@ class SimCLRFit(Fit):
         recipe: loss and trainer.
         classifier: the network, trained in place.
         count: how many images.
+        checkpoint: where the fit leaves its state after an epoch; None: nowhere.
     """
 
-    def __init__(self, recipe: SimCLR, classifier: NetworkClassifier, count: int) -> None:
+    def __init__(
+        self,
+        recipe: SimCLR,
+        classifier: NetworkClassifier,
+        count: int,
+        checkpoint: FitCheckpoint | None = None,
+    ) -> None:
         super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count))
-        self.recipe = recipe
+        self.recipe, self.checkpoint = recipe, checkpoint
         self.last_loss = float("nan")
+        self.number = 0
+        self.streams: tuple[Generator, ...] = ()
+
+    def resume(self, order: Generator, draws: Generator) -> int:
+        """Restores the fit from its checkpoint, if there is one."""
+        self.streams = (order, draws)
+        saved = self.checkpoint.next_fit() if self.checkpoint is not None else None
+        if self.checkpoint is None or saved is None:
+            return 0
+        with self.checkpoint.restoring():
+            self.classifier.network.load_state_dict(saved["network"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            for stream, state in zip(self.streams, saved["streams"], strict=True):
+                stream.set_state(state)
+            set_dropout_state(saved["dropout"], self.classifier.device)
+            self.last_loss = float(saved["notes"]["loss"])
+            return int(saved["epoch"])
 
     def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
         """Learns from one batch: a view of each image, then another of each."""
@@ -110,11 +157,28 @@ class SimCLRFit(Fit):
         self.loss_sum += losses.detach().sum() / 2
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
-        """Reports the epoch; never stops before the last one."""
-        self.last_loss = self.mean_loss(number)
+        """Reports the epoch and saves; never stops before the last one."""
+        self.number, self.last_loss = number, self.mean_loss(number)
         seconds, total = time.perf_counter() - started, self.recipe.trainer.epochs
-        say(f"  epoch {number:>3}/{total}  contrastive loss {self.last_loss:.4f}  {seconds:.1f} s")
+        left = f"  {duration((total - number) * seconds)} left" if number < total else ""
+        say(
+            f"  epoch {number:>3}/{total}  contrastive loss {self.last_loss:.4f}  "
+            f"{seconds:.1f} s{left}"
+        )
+        if self.checkpoint is not None and number < total:
+            self.checkpoint.after_epoch(self._state, finished=False)
         return False
+
+    def _state(self) -> State:
+        """Returns what the fit needs to go on, for a checkpoint."""
+        return {
+            "epoch": self.number,
+            "network": self.classifier.network.state_dict(),
+            "notes": {"loss": self.last_loss},
+            "optimizer": self.optimizer.state_dict(),
+            "streams": [stream.get_state() for stream in self.streams],
+            "dropout": dropout_state(self.classifier.device),
+        }
 
 
 def nt_xent(projected: Tensor, temperature: float) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import Classifier, Epoch, Session
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
+from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
@@ -20,7 +20,7 @@ from labeldp_bench.training.classifier import NetworkFactory, adopt, below_class
 
 
 @dataclass(frozen=True)
-class Pretraining(PretrainingRecipe):
+class Pretraining(TrainedRecipe):
     """Trains a network on a public, labelled data set; its last linear layer is left behind.
 
     Costs no privacy: no label of the run is touched, and those of `dataset` count as public.
@@ -45,7 +45,12 @@ class Pretraining(PretrainingRecipe):
         return self.dataset.name
 
     def train(
-        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+        checkpoint: FitCheckpoint | None = None,
     ) -> Weights:
         """Returns the weights below the classifier, and the accuracy on the public test set."""
         bundle = self.dataset.draw(data_dir, self.seed)
@@ -63,7 +68,7 @@ class Pretraining(PretrainingRecipe):
                 f"test {100 * accuracy(classifier):.2f} %  {epoch.seconds:.1f} s"
             )
 
-        session = Session(self.seed, device, report, say)
+        session = Session(self.seed, device, report, say, checkpoint=checkpoint)
         model = NetworkModel(network, self.trainer)
         classifier = model.fit(bundle.train_features, supervision, session)
         notes = {"test_accuracy": f"{accuracy(classifier):.6f}"}

@@ -2,70 +2,28 @@
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
+from labeldp_bench.pretraining.state import TrainingState
+from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import only_one, replacing
 from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import Diverged, InputError, check_integer, check_made
-from labeldp_bench.training.classifier import NetworkFactory, resolve_precision
-from labeldp_bench.training.trainer import Trainer
+from labeldp_bench.support.validate import Diverged, InputError
+from labeldp_bench.training.classifier import NetworkFactory
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""
-
-
-class Weights(NamedTuple):
-    """A network without its classifier, on the CPU, and notes about it for the record, as text."""
-
-    tensors: dict[str, Tensor]
-    notes: dict[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainingRecipe(ABC):
-    """What configs/pretrain builds.
-
-    Args:
-        trainer: the recipe of the training.
-        seed: of initial weights, order and augmentation; the same for every run.
-    """
-
-    trainer: Trainer
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_made("pretrain.trainer", self.trainer, Trainer)
-        check_integer("pretrain.seed", self.seed, low=0, high=2**63 - 1)
-
-    @property
-    @abstractmethod
-    def public_data(self) -> str | None:
-        """Whose labels count as public; None: it learns from the run's own features."""
-
-    @abstractmethod
-    def train(
-        self, network: NetworkFactory, features: Tensor, data_dir: Path, device: torch.device
-    ) -> Weights:
-        """Returns the weights below the classifier.
-
-        Args:
-            network: as NetworkModel's.
-            features: the run's training images, uint8 (N, H, W, C); public.
-            data_dir: holds the data sets.
-            device: where to train.
-
-        Raises:
-            InputError: no such data set, or a network or images that do not fit.
-        """
+COMMITTED = CHECKOUT / "results" / FOLDER
+"""Weights that a checkout brings along: hours that nobody need spend again."""
+NETWORK = "model.network"
 
 
 def pretrained(
@@ -75,11 +33,13 @@ def pretrained(
     recipe: Mapping[str, Any],
     data_dir: Path,
     device: torch.device,
+    checkpoint_epochs: int | None = None,
 ) -> Weights:
-    """Returns the weights of `recipe`; trains them unless `data_dir` has them already.
+    """Returns the weights of `recipe`; trains them unless they lie in `data_dir` or `COMMITTED`.
 
     Their notes: the file's SHA-256, the torch version and the precision that trained it, and the
-    recipe's loss or test accuracy.
+    recipe's loss or test accuracy. Of several recipes side by side each has its file, and notes
+    under its name.
 
     Args:
         pretraining: trains them.
@@ -88,26 +48,76 @@ def pretrained(
         recipe: all that decides the weights; its hash names the file.
         data_dir: holds the data sets and the folder `pretrained`.
         device: where to train.
+        checkpoint_epochs: of the training, from one checkpoint to the next; None: one a minute.
 
     Raises:
         InputError: as `train`; or nothing can be written there; or a damaged file.
     """
-    path = data_dir / FOLDER / f"{recipe_hash(recipe)}.safetensors"
+    tensors: dict[str, Tensor] = {}
+    notes: dict[str, str] = {}
+    for number, (name, part) in enumerate(pretraining.side_by_side().items()):
+        found = pretrained(
+            part, network, features, part_of(recipe, name), data_dir, device, checkpoint_epochs
+        )
+        tensors |= {f"parts.{number}.{key}": values for key, values in found.tensors.items()}
+        notes |= {f"{name}_{key}": value for key, value in found.notes.items()}
+    if tensors:
+        return Weights(tensors, notes)
+    if pretraining.own_network:
+        recipe = {key: value for key, value in recipe.items() if not key.startswith(NETWORK)}
+    name = f"{recipe_hash(recipe)}.safetensors"
+    if (COMMITTED / name).is_file():
+        return read(COMMITTED / name)
+    path = data_dir / FOLDER / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         waiting = "waiting for the process that pre-trains the same network"
         with only_one(path, lambda: say(waiting)):
             if not path.exists():
-                data = pretraining.public_data or "the run's features, without labels"
-                say(f"pre-training on {data}, once; later runs read the weights")
-                tensors, notes = pretraining.train(network, features, data_dir, device)
-                precision = resolve_precision(pretraining.trainer.precision, device)
-                _write(path, tensors, recipe, {**notes, "precision": precision})
+                state = TrainingState(
+                    path.with_suffix(".checkpoint.pt"),
+                    belongs_to={
+                        "torch_version": str(torch.__version__),
+                        "precision": pretraining.precision_on(device),
+                    },
+                    every=checkpoint_epochs,
+                )
+                new = _trained(pretraining, network, features, data_dir, device, state)
+                _write(path, new.tensors, recipe, new.notes)
+                state.remove()
             return read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
     except Diverged as error:  # it names the keys of a run's own trainer
         raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
+
+
+def _trained(
+    pretraining: PretrainingRecipe,
+    network: NetworkFactory,
+    features: Tensor,
+    data_dir: Path,
+    device: torch.device,
+    state: TrainingState,
+) -> Weights:
+    """Returns new weights, with what trained them in their notes."""
+    data = pretraining.public_data or "the run's features, without labels"
+    say(f"pre-training on {data}, once; later runs read the weights")
+    tensors, notes = pretraining.train(network, features, data_dir, device, state.resumed())
+    return Weights(tensors, {**notes, **state.belongs_to})
+
+
+def part_of(recipe: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns the recipe of the part `name`: what a run with that part alone would have.
+
+    >>> part_of({"pretrain": "both", "pretrain.parts.a": "A", "pretrain.parts.a.seed": 1}, "a")
+    {'pretrain': 'a', 'pretrain.seed': 1}
+    """
+    inside = f"pretrain.parts.{name}"
+    kept = {key: value for key, value in recipe.items() if not key.startswith("pretrain")}
+    own = {key: value for key, value in recipe.items() if key.startswith(f"{inside}.")}
+    own = {f"pretrain{key.removeprefix(inside)}": value for key, value in own.items()}
+    return {"pretrain": name, **own, **kept}
 
 
 def recipe_hash(recipe: Mapping[str, Any]) -> str:
@@ -143,6 +153,6 @@ def _write(
     path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], notes: Mapping[str, str]
 ) -> None:
     recipe_text = json.dumps(recipe, sort_keys=True)
-    metadata = {"recipe": recipe_text, "torch_version": torch.__version__, **notes}
+    metadata = {"recipe": recipe_text, **notes}
     with replacing(path) as partial:
         partial.write_bytes(save(tensors, metadata))

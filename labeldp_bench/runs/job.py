@@ -148,13 +148,14 @@ class Job:
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
 
-        def weights_for(network: NetworkFactory) -> dict[str, Tensor]:
+        def weights_for(network: NetworkFactory) -> tuple[NetworkFactory, dict[str, Tensor]]:
             weights = pretrained(
-                pretraining, network, data.train_features, recipe, where.data_dir, where.device
-            )
+                pretraining, network, data.train_features, recipe,
+                where.data_dir, where.device, where.checkpoint_epochs,
+            )  # fmt: skip
             for run in self.runs:
                 run.outcome.notes |= weights.notes
-            return weights.tensors
+            return pretraining.network(network), weights.tensors
 
         share_data_and_model(self.runs, parts.model.pretrained(weights_for))
 

@@ -121,8 +121,10 @@ class Averages(Protocol):
         """Returns the training examples in groups."""
 
 
-WeightsFor = Callable[[Callable[..., nn.Module]], Mapping[str, Tensor]]
-"""Returns the pre-trained weights of the networks that a factory makes, by name."""
+NetworkMaker = Callable[..., nn.Module]
+"""Called with `num_classes` and `image_shape` (H, W, C)."""
+WeightsFor = Callable[[NetworkMaker], tuple[NetworkMaker, Mapping[str, Tensor]]]
+"""Takes a model's network; returns the one that is pre-trained, often the same, and its weights."""
 
 
 class Model(ABC):

@@ -56,6 +56,10 @@ class LastResults(Generic[Result]):
         self._kept.append((stored, result))
         return result
 
+    def clear(self) -> None:
+        """Forgets all results, so that their memory is free before new ones are made."""
+        self._kept.clear()
+
 
 def _matches(kept: object, asked: object) -> bool:
     if kept is asked:

@@ -235,9 +235,13 @@ def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> 
     return _like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
 
 
-def warp(images: Tensor, matrices: Tensor) -> Tensor:
-    """Returns images whose pixel at p was at `matrices` (B, 2, 3) times (p, 1), sides [-1, 1]."""
-    grid = F.affine_grid(matrices, list(images.shape), align_corners=False).to(images.dtype)
+def warp(images: Tensor, matrices: Tensor, side: int | None = None) -> Tensor:
+    """Returns images whose pixel at p was at `matrices` (B, 2, 3) times (p, 1), sides [-1, 1].
+
+    Of their own size, or with `side` pixels in both directions.
+    """
+    size = list(images.shape) if side is None else [*images.shape[:2], side, side]
+    grid = F.affine_grid(matrices, size, align_corners=False).to(images.dtype)
     return _like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
 
 

@@ -36,7 +36,7 @@ class NetworkClassifier:
     @property
     def device(self) -> torch.device:
         """Where the network lives."""
-        return next(self.network.parameters()).device
+        return self.mean.device  # a network of fixed filters has no parameters
 
     def describe(self) -> str:
         """Returns where and how it computes: 'cpu, bf16'."""
@@ -56,12 +56,15 @@ class NetworkClassifier:
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float32 (m, K), CPU; evaluation mode, no augmentation."""
         self.network.eval()
+        logits = torch.empty(0)
         with self.autocast():
-            logits = [
-                self.network(self.normalise(batch.to(self.device))).float()
-                for batch in features.split(INFERENCE_BATCH)
-            ]
-        return torch.cat(logits).cpu()  # one wait, not one for each batch
+            for start in range(0, len(features), INFERENCE_BATCH):
+                batch = features[start : start + INFERENCE_BATCH].to(self.device)
+                part = self.network(self.normalise(batch)).float()
+                if not start:  # all in one piece from the start: joining parts takes twice as much
+                    logits = part.new_empty((len(features), part.shape[1]))
+                logits[start : start + INFERENCE_BATCH] = part
+        return logits.cpu()  # one wait, not one for each batch
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns softmax of logits / temperature, float64 (m, K), CPU."""

@@ -1,6 +1,7 @@
 """Features learnt without labels, and the linear classifier on them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.models import Probe
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.pretraining.simclr import nt_xent
+from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -210,3 +211,37 @@ def test_weights_that_are_no_numbers_end_the_run(monkeypatch):
     supervision.targets.fill_(math.nan)
     with pytest.raises(Diverged, match="NaN or infinite"):
         model.fit(images, supervision, session())
+
+
+class Interrupted(Exception):
+    """Stands for a power cut."""
+
+
+def test_interrupted_pretraining_goes_on_bit_for_bit(environment, monkeypatch):
+    # An hour would start afresh, or views would repeat.
+    overrides = ["pretrain.trainer.epochs=3", "pretrain.trainer.augment=[{_target_: "
+                 "labeldp_bench.training.augment.Affine}]", "pretrain.stored=float16"]  # fmt: skip
+    folder = environment.data_dir / "pretrained"
+    environment = replace(environment, checkpoint_epochs=1)
+    run(overrides, environment)
+    (path,) = folder.glob("*.safetensors")
+    whole = load_file(path)
+    assert {values.dtype for values in whole.values()} == {torch.float16}
+    path.unlink()
+    begin, begun = SimCLRFit.begin_epoch, []
+
+    def cut(fit):
+        begun.append(1)
+        if len(begun) == 2:
+            raise Interrupted
+        begin(fit)
+
+    monkeypatch.setattr(SimCLRFit, "begin_epoch", cut)
+    failed = compose_cell([*TINY, *overrides, "seed=1"])
+    assert run_cells([failed], environment) == 1
+    assert len(list(folder.glob("*.checkpoint.pt"))) == 1 and not path.exists()
+    run([*overrides, "seed=2"], environment)
+    assert len(begun) == 4  # the first, the one that was cut, and the two that were left
+    again = load_file(path)
+    assert all(torch.equal(again[name], values) for name, values in whole.items())
+    assert not list(folder.glob("*.checkpoint.pt"))

@@ -1,0 +1,187 @@
+"""Least squares on frozen features, whose penalty the releases choose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.models.encoder import Encoder
+from labeldp_bench.models.pretrainable import PretrainableModel
+from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.last_results import LastResults
+from labeldp_bench.support.validate import InputError, check_list, check_number
+
+EXACT_UP_TO = 2000
+"""Features whose eigenvectors are found in float64; in float32 more take minutes rather than an
+hour, and every penalty that wins is far above its rounding."""
+ROWS = 2000
+"""Examples at a time, for sums over all of them."""
+
+
+class Spectrum(NamedTuple):
+    """The fitted examples' features, in the directions in which they vary.
+
+    Attributes:
+        features: float32 (N, d), of all training examples.
+        indices: int64 (n,), of those that the fit uses.
+        mean: float32 (d,), over these.
+        values: (d,), their variance in each direction, >= 0.
+        vectors: (d, d), the directions, one in each column.
+    """
+
+    features: Tensor
+    indices: Tensor
+    mean: Tensor
+    values: Tensor
+    vectors: Tensor
+
+
+# Minutes of work and gigabytes, alike for all seeds of a sweep: kept longer than a job's model.
+_ENCODED: LastResults[tuple[Encoder, Tensor]] = LastResults()
+_SPECTRA: LastResults[Spectrum] = LastResults()
+
+
+@dataclass(frozen=True)
+class Ridge(PretrainableModel):
+    """Fits what each release adds to a vote, linearly, on top of d features learnt without labels.
+
+    The fit is linear in the releases and has one minimum. After one decomposition of the features
+    every mechanism, eps and penalty costs seconds. The penalty is the one with the least error by
+    generalised cross-validation: the mean squared error on the releases over the squared share of
+    examples that the fit leaves free, an estimate of the error on other releases. No true label is
+    needed: it is post-processing.
+
+    Source: Golub, Heath, Wahba (1979), "Generalized cross-validation as a method for choosing a
+    good ridge parameter"; on releases, ours.
+
+    Args:
+        network, initial: as `PretrainableModel`; the classifier is not used.
+        penalties: > 0, to choose from, as shares of a feature's variance.
+    """
+
+    penalties: Sequence[float] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+    shares_work: ClassVar[bool] = True  # the features of all examples, and their directions
+    needs_pretraining: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not check_list("model.penalties", self.penalties, "numbers"):
+            raise InputError("model.penalties must be a list of numbers, got an empty one")
+        for penalty in self.penalties:
+            check_number("model.penalties", penalty, above=0)
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of the features."""
+        return "float32"
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "RidgeClassifier":
+        """Returns the classifier on the encoder's features."""
+        assert self.initial is not None, "a cell without pre-training is refused when it is built"
+        encoder, spectrum = self._prepared(self.initial, features, supervision, session)
+        penalty, weights, bias = ridge(spectrum, supervision.votes(), self.penalties)
+        session.notes["penalty"] = penalty
+        return RidgeClassifier(encoder, weights, bias)
+
+    def _prepared(
+        self,
+        initial: Mapping[str, Tensor],
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+    ) -> tuple[Encoder, Spectrum]:
+        """Returns the encoder and the directions of the examples that releases came from."""
+
+        def encode() -> tuple[Encoder, Tensor]:
+            _ENCODED.clear()  # old features beside new ones would fill the memory
+            _SPECTRA.clear()
+            session.say(f"  the features of {len(features):,} examples, once")
+            return Encoder.pretrained(self.network, initial, features, session.device)
+
+        def decompose() -> Spectrum:
+            _SPECTRA.clear()
+            if encoded.shape[1] > EXACT_UP_TO:
+                session.say(f"  the directions of {encoded.shape[1]:,} features, once")
+            return spectrum_of(encoded, supervision.indices)
+
+        key = (repr(self.network), *initial.values(), session.device, features)
+        encoder, encoded = _ENCODED.get(key, encode)
+        return encoder, _SPECTRA.get((encoded, supervision.indices), decompose)
+
+
+@dataclass(frozen=True)
+class RidgeClassifier:
+    """An encoder, weights (d, K) of its features, and what is added, (K,)."""
+
+    encoder: Encoder
+    weights: Tensor
+    bias: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns the votes that are to be expected, float32 (m, K), CPU."""
+        return (self.encoder(features) @ self.weights + self.bias).cpu()
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        return vote_shares(self.scores(features), temperature)
+
+
+def spectrum_of(features: Tensor, indices: Tensor) -> Spectrum:
+    """Returns the directions in which the examples `indices` vary.
+
+    Args:
+        features: float32 (N, d).
+        indices: int64 (n,).
+    """
+    dtype = torch.float64 if features.shape[1] <= EXACT_UP_TO else torch.float32
+    parts = indices.to(features.device).split(ROWS)
+    mean = torch.stack([features[rows].sum(0) for rows in parts]).sum(0) / len(indices)
+    gram = torch.zeros((features.shape[1],) * 2, dtype=dtype, device=features.device)
+    for rows in parts:
+        part = (features[rows] - mean).to(dtype)
+        gram.addmm_(part.T, part)
+    values, vectors = torch.linalg.eigh(gram.div_(len(indices)))
+    return Spectrum(features, indices, mean, values.clamp_min(0), vectors)
+
+
+def ridge(
+    spectrum: Spectrum, votes: Tensor, penalties: Sequence[float]
+) -> tuple[float, Tensor, Tensor]:
+    """Returns the best penalty by generalised cross-validation, its weights (d, K) and bias (K,).
+
+    Args:
+        spectrum: of the examples.
+        votes: of each of them, (n, K).
+        penalties: > 0, of the mean squared error.
+    """
+    features, indices, mean, values, vectors = spectrum
+    count, votes = len(votes), votes.to(vectors)
+    mean_votes = votes.mean(0)
+    centred = votes - mean_votes
+    products = torch.zeros((features.shape[1], votes.shape[1])).to(vectors)
+    for rows, part in zip(
+        indices.to(features.device).split(ROWS), centred.split(ROWS), strict=True
+    ):
+        products.addmm_((features[rows] - mean).to(vectors).T, part)
+    moments = vectors.T @ products / count  # of each direction with the votes
+    squares = moments.square().sum(1).double()
+    spread, total = values.double(), float(centred.double().square().sum()) / count
+
+    def error(penalty: float) -> float:
+        shrunk = spread + penalty
+        explained = (squares * (2 / shrunk - spread / shrunk.square())).sum()
+        free = 1 - (float((spread / shrunk).sum()) + 1) / count
+        return (total - float(explained)) / free**2 if free > 0 else float("inf")
+
+    best = min(sorted(penalties, reverse=True), key=error)
+    weights = (vectors @ (moments / (values + best)[:, None])).float()
+    return best, weights, mean_votes.float() - mean @ weights

@@ -1,0 +1,63 @@
+"""Several pre-trainings side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.models.beside import Beside
+from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
+from labeldp_bench.supervision.interfaces import FitCheckpoint
+from labeldp_bench.support.validate import InputError, check_made
+from labeldp_bench.training.classifier import NetworkFactory
+
+
+@dataclass(frozen=True)
+class Combined(PretrainingRecipe):
+    """Puts the features of several pre-trainings side by side; each is cached on its own.
+
+    Args:
+        seed: unused: each part has its own.
+        parts: name, as `pretrain=` has it, to recipe.
+    """
+
+    parts: Mapping[str, PretrainingRecipe]
+
+    public_data: ClassVar[None] = None
+    own_network: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parts:
+            raise InputError("pretrain.parts must name at least one pre-training")
+        for name, part in self.parts.items():
+            check_made(f"pretrain.parts.{name}", part, PretrainingRecipe)
+            if part.public_data is not None:
+                raise InputError(f"pretrain.parts.{name} uses labels, and cannot be a part")
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of the first part."""
+        return next(iter(self.parts.values())).precision_on(device)
+
+    def side_by_side(self) -> Mapping[str, PretrainingRecipe]:
+        """Returns the parts."""
+        return self.parts
+
+    def train(
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+        checkpoint: FitCheckpoint | None = None,
+    ) -> Weights:
+        """Is never asked for: each part is trained on its own."""
+        raise NotImplementedError
+
+    def network(self, own: NetworkFactory) -> NetworkFactory:
+        """Returns the networks of all parts side by side."""
+        return partial(Beside, networks=[part.network(own) for part in self.parts.values()])

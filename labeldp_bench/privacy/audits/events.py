@@ -8,6 +8,8 @@ from torch import Tensor
 MOST_VALUES = 256
 """A vector of outputs with no more distinct values is taken as discrete."""
 MOST_COLUMNS = 48
+FEW_ENTRIES = 4
+TAILS = torch.tensor([0.01, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.99])
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,11 @@ def choose_literals(pilot: list[Tensor], has_law: bool) -> Literals:
         return Literals(columns, torch.full((len(columns),), 0.5).double(), False, inputs)
     low, high = centres.amin(0)[columns], centres.amax(0)[columns]
     above = low + 1e-9 * (1 + low.abs())  # so that the opposite says `<= low`
-    return Literals(torch.cat([columns, columns]), torch.cat([high, above]), False, inputs)
+    thresholds = torch.stack([high, above])
+    if len(columns) <= FEW_ENTRIES:  # noise that is not Laplace's tells more in its tails
+        thresholds = torch.cat([thresholds, pooled[:, columns].quantile(TAILS.double(), dim=0)])
+    everywhere = columns.repeat(len(thresholds))
+    return Literals(everywhere, thresholds.flatten(), False, inputs)
 
 
 def _widest(shares: Tensor) -> Tensor:
@@ -102,15 +108,18 @@ def event_counts(holds: Tensor) -> Tensor:
     return (high.T @ low).to(torch.float64)
 
 
-def choose_event(table: Tensor) -> tuple[int, int, tuple[int, int]]:
+def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[int, int]]:
     """Returns the two inputs and the event whose ratio stays largest under sampling error.
 
     Args:
         table: counts per input and event, float64 (I, C + 1, C + 1), of equally many draws.
+        offset: what delta allows for, taken off the likelier input's counts: delta times draws.
     """
     # Two standard errors off each side, so that a rare event does not win by luck.
     error = 2 / (table + 1).sqrt()
     least, most = (table + 1).log() - error, (table + 1).log() + error
+    if offset:
+        least = (least.exp() - offset).clamp_min(1e-300).log()
     top, bottom = least.max(0), most.min(0)
     flat = int((top.values - bottom.values).argmax())
     first, second = divmod(flat, table.shape[2])

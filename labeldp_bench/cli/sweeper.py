@@ -26,6 +26,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
+from labeldp_bench.support.files import only_one
 from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import InputError, check_number
@@ -56,7 +57,7 @@ class CellSweeper(Sweeper):
 
         Raises:
             SystemExit: after everything else, with code 1 if a cell failed, or 75 if `minutes=`
-                left cells for another time.
+                left cells for another time, or another process is at some of them.
         """
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
@@ -101,15 +102,18 @@ class CellSweeper(Sweeper):
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
         # The plain name is for the whole: a part of it, or another version, is no such table.
         name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
-        done = find()
-        close_sweep(every, done, out_dir, name)
+        # Of two processes that share the cells, the last to write the table has all of them.
+        with only_one(out_dir / name, lambda: None):
+            done = find()
+            close_sweep(every, done, out_dir, name)
         say(sources(every, done, out_dir))
         if failed:
             say(f"{failed} of {len(cells)} cells failed; each has an error.txt")
         missing = [cell.title for cell in every if cell.config_hash not in done]
-        if self.config.minutes is not None and len(missing) > failed:
-            titles = "; ".join(missing)
-            say(f"{len(missing)} of {len(cells)} cells left (the same command goes on): {titles}")
+        if len(missing) > failed:
+            by_minutes, titles = self.config.minutes is not None, "; ".join(missing)
+            left = "left" if by_minutes else "left to another process, which is still at work"
+            say(f"{len(missing)} of {len(cells)} cells {left} (the same command goes on): {titles}")
             raise SystemExit(CELLS_LEFT)
         if failed:
             raise SystemExit(1)

@@ -5,15 +5,18 @@ import re
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from torch import Tensor
 
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.labels import as_labels, check_label_range
 from labeldp_bench.data.unlabelled import Unlabelled
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
@@ -43,7 +46,7 @@ class ImageData(Unlabelled):
 
     Args:
         name: of the data set: the file's name without `.npz`.
-        num_classes: number of classes K, >= 2; the largest label of the file is K - 1.
+        num_classes: K >= 2; every label of the file is below it.
         limit_train: None for all training images, or how many: a random subset, drawn from the
             data seed and kept in the file's order. The same seed gives the same subset, and a
             smaller one is part of a larger one.
@@ -82,7 +85,7 @@ class ImageData(Unlabelled):
                 shaped, or a limit exceeds what it holds.
         """
         train, test = load_images(data_dir, self.name, self.num_classes)
-        return self._bundle(train, test, seed)
+        return replace(self._bundle(train, test, seed), written=written_at(data_dir, self.name))
 
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns the same without training labels, which are not read; see `draw`."""
@@ -128,6 +131,31 @@ def hash_arrays(*arrays: np.ndarray) -> str:
     return digest.hexdigest()
 
 
+def file_of(data_dir: Path, name: str) -> Path:
+    """Returns where the data set `name` lies; `~` is understood."""
+    return data_dir.expanduser() / f"{name}.npz"
+
+
+def written_at(data_dir: Path, name: str) -> str:
+    """Returns when the file of a data set was last written, UTC: '2026-11-23T07:41:02.000123'."""
+    seconds = file_of(data_dir, name).stat().st_mtime
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
+
+
+def count_examples(path: Path) -> int | None:
+    """Returns the number of training examples of a file; None if it cannot be told.
+
+    Reads the head of an array, no data.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("y_train.npy") as file:
+            old = read_magic(file) == (1, 0)
+            read = read_array_header_1_0 if old else read_array_header_2_0
+            return int(read(file)[0][0])
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+        return None  # whoever reads the whole file says what is wrong with it
+
+
 def load_images(
     data_dir: Path, name: str, num_classes: int, *, train_labels: bool = True
 ) -> tuple[Split, Split]:
@@ -138,11 +166,11 @@ def load_images(
     Raises:
         InputError: one line that names file, array, what is expected and what was found.
     """
-    path = data_dir.expanduser() / f"{name}.npz"
+    path = file_of(data_dir, name)
     if not path.exists():
         official.fetch(name, path)
     train, test = read_npz(path, train_labels=train_labels)
-    _check_label_range(path.name, train.labels, test.labels, num_classes)
+    check_label_range(path.name, train.labels, test.labels, num_classes)
     return train, test
 
 
@@ -172,8 +200,7 @@ def _read_split(path: Path, part: str, labelled: bool = True) -> Split:
             f"{path.name}: x_{part} must be uint8 (N, H, W) or (N, H, W, C) with C at most "
             f"{MAX_CHANNELS} and no axis of length 0, got {_describe(images)}"
         )
-    if labels.dtype != np.int64 or labels.ndim != 1:
-        raise InputError(f"{path.name}: y_{part} must be int64 (N,), got {_describe(labels)}")
+    labels = as_labels(path.name, f"y_{part}", labels)
     if len(images) != len(labels):
         raise InputError(
             f"{path.name}: x_{part} and y_{part} must have the same length, "
@@ -203,22 +230,6 @@ def _read_array(path: Path, key: str) -> np.ndarray:
         raise InputError(
             f"{path.name}: array {key} cannot be read as plain numbers: {official.brief(error)}"
         ) from error
-
-
-def _check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classes: int) -> None:
-    for key, labels in (("y_train", train), ("y_test", test)):
-        low, high = int(labels.min()), int(labels.max())
-        if low < 0 or high >= num_classes:
-            raise InputError(
-                f"{file}: {key} must be in [0, {num_classes - 1}] for num_classes={num_classes}, "
-                f"got {low if low < 0 else high}"
-            )
-    largest = int(max(train.max(), test.max()))
-    if largest != num_classes - 1:
-        raise InputError(
-            f"{file}: num_classes={num_classes} does not fit the labels, the largest of which is "
-            f"{largest} (set dataset.num_classes={largest + 1})"
-        )
 
 
 def _describe(array: np.ndarray) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.data.images import ImageData, Split, load_images
+from labeldp_bench.data.images import ImageData, Split, load_images, written_at
 from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_list
 
 SELECTIONS = ("hash", "file_order")
@@ -68,6 +68,7 @@ class ImbalancedImages(ImageData):
         fingerprint = hashlib.sha256(b"".join([*sorted(train_digests), *sorted(test_digests)]))
         return replace(
             self._bundle(train_part, test_part, seed),
+            written=written_at(data_dir, self.source),
             selection_sha256=fingerprint.hexdigest(),
             extra_tests={
                 "balanced": self._limited(test, "limit_test", self.limit_test, seed).tensors()

@@ -17,6 +17,7 @@ from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.prediction import vote_shares
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
+from labeldp_bench.support.process import remembering_ctrl_c
 from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import InputError, check_integer
 
@@ -91,9 +92,10 @@ class NeighbourSearch:
         told = threading.Timer(5, say, ["  compiling the neighbour search, once per machine"])
         told.start()
         try:
-            from labeldp_bench.models.grid_search import nearest
+            with remembering_ctrl_c():
+                from labeldp_bench.models.grid_search import nearest
 
-            nearest(np.zeros((1, 2)), np.zeros((1, 2)), 1)
+                nearest(np.zeros((1, 2)), np.zeros((1, 2)), 1)
             self._compiled = nearest
         except ModuleNotFoundError:
             say("  pip install 'labeldp_bench[fast]' makes the neighbour search faster")

@@ -1,5 +1,6 @@
 """A network as a model: initialised, fitted by a trainer, asked for scores."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,10 @@ from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.trainer import Trainer
+
+FEW_STEPS = 200
+"""Steps of the optimizer below which a network has hardly begun to learn: on 1,000 images, five
+epochs of 15 steps in all gave 47 % where their neighbours gave 98."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class NetworkModel(PretrainableModel):
     ) -> NetworkClassifier:
         """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
         check_images(features)
+        self._tell_few_steps(len(supervision.indices), session)
         with seeding.global_stream(session.seed, session.device):
             classifier = self._begin(features, supervision, session, start)
             fit = NetworkFit(self.trainer, classifier, supervision, session)
@@ -64,6 +70,17 @@ class NetworkModel(PretrainableModel):
             session.say("  compiling failed, so training went on without, at a lower speed")
         session.notes.update(compiled)
         return classifier
+
+    def _tell_few_steps(self, num_examples: int, session: Session) -> None:
+        """Says that the recipe is too short for so few examples, and what suits them."""
+        in_epoch = math.ceil(num_examples / self.trainer.batch_size)
+        steps = self.trainer.epochs * in_epoch
+        if steps < FEW_STEPS and session.stage == 0:
+            enough = math.ceil(FEW_STEPS / in_epoch)
+            session.say(
+                f"  only {steps} steps on {num_examples:,} examples: a network may learn little "
+                f"(few examples suit model=knn or model=linear; or trainer.epochs={enough})"
+            )
 
     def _begin(
         self, features: Tensor, supervision: Supervision, session: Session, start: Classifier | None

@@ -1,5 +1,6 @@
 """Records: one JSON file per run, written last and atomically; its presence means done."""
 
+import hashlib
 import json
 import math
 import os
@@ -24,6 +25,9 @@ Records = dict[str, Record]
 """{config_hash: record}."""
 KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
 """Without these a file is no record."""
+
+CHECKSUM = "checksum"
+"""The key under which a record keeps the checksum of all others."""
 
 
 def new_record(cell: Cell, **measured: Any) -> Record:
@@ -76,9 +80,24 @@ def guarantee(record: Record) -> str:
 
 def write_record(folder: Path, record: Record) -> None:
     """Writes `record.json` in one step and removes the `error.txt` of an earlier try."""
-    text = json.dumps(json_safe(record), indent=1, allow_nan=False)
+    safe = json_safe({key: value for key, value in record.items() if key != CHECKSUM})
+    safe[CHECKSUM] = checksum(safe)
+    text = json.dumps(safe, indent=1, allow_nan=False)
     write_text(folder / "record.json", text + "\n")  # the folder's lock keeps other writers away
     (folder / "error.txt").unlink(missing_ok=True)
+
+
+def checksum(record: Record) -> str:
+    """Returns 16 hex digits of the SHA-256 of all that a record says, beside its checksum.
+
+    It tells a slip of the hand from what a run wrote; whoever wants to can compute it anew.
+
+    >>> checksum({"eps": 1.0, "seed": 0}) == checksum({"seed": 0, "eps": 1.0, "checksum": "x"})
+    True
+    """
+    rest = json.loads(json.dumps({key: record[key] for key in record if key != CHECKSUM}))
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_confusion(folder: Path, confusion: Tensor) -> None:
@@ -114,15 +133,28 @@ def is_done(folder: Path) -> bool:
 
 
 def read_record(folder: Path) -> Record:
-    """Returns the record of a finished run; infinities are floats again."""
+    """Returns the record of a finished run; infinities are floats again.
+
+    Raises:
+        InputError: the file is damaged, or it was edited: its checksum is of another text. Records
+            of older versions have none.
+    """
     path = folder / "record.json"
     try:
         record = json.loads(path.read_text())
         if not isinstance(record, dict) or not record.keys() >= KEYS:
             raise ValueError(f"it lacks some of the keys {', '.join(sorted(KEYS))}")
+        written = record.pop(CHECKSUM, None)
+        if written is not None and written != (now := checksum(record)):
+            raise InputError(
+                f"{path} was changed after its run: its checksum is {written}, and what it says "
+                f"has {now} (undo the change, or delete the file and run again)"
+            )
         for key in ("eps", "eps_spent"):
             record[key] = float(record[key])
         record["draws"] = draws_of(record)
+    except InputError:
+        raise
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error} (delete it and run again)") from None
     return record

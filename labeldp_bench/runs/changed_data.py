@@ -1,26 +1,34 @@
-"""Refuses a finished run whose data file has changed since."""
+"""Compares the data at hand with those that finished results were made on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import hydra
 
+from labeldp_bench.data import fingerprint
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.images import file_of, read_npz
 from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.records.record import is_done
 from labeldp_bench.support import seeding
+from labeldp_bench.support.official_data import OFFICIAL
+from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
 
-USERS_OWN = "npz"
-"""The data set whose file anyone may write anew under its old name; the others are published."""
+SHOWN = 16
+"""Digits of a hash that a message shows."""
 
 
 def refuse_changed_data(
     cells: list[Cell], done: Mapping[str, dict[str, Any]], out_dir: Path, data_dir: Path
 ) -> None:
-    """Raises if a finished run of a user's own file was made of other images than it holds now.
+    """Raises if finished results were made on other data than the files hold now.
 
-    Training labels count in no hash, so that a record tells nothing of them: a file in which only
-    they differ passes. So does one that is gone.
+    Records under `out_dir` are compared with what their runs used. Training labels count in no
+    hash of theirs, so that a record tells nothing of them: if the file was written again since, a
+    line says so. Stored results are compared with the official data, public labels and all. A file
+    that is not there is compared with nothing; a line says so where results are stored ones.
 
     Args:
         cells: what is asked for.
@@ -29,20 +37,82 @@ def refuse_changed_data(
         data_dir: where the .npz files are.
 
     Raises:
-        InputError: names the file, the first such run, and what to do.
+        InputError: names the file, both hashes, and what to do.
     """
-    now: dict[tuple[str, int], str] = {}
-    for cell in cells:
-        record = done.get(cell.config_hash)
-        path = data_dir.expanduser() / f"{cell.dataset_name}.npz"
-        if record is None or cell.identity["dataset"] != USERS_OWN or not path.is_file():
+    found = [cell for cell in cells if cell.config_hash in done and _source(cell) is not None]
+    own = {cell.config_hash for cell in found if is_done(out_dir / cell.folder)}
+    by_hash: list[tuple[Cell, str]] = []
+    absent: set[str] = set()
+    public: set[str] = set()
+    for cell in found:
+        name, stored = str(_source(cell)), cell.config_hash not in own
+        if not file_of(data_dir, name).is_file():
+            absent |= {f"{name}.npz"} if stored else set()
+        elif not stored:
+            by_hash.append((cell, str(out_dir / cell.folder)))
+        elif name in OFFICIAL and OFFICIAL[name].images_sha256 is not None:
+            public.add(name)
+        else:
+            by_hash.append((cell, "the row of results/records.csv"))
+    _compare_drawn(by_hash, done, data_dir)
+    for name in sorted(public):
+        _compare_public(name, file_of(data_dir, name))
+    if absent:
+        names = ", ".join(sorted(absent))
+        say(f"stored results are compared with no data: there is no {names} in {data_dir}")
+
+
+def _source(cell: Cell) -> str | None:
+    """Returns the name of the .npz file that a cell's data come from; None without one."""
+    if not cell.has("dataset.name"):
+        return None
+    return str(cell.setting("dataset.source") or cell.setting("dataset.name"))
+
+
+def _compare_drawn(
+    found: Iterable[tuple[Cell, str]], done: Mapping[str, dict[str, Any]], data_dir: Path
+) -> None:
+    """Compares records with what their cells would draw now; `found` says what was made of it."""
+    drawn: dict[tuple[str, int | None], DataBundle] = {}
+    told: set[Path] = set()
+    for cell, made in found:
+        path, record = file_of(data_dir, str(_source(cell))), done[cell.config_hash]
+        if record.get("data_sha256") is None:
             continue
-        key = (cell.data_name, cell.seed)
-        if key not in now:
+        limited = cell.setting("dataset.limit_train") or cell.setting("dataset.limit_test")
+        key = (cell.data_name, cell.seed if limited else None)
+        if key not in drawn:
             dataset = hydra.utils.instantiate(cell.config["dataset"], _convert_="all")
-            now[key] = dataset.draw(data_dir, seeding.derive(cell.seed, "trial", 0)).sha256
-        if now[key] != record["data_sha256"]:
+            drawn[key] = dataset.draw(data_dir, seeding.derive(cell.seed, "trial", 0))
+        now, before = drawn[key], record["data_sha256"]
+        if now.sha256 != before:
             raise InputError(
-                f"{path.name} has other images or test labels than when {out_dir / cell.folder} "
-                "was run (give the changed file another name, or delete the runs of the old one)"
+                f"{path.name} has other images or test labels than when {made} "
+                f"was made: data_sha256 is {str(now.sha256)[:SHOWN]} now, {before[:SHOWN]} then "
+                "(give the changed file another name, or delete the runs of the old one)"
+            )
+        written = record.get("data_written")
+        if path not in told and written is not None and written != now.written:
+            told.add(path)
+            say(
+                f"{path.name} was written again since {made} was made: images and "
+                "test labels are the same; training labels, of which records keep nothing, may "
+                "have changed (delete the old runs if so)"
+            )
+
+
+def _compare_public(name: str, path: Path) -> None:
+    """Refuses a file that is not the public data set which stored results were made on."""
+    train, test = read_npz(path)
+    official = OFFICIAL[name]
+    pairs = {
+        "images or test labels": (fingerprint.of_images(train, test), official.images_sha256),
+        "training labels": (fingerprint.of_training_labels(train), official.labels_sha256),
+    }
+    for what, (now, known) in pairs.items():
+        if now != known:
+            raise InputError(
+                f"{path} has other {what} than the {name} of the stored results: its hash, "
+                f"without the order, is {now[:SHOWN]}, theirs {str(known)[:SHOWN]} (data_dir= "
+                "names another folder; rerun=true trains on this file)"
             )

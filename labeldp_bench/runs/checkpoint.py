@@ -16,7 +16,7 @@ import torch
 
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
-from labeldp_bench.support.files import replacing
+from labeldp_bench.support.files import CannotWrite, replacing
 from labeldp_bench.support.progress import say
 from labeldp_bench.training.checkpoint import FitStates
 
@@ -97,8 +97,9 @@ class Checkpoint:
         try:
             with replacing(self.path) as path:
                 torch.save(state, path)
-        except (OSError, RuntimeError) as error:  # the run itself needs none of it
-            why = " ".join(str(getattr(error, "strerror", None) or error).lower().split())[:100]
+        except (CannotWrite, RuntimeError) as error:  # the run itself needs none of it
+            why = error.reason if isinstance(error, CannotWrite) else str(error).lower()
+            why = " ".join(why.split())[:100]
             if "inline_container" in why:  # torch's words on its archive, a page of them
                 why = "is the disk full?"
             say(f"no checkpoint: cannot write {self.path} ({why}); training goes on")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import Classifier, Epoch
 from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.support.files import writing
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
 EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10, "best_validation": 1}
@@ -87,7 +88,7 @@ class Evaluator:
         if self.history is not None:
             row = (epoch.number, epoch.loss, epoch.released_hits, test_accuracy, epoch.lr)
             fresh = not self.history.exists()
-            with self.history.open("a", newline="") as file:
+            with writing(self.history), self.history.open("a", newline="") as file:
                 csv.writer(file).writerows([HISTORY_COLUMNS] if fresh else [])
                 csv.writer(file).writerow([*row, round(epoch.seconds, 3)])
         scored = "" if test_accuracy is None else f"test {100 * test_accuracy:.2f} %  "

@@ -1,5 +1,6 @@
 """What becomes of a cell that failed: `error.txt` and one line."""
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -7,10 +8,16 @@ from pathlib import Path
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.support.device import out_of_memory
-from labeldp_bench.support.files import write_text
+from labeldp_bench.support.files import CannotWrite, write_text
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import Diverged, InputError
 
+TRAINED = (
+    "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
+    "the recipe"
+)
+NOT_TRAINED = "free the machine of other work, or take fewer classes or examples"
+"""What to do where memory ran out, with and without a network."""
 ReportFailure = Callable[[Cell, Path, Exception], None]
 """Called with a cell that failed, its folder and the reason."""
 
@@ -18,13 +25,11 @@ ReportFailure = Callable[[Cell, Path, Exception], None]
 def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     """Says in `error.txt` and in one line on stderr that a cell failed."""
     path = folder / "error.txt"
-    write_text(path, "".join(traceback.format_exception(error)))
+    with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
+        write_text(path, "".join(traceback.format_exception(error)))
     text = " ".join(str(error).split())
     if out_of_memory(error):
-        text = (
-            "out of memory (free the device of other work, take a smaller model, or device=cpu; "
-            "the batch size is part of the recipe)"
-        )
+        text = f"out of memory ({TRAINED if cell.has('trainer') else NOT_TRAINED})"
     elif not isinstance(error, InputError):
         text = f"{type(error).__name__}: {text} (see {path})"
     say(f"error: {cell.title}: {text}", sys.stderr)

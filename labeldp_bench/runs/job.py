@@ -17,6 +17,7 @@ from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
+from labeldp_bench.support.files import writing
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.training.classifier import NetworkFactory
 
@@ -62,17 +63,18 @@ class Job:
     def add(self, cell: Cell, locks: ExitStack) -> None:
         """Takes a cell in, unless it is done or another process runs it; holds its lock."""
         folder = self.environment.out_dir / cell.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            locks.enter_context(FileLock(folder / ".lock", timeout=0))
-        except Timeout:
-            say(f"{cell.title}: another process is running it, left alone")
-            return
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                locks.enter_context(FileLock(folder / ".lock", timeout=0))
+            except Timeout:
+                say(f"{cell.title}: another process is running it, left alone")
+                return
         if is_done(folder):
             return
         try:
             parts = cell.build()
-            check_memory(cell, parts)
+            check_memory(cell, parts, self.environment.data_dir)
             self.runs.append(Run(cell, folder, parts))
         except Exception as error:
             self._report(cell, error)

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.mechanisms.classes import LabelMechanism
 from labeldp_bench.support.validate import InputError
@@ -13,31 +14,53 @@ SHARE = 0.8
 """Of the free memory that one run may take."""
 
 
-def check_memory(cell: Cell, parts: Parts) -> None:
+def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
     """Refuses a run whose largest arrays do not fit into the memory that is free.
 
-    A lower bound: the likelihood of N releases under K classes, N x K float64, and for a mechanism
-    that releases one label its transition matrix, K x K.
+    A lower bound: the likelihood of N releases under K classes, N x K float64, the confusion
+    matrix, K x K int64, and for a mechanism that releases one label its transition matrix.
+
+    Args:
+        cell: the run.
+        parts: its objects.
+        data_dir: where the .npz files are; N is read from the head of one.
 
     Raises:
         InputError: says how much is needed, how much is free, and how many classes would fit.
     """
-    examples, classes = cell.setting("dataset.n_train"), cell.setting("dataset.num_classes")
+    examples, classes = _num_examples(cell, data_dir), cell.setting("dataset.num_classes")
     free = free_memory()
-    if not (isinstance(examples, int) and isinstance(classes, int)) or math.isinf(free):
+    if examples is None or not isinstance(classes, int) or math.isinf(free):
         return
-    has_matrix = isinstance(parts.mechanism, LabelMechanism)
-    needed = BYTES * classes * (examples + (classes if has_matrix else 0))
+    squares = 2 if isinstance(parts.mechanism, LabelMechanism) else 1
+    needed = BYTES * classes * (examples + squares * classes)
     if needed <= SHARE * free:
         return
     room = SHARE * free / BYTES
-    # K examples + K^2 = room, or K examples = room.
-    fits = (math.sqrt(examples**2 + 4 * room) - examples) / 2 if has_matrix else room / examples
-    arrays = "N x K and K x K numbers" if has_matrix else "N x K numbers"
+    # The root of squares K^2 + examples K = room.
+    fits = (math.sqrt(examples**2 + 4 * squares * room) - examples) / (2 * squares)
+    ways_out = [f"at most dataset.num_classes={int(fits)}"] if fits >= 2 else []
+    fewer = int(room / classes - squares * classes)
+    if fewer >= 1:
+        key = "n_train" if cell.has("dataset.n_train") else "limit_train"
+        ways_out.append(f"at most dataset.{key}={fewer}")
+    how = f" ({', or '.join(ways_out)})" if ways_out else ""
     raise InputError(
         f"dataset.num_classes={classes} with {examples:,} examples needs {_gigabytes(needed)} for "
-        f"{arrays}, and {_gigabytes(free)} are free (at most dataset.num_classes={int(fits)})"
+        f"N x K and K x K numbers, and {_gigabytes(free)} are free{how}"
     )
+
+
+def _num_examples(cell: Cell, data_dir: Path) -> int | None:
+    """Returns N; None where it cannot be told before the data are read."""
+    drawn = cell.setting("dataset.n_train")
+    if isinstance(drawn, int):
+        return drawn
+    source = cell.setting("dataset.source") or cell.setting("dataset.name")
+    limit = cell.setting("dataset.limit_train")
+    held = count_examples(file_of(data_dir, str(source))) if source else None
+    known = [number for number in (held, limit) if isinstance(number, int)]
+    return min(known, default=None)
 
 
 def free_memory() -> float:

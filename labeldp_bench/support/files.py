@@ -11,6 +11,42 @@ from filelock import FileLock, Timeout
 
 from labeldp_bench.support.validate import InputError
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Kinds of errors that say that nothing more fits: the disk, a quota, the largest file allowed."""
+PROBE = bytes(2**16)
+"""What is written to learn whether a folder takes anything: an empty file fits a full disk."""
+
+
+class CannotWrite(InputError):
+    """A file cannot be written; the message names it, the reason and a way out.
+
+    Attributes:
+        reason: the system's words.
+    """
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        self.reason = reason_of(error)
+        way_out = "free some space" if error.errno in FULL else "see who may write there"
+        super().__init__(f"cannot write {path}: {self.reason} ({way_out}, and run again)")
+
+
+def reason_of(error: OSError) -> str:
+    """Returns the system's words for an error, without its number and without a path."""
+    return (error.strerror or str(error)).lower()
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns the system's errors inside into one that names `path`: a full disk does not.
+
+    Raises:
+        CannotWrite: nothing can be written there.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+
 
 def writable_folder(text: str, complaint: str) -> Path:
     """Returns the folder that `text` names; makes it if it is absent.
@@ -23,11 +59,11 @@ def writable_folder(text: str, complaint: str) -> Path:
         if not text:
             raise NotADirectoryError(errno.ENOTDIR, "empty")
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            if file.write(PROBE) < len(PROBE):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"{complaint} ({reason})") from error
+        raise InputError(f"{complaint} ({reason_of(error)})") from error
     return folder
 
 
@@ -36,16 +72,21 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path to write to, which then replaces `path` in one step.
 
     An exception leaves the old file as it was.
+
+    Raises:
+        CannotWrite: the system refuses.
     """
     # The name has this process's number: two that end the same sweep must not write to one file.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        yield partial
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())  # otherwise a power cut may keep the name and lose the content
-        os.replace(partial, path)
+        with writing(path):
+            yield partial
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())  # else a power cut may keep the name and lose the content
+            os.replace(partial, path)
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # such as a folder without the right to write
+            partial.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

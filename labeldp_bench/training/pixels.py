@@ -32,8 +32,17 @@ def pixel_scale(pixels: Pixels, images: Tensor, device: torch.device) -> tuple[T
     """Returns the shift and the divisor of each channel that `pixels` names.
 
     Both float32 (C,), on `device`: a copy in each step would make a GPU wait.
+
+    Raises:
+        InputError: fixed numbers for another number of channels, or for features that are no
+            pixels in [0, 255].
     """
     channels = images.shape[-1]
+    if images.dtype != torch.uint8 and pixels != "standardised":
+        raise InputError(
+            f"trainer.pixels={pixels} is for images uint8, got {images.dtype} "
+            "(trainer.pixels=standardised takes any numbers)"
+        )
     if pixels == "unit":
         shift, divisor = torch.zeros(channels), torch.full((channels,), 255.0)
     elif isinstance(pixels, str):
@@ -49,10 +58,19 @@ def pixel_scale(pixels: Pixels, images: Tensor, device: torch.device) -> tuple[T
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns mean and standard deviation of each channel, float32 (C,), of uint8 NHWC images.
+    """Returns mean and standard deviation of each channel, float32 (C,), of NHWC images.
 
     Images are public; nothing here depends on a label.
+
+    Args:
+        images: uint8, or floats, finite, of any scale; a channel that never changes has
+            standard deviation 1.
+
+    Raises:
+        InputError: a feature is NaN or infinite.
     """
+    if images.dtype != torch.uint8:
+        return _float_statistics(images)
     values = torch.arange(256, dtype=torch.float64)
     moments = []
     for channel in images.unbind(-1):
@@ -61,3 +79,11 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
         moments.append((mean, (share * (values - mean) ** 2).sum().sqrt().clamp_min(1.0)))
     means, stddevs = zip(*moments, strict=True)
     return torch.stack(means).float(), torch.stack(stddevs).float()
+
+
+def _float_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    rows = images.reshape(-1, images.shape[-1]).double()
+    stddevs, means = torch.std_mean(rows, dim=0, correction=0)
+    if not torch.isfinite(stddevs).all():
+        raise InputError("features must be finite numbers, got NaN or infinity")
+    return means.float(), torch.where(stddevs > 0, stddevs, 1.0).float()

@@ -64,7 +64,7 @@ BAD = {
     "NPZ dataset.name=other": r"no file data/other\.npz, .*two ways out",
     "NPZ dataset.name=damaged": r"damaged\.npz is not a zip archive, or is cut short",
     "NPZ dataset.limit_train=241": r"dataset\.limit_train must be at most 240, .*got 241",
-    "NPZ dataset.num_classes=4": r"num_classes=4 does not fit .*dataset\.num_classes=3",
+    "NPZ dataset.num_classes=2": r"tiny\.npz: y_train must be in \[0, 1\] .*got 2",
     "-m eps=0,1": r"eps must be a number > 0, got 0\.0",
     "-m seed=0,x": r"seed must be an integer, got 'x'",
     "-m trainer.epochs=1,2": r"trainer\.epochs has no effect: this model is not trained",
@@ -109,8 +109,9 @@ BAD = {
     "experiment=vector_approximation/table1a mechanism=hadamard": (
         r"mechanism=hadamard does not fit every cell of vector_approximation/table1a: unknown key"
     ),
-    "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K numbers, and .* are free",
-    "mechanism=rr dataset.num_classes=900000": r"GB for N x K and K x K numbers",
+    "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K and K x K numbers, and .* are free",
+    "mechanism=rr dataset.num_classes=900000": r"free \(at most dataset\.num_classes=\d+\)",
+    "NPZ mechanism=rr dataset.num_classes=900000": r"num_classes=900000 with 240 examples needs",
     "-m cells=3": r"cells must be a list of blocks, got int",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ CONTRACT = {
     "accuracy_sem": float, "bayes_accuracy": float,
 }  # fmt: skip
 FRACTIONS = ("accuracy", "per_class_mean", "released_agreement", "accuracy_sem", "bayes_accuracy")
-TIMED = ("wall_seconds", "images_per_second")
+TIMED = ("wall_seconds", "images_per_second", "checksum")
 
 
 def test_bare_command_is_one_cell_and_one_record(command, tmp_path):
@@ -131,13 +131,18 @@ def test_damaged_record_is_named(tmp_path):
     assert quick(TINY_CIRCLE, tmp_path).returncode == 0
     [path] = records_under(tmp_path)
     whole = path.read_text()
-    for damaged in (whole[:100], "{}", "[]", whole.replace('"eps": 1.0', '"eps": "abc"')):
+    edited = re.sub(r'("accuracy": 0\.)\d+', r"\g<1>99", whole)
+    for damaged, how in (
+        (whole[:100], "is damaged"),
+        ("[]", "is damaged"),
+        (edited, "was changed"),
+    ):
         assert damaged != whole
         path.write_text(damaged)
         for line in (TINY_CIRCLE, ["-m", *TINY_CIRCLE]):
             outcome = quick(line, tmp_path)
             assert outcome.returncode == 2
-            assert "record.json is damaged" in outcome.lines[-1]
+            assert f"record.json {how}" in outcome.lines[-1]
             assert "Traceback" not in outcome.stderr and "overrides" not in outcome.stderr
 
 
@@ -168,10 +173,32 @@ def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_im
     for changed in (line, ["-m", *line]):
         outcome = quick(changed, tmp_path)
         assert outcome.returncode == 2
-        assert re.search(r"error: tiny\.npz has other images .* another name, or", outcome.stderr)
+        hashes = r"data_sha256 is [0-9a-f]{16} now, [0-9a-f]{16} then"
+        assert re.search(rf"error: tiny\.npz has other images .* {hashes}.* another name, or",
+                         outcome.stderr)  # fmt: skip
         assert "accuracy" not in outcome.stdout
+    np.savez(tiny_images / "tiny.npz", **arrays | {"y_train": (arrays["y_train"] + 1) % 3})
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode == 0
+    assert "tiny.npz was written again since results/runs/tiny" in outcome.stdout
     (tiny_images / "tiny.npz").unlink()  # nothing to compare with
     assert "done before" in quick(line, tmp_path).stdout
+
+
+def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):
+    # Whoever broke their own file would be shown a table of good numbers as if they were its.
+    line = ["experiment=mechanisms/mnist", "mechanism=none", "seed=0", "data_dir=data"]
+    nothing = quick(line, tmp_path)
+    assert nothing.returncode == 0 and "1 stored in results/records.csv" in nothing.stdout
+    assert "stored results are compared with no data: there is no mnist.npz" in nothing.stdout
+    (tiny_images / "tiny.npz").rename(tiny_images / "mnist.npz")
+    other = quick(line, tmp_path)
+    assert other.returncode == 2 and "stored" not in other.stdout
+    assert re.search(
+        r"error: data/mnist\.npz has other images or test labels than the mnist of the stored "
+        r"results: its hash, .* is [0-9a-f]{16}, theirs 2fec4d150af52121 ",
+        other.stderr,
+    )
 
 
 def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():

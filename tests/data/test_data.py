@@ -117,12 +117,12 @@ DAMAGE = {
         r"x_test must have the shape of x_train's, \(4, 5, 1\), got \(3, 5, 1\)",
     ),
     "labels of another type": (
-        with_array("y_train", lambda y: y.astype(np.uint8)),
-        r"y_train must be int64 \(N,\), got uint8 of shape \(40,\)",
+        with_array("y_train", lambda y: y.astype(np.float32)),
+        r"y_train must be integers \(N,\), got float32 of shape \(40,\)",
     ),
     "labels as a column": (
         with_array("y_test", lambda y: y[:, None]),
-        r"y_test must be int64 \(N,\), got int64 of shape \(20, 1\)",
+        r"y_test must be integers \(N,\), got int64 of shape \(20, 1\)",
     ),
     "lengths that disagree": (
         with_array("y_train", lambda y: y[:-1]),
@@ -136,9 +136,9 @@ DAMAGE = {
         with_array("y_train", lambda y: y - 1),
         r"y_train must be in \[0, 3\] for num_classes=4, got -1",
     ),
-    "too few classes": (
-        lambda arrays: {k: a % 3 if k[0] == "y" else a for k, a in arrays.items()},
-        r"num_classes=4 does not fit the labels, the largest of which is 2",
+    "labels beyond int64": (
+        with_array("y_train", lambda y: y.astype(np.uint64) + 2**63),
+        r"y_train must be class numbers from 0 on, got 9223372036854775811",
     ),
     "pickled objects": (
         with_array("x_train", lambda x: x.astype(object)),
@@ -155,6 +155,44 @@ def test_wrong_file_is_refused_in_one_line(tmp_path, case):
     with pytest.raises(InputError, match=rf"^mine\.npz: .*{expected}") as caught:
         ImageData("mine", 4).draw(tmp_path, seed=0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64])
+def test_labels_of_any_integer_type_are_the_same_data(tmp_path, kind):
+    """If it failed, a file of numpy's default integers on Windows would be refused."""
+    arrays = make_arrays()
+    cast = {key: array.astype(kind) for key, array in arrays.items() if key[0] == "y"}
+    draws = []
+    for name, content in (("plain", arrays), ("other", arrays | cast)):
+        write_npz(tmp_path, name, **content)
+        draws.append(ImageData(name, 4).draw(tmp_path, seed=0))
+    assert draws[0].sha256 == draws[1].sha256
+    labels = [true_labels(draw) for draw in draws]
+    assert torch.equal(*labels) and labels[1].dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "said"),
+    [
+        ((0, 1, 2), 4, "no example of class 3, of dataset.num_classes=4 (if there are only 3: "),
+        ((0, 2, 3), 4, "no example of class 1, of dataset.num_classes=4\n"),
+        ((0, 0, 0), 2, "no example of class 1, of dataset.num_classes=2\n"),
+        ((0, 5), 99, "of classes 1, 2, 3, 4, 6 and 92 more, of dataset.num_classes=99\n"),
+    ],
+)
+def test_a_class_without_an_example_is_said_wherever_it_stands(
+    tmp_path, capsys, labels, classes, said
+):
+    """If it failed, the last class alone would be refused, or a slip go unnoticed."""
+    arrays = make_arrays()
+    for key in ("y_train", "y_test"):
+        arrays[key] = np.resize(np.array(labels), len(arrays[key]))
+    name = f"absent{classes}_{labels[-1]}"
+    write_npz(tmp_path, name, **arrays)
+    for _ in range(2):
+        ImageData(name, classes).draw(tmp_path, seed=0)
+    [line] = capsys.readouterr().err.splitlines(keepends=True)
+    assert line.startswith(f"{name}.npz: no example") and said in line
 
 
 def flip(data: bytes) -> bytes:

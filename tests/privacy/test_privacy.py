@@ -227,7 +227,9 @@ def test_error_file_of_a_run_holds_no_label(tmp_path, monkeypatch, capsys):
 
 # --- What is written ---------------------------------------------------------------------------
 
-COVERED_ELSEWHERE = {"wall_seconds", "images_per_second", "released_agreement", "response_accuracy"}
+COVERED_ELSEWHERE = {
+    "wall_seconds", "images_per_second", "released_agreement", "response_accuracy", "checksum",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("recipe", ["rappor", "lp_2st", "blockrr", "network"])

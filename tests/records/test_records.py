@@ -19,6 +19,7 @@ from labeldp_bench.records.collect import COLUMNS, collect, read_committed
 from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
+from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]
@@ -134,6 +135,24 @@ def test_crash_while_writing_leaves_no_record(tmp_path, monkeypatch):
     assert read_record(tmp_path) == record | {"draws": 1}  # of before the samplers had versions
 
 
+def test_an_edited_record_is_not_believed(tmp_path):
+    # Somebody's number would stand in a table as that of a run.
+    record = dict.fromkeys(KEYS, 1.0) | {"notes": {"b": math.inf, "a": [0.1, None], 3: "é"}}
+    write_record(tmp_path, record)
+    path = tmp_path / "record.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(content.items())), indent=3))  # says the same
+    assert read_record(tmp_path)["accuracy"] == 1.0
+    path.write_text(json.dumps(content | {"accuracy": 0.99}))
+    with pytest.raises(
+        InputError, match=r"record\.json was changed after its run: its checksum is"
+    ):
+        read_record(tmp_path)
+    del content["checksum"]  # as in records of older versions
+    path.write_text(json.dumps(content))
+    assert read_record(tmp_path)["accuracy"] == 1.0
+
+
 def test_a_record_with_nan_is_refused(tmp_path):
     # NaN is no JSON: other readers would fail on the whole file.
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -186,10 +205,9 @@ def test_collect_merges_sorts_and_replaces(tmp_path, tiny_images):
     assert [table.read_bytes() for table in tables] == first
 
     for cell in (cells[1], cells[3]):
-        path = tmp_path / "runs" / cell.folder / "record.json"
-        record = json.loads(path.read_text())
-        record |= {"accuracy": 0.125, "per_class_accuracy": [0.125, None, 1.0]}
-        path.write_text(json.dumps(record))
+        folder = tmp_path / "runs" / cell.folder
+        new = {"accuracy": 0.125, "per_class_accuracy": [0.125, None, 1.0]}
+        write_record(folder, read_record(folder) | new)
     collect(tmp_path / "runs", *tables)
     changed = [table.read_text().splitlines() for table in tables]
     before = [text.decode().splitlines() for text in first]

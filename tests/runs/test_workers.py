@@ -16,7 +16,7 @@ from labeldp_bench.runs.workers import trials_in_workers
 from tests.conftest import TINY_CIRCLE
 from tests.shell import HANGS, records_under, start
 
-TIMED = ("wall_seconds", "device")
+TIMED = ("wall_seconds", "device", "checksum")
 TRIALS = 23
 
 

@@ -22,6 +22,7 @@ from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import channel_statistics
+from labeldp_bench.training.trainer import Trainer
 from tests.training import CPU, SEED, fit, images_and_labels, supervision_of, trainer
 
 
@@ -161,6 +162,38 @@ def test_constant_images_do_not_divide_by_zero():
     # One black channel would turn every weight into NaN.
     _, stddev = channel_statistics(torch.zeros(2, 4, 4, 1, dtype=torch.uint8))
     assert stddev.tolist() == [1.0]
+
+
+def test_float_features_train_like_the_pixels_they_are():
+    # Whoever has images as floats would be shown NotImplementedError.
+    images, labels = images_and_labels(60)
+    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
+    network = functools.partial(CNN, widths=[4, 4], hidden=8)
+    losses = [
+        [epoch.loss for epoch in fit(NetworkModel(network, trainer()), features, supervision)[1]]
+        for features in (images, images.double() / 255, images.float() * 1e4)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[2] == pytest.approx(losses[0], rel=1e-3)
+    with pytest.raises(InputError, match="finite numbers, got NaN or infinity"):
+        fit(NetworkModel(network, trainer()), images / 0, supervision)
+    with pytest.raises(
+        InputError, match=r"trainer\.pixels=unit is for images uint8, got .*float32"
+    ):
+        fit(NetworkModel(network, trainer(pixels="unit")), images.float(), supervision)
+
+
+@pytest.mark.parametrize(("epochs", "few"), [(66, True), (67, False)])
+def test_too_few_steps_are_said_before_training(epochs, few, monkeypatch):
+    # A thousand images would give 47 % without a word on why, where their neighbours give 98.
+    monkeypatch.setattr(Trainer, "run", lambda *_: None)
+    images, labels = images_and_labels(60)
+    model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=epochs))
+    said: list[str] = []
+    session = Session(SEED, CPU, lambda *_: None, said.append)
+    model.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session)
+    expected = "  only 198 steps on 60 examples: a network may learn little (few examples suit "
+    assert [line[: len(expected)] for line in said] == [expected] * few
 
 
 def test_a_loss_that_is_not_finite_ends_the_run():

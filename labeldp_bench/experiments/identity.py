@@ -23,6 +23,9 @@ GROUPS = ("dataset", "mechanism", "learner", "model")
 PAPER = "paper"
 """The budget that changes nothing, and is no part of an identity."""
 
+PATHS = ("dataset.file",)
+"""Where data lie on this machine, which decides nothing."""
+
 REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = "labeldp_bench."
 
@@ -43,7 +46,16 @@ def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[s
     if config["pretrain"]:  # left out otherwise, as in runs from before there was any
         identity["pretrain"] = choices["pretrain"]
         identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
-    return dict(sorted(identity.items()))
+    return {key: identity[key] for key in sorted(identity) if key not in PATHS}
+
+
+def without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a config as a record holds it: without paths of this machine."""
+    kept = dict(config)
+    for path in PATHS:
+        group, _, key = path.partition(".")
+        kept[group] = {name: value for name, value in kept[group].items() if name != key}
+    return kept
 
 
 def canonical(identity: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
+from labeldp_bench.runs.units import share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
@@ -66,11 +67,12 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
     """Yields what one trial of each run gave; a failure ends its own run alone."""
     seed, environment = trial_data.seed(trial), trial_data.environment
     for run in runs:
-        mechanism, learner, model = run.parts.mechanism, run.parts.learner, run.parts.model
+        learner, model = run.parts.learner, run.parts.model
         outcome = Outcome(error=run.outcome.error)
         try:
             if outcome.error is None:
                 data = trial_data.of(trial)  # data
+                mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
                 vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed)
@@ -117,6 +119,7 @@ def evaluator_of(run: Run, data: DataBundle, seed: int) -> Evaluator:
         seed=seed,
         history=run.folder / "history.csv" if recipe else None,
         say=say,
+        probabilities=data.scores_probabilities,
     )
 
 

@@ -16,9 +16,16 @@ from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import check_integer, check_number
 
-LEAST_CURVATURE = 1e-3
-Stage = list[HistGradientBoostingRegressor]
-"""One regressor for each class; for two classes a single one, of the difference of their scores."""
+LEAST_CURVATURE = 0.02
+"""Of p (1 - p): where the model is certain a Newton step would have no end."""
+STEPS = (1.0, 0.5, 0.2, 0.05)
+"""What a stage may be multiplied with: the first that lowers the loss of the training releases."""
+BINS = 64
+"""Of a column; its values are replaced by their bin among the training examples."""
+PATIENCE = 2
+"""Stages in a row that may make held-out releases less likely before the search ends."""
+Binned = NDArray[np.float32]
+"""Bins of columns, (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,9 @@ class BoostedTrees(Model):
     classes the scores are equal and opposite. The number of stages is the one with the least loss
     on held-out releases; all is then fitted again on all releases.
 
-    Trees: scikit-learn's histogram boosting. Its own classifier, fitted again and again to the two
-    copies of each example with posterior weights, is not used: scikit-learn draws its bins by
-    weight, so that a warm restart with other weights reads old trees with new bins.
+    Trees: scikit-learn's histogram boosting of regression trees. Its classifier could be restarted
+    warm on K weighted copies of each example, but bins columns by weight, so that a restart with
+    other weights reads old trees with new bins (scikit-learn 1.9).
 
     Source: Friedman (2001), "Greedy function approximation", Annals of Statistics 29; Dempster,
     Laird, Rubin (1977) for EM; the join ours.
@@ -76,51 +83,53 @@ class BoostedTrees(Model):
     ) -> "BoostedClassifier":
         """Returns the fitted trees."""
         assert supervision.refine is None, "refined targets need epochs, which this model lacks"
-        inputs = as_vectors(features[supervision.indices])
-        targets, loss, count = supervision.targets, supervision.loss, len(supervision.indices)
+        bins = Bins.of(as_vectors(features[supervision.indices]).numpy())
+        x = bins(as_vectors(features[supervision.indices]).numpy())
+        y, loss, num_classes = supervision.targets, supervision.loss, supervision.num_classes
         stages = self.stages
-        if count > 1 and stages > 1:
-            fitted, out = held_out_rows(count, self.held_out, session.seed)
-            parts = (inputs[fitted], targets[fitted], inputs[out], targets[out])
-            stages = self._chosen_stages(loss, supervision.num_classes, *parts)
+        if len(x) > 1 and stages > 1:
+            fitted, out = held_out_rows(len(x), self.held_out, session.seed)
+            parts = (x[fitted.numpy()], y[fitted], x[out.numpy()], y[out])
+            stages = self._chosen_stages(loss, num_classes, *parts)
         session.notes["stages"] = stages
-        grown = BoostedClassifier([], _constant(targets, loss, supervision.num_classes))
-        logits = grown.scores(inputs)
+        grown = BoostedClassifier(bins, [], _constant(y, loss, num_classes))
+        logits = grown.constant.expand(len(x), -1)
         for _ in range(stages):
-            logits = self._grow(grown, inputs, logits, targets, loss)
+            grown.stages.append(self._stage(x, logits, y, loss))
+            logits = logits + grown.stages[-1].outputs(x)
         return grown
 
     def _chosen_stages(
-        self, loss: Loss, num_classes: int, x: Tensor, y: Tensor, out_x: Tensor, out_y: Tensor
+        self, loss: Loss, num_classes: int, x: Binned, y: Tensor, out_x: Binned, out_y: Tensor
     ) -> int:
         """Returns the number of stages with the least loss on held-out releases."""
-        grown = BoostedClassifier([], _constant(y, loss, num_classes))
-        logits, held = grown.scores(x), grown.scores(out_x)
-        losses = [float(loss(held.float(), out_y).mean())]
-        for stage in range(1, self.stages + 1):
-            logits = self._grow(grown, x, logits, y, loss)
-            held = held + _outputs(grown.stages[-1], out_x.numpy(), num_classes)
-            losses.append(float(loss(held.float(), out_y).mean()))
-            if stage - int(np.argmin(losses)) >= 2:  # two stages in a row made it worse
+        constant = _constant(y, loss, num_classes)
+        logits, held = constant.expand(len(x), -1), constant.expand(len(out_x), -1)
+        losses = [_mean_loss(loss, held, out_y)]
+        for number in range(1, self.stages + 1):
+            stage = self._stage(x, logits, y, loss)
+            logits, held = logits + stage.outputs(x), held + stage.outputs(out_x)
+            losses.append(_mean_loss(loss, held, out_y))
+            if number - int(np.argmin(losses)) >= PATIENCE:
                 break
         return int(np.argmin(losses))
 
-    def _grow(
-        self, grown: "BoostedClassifier", x: Tensor, logits: Tensor, y: Tensor, loss: Loss
-    ) -> Tensor:
-        """Adds one stage to `grown`; returns the new logits of `x`, float64 (n, K)."""
+    def _stage(self, x: Binned, logits: Tensor, y: Tensor, loss: Loss) -> "Stage":
+        """Returns the stage that goes on from `logits`, float64 (n, K)."""
         variable = logits.float().requires_grad_()
         (gradient,) = torch.autograd.grad(loss(variable, y).sum(), variable)
-        p = logits.softmax(1)
+        p, gradient = logits.softmax(1), gradient.double()
         curvature = (p * (1 - p)).clamp_min(LEAST_CURVATURE)
-        gradient = gradient.double()
         if logits.shape[1] == 2:  # in the difference of the two scores, which is all that counts
             gradient, curvature = (gradient[:, 1:] - gradient[:, :1]) / 2, curvature[:, 1:]
-        steps, weights, points = (-gradient / curvature).numpy(), curvature.numpy(), x.numpy()
-        pairs = zip(steps.T, weights.T, strict=True)
-        stage = [self._regressor().fit(points, step, weight) for step, weight in pairs]
-        grown.stages.append(stage)
-        return logits + _outputs(stage, points, logits.shape[1])
+        pairs = zip((-gradient / curvature).numpy().T, curvature.numpy().T, strict=True)
+        trees = [self._regressor().fit(x, step, weight) for step, weight in pairs]
+        whole = Stage(trees, 1.0)
+        outputs, before = whole.outputs(x), _mean_loss(loss, logits, y)
+        for share in STEPS:
+            if _mean_loss(loss, logits + share * outputs, y) < before:
+                return Stage(trees, share)
+        return Stage(trees, 0.0)
 
     def _regressor(self) -> HistGradientBoostingRegressor:
         return HistGradientBoostingRegressor(
@@ -130,28 +139,70 @@ class BoostedTrees(Model):
 
 
 @dataclass(frozen=True)
+class Bins:
+    """Where columns are cut into bins.
+
+    Attributes:
+        edges: of each column, increasing.
+    """
+
+    edges: list[NDArray[np.float32]]
+
+    @classmethod
+    def of(cls, points: NDArray[np.float32]) -> "Bins":
+        """Returns bins of about equally many of `points`, float32 (n, d)."""
+        shares = np.linspace(0, 1, BINS + 1)[1:-1]
+        quantiles = np.quantile(points, shares, axis=0, method="lower")
+        return cls([np.unique(column) for column in quantiles.T])
+
+    def __call__(self, points: NDArray[np.float32]) -> Binned:
+        """Returns the bin of each number, float32 (m, d)."""
+        pairs = zip(self.edges, points.T, strict=True)
+        return np.stack([np.searchsorted(e, x) for e, x in pairs], 1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Trees for each class, or for the difference of two, and what they are multiplied with."""
+
+    trees: list[HistGradientBoostingRegressor]
+    share: float
+
+    def outputs(self, x: Binned) -> Tensor:
+        """Returns what the stage adds to the logits, float64 (m, K)."""
+        outputs = [self.share * torch.from_numpy(each.predict(x)) for each in self.trees]
+        if len(outputs) == 1:  # the difference of the two scores
+            return torch.stack([-outputs[0], outputs[0]], 1) / 2
+        return torch.stack(outputs, 1)
+
+
+@dataclass(frozen=True)
 class BoostedClassifier:
     """The fitted trees.
 
     Attributes:
+        bins: of the columns.
         stages: whose outputs add up.
         constant: float64 (K,), the scores before the first stage.
     """
 
+    bins: Bins
     stages: list[Stage]
     constant: Tensor
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float64 (m, K)."""
-        points = as_vectors(features).numpy()
-        logits = self.constant.expand(len(points), -1).clone()
-        for stage in self.stages:
-            logits += _outputs(stage, points, len(self.constant))
-        return logits
+        x = self.bins(as_vectors(features).numpy())
+        logits = self.constant.expand(len(x), -1)
+        return sum((stage.outputs(x) for stage in self.stages), start=logits)
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns softmax of logits / temperature, float64 (m, K)."""
         return (self.scores(features) / temperature).softmax(1)
+
+
+def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor) -> float:
+    return float(loss(logits.float(), targets).mean())
 
 
 def _constant(targets: Tensor, loss: Loss, num_classes: int) -> Tensor:
@@ -168,11 +219,3 @@ def _constant(targets: Tensor, loss: Loss, num_classes: int) -> Tensor:
 
     optimizer.step(objective)
     return scores.detach().double()
-
-
-def _outputs(stage: Stage, points: NDArray[np.float32], num_classes: int) -> Tensor:
-    """Returns what a stage adds to the logits, float64 (n, K)."""
-    outputs = [torch.from_numpy(each.predict(points)) for each in stage]
-    if num_classes == 2:  # the output is the difference of the two scores
-        return torch.stack([-outputs[0], outputs[0]], 1) / 2
-    return torch.stack(outputs, 1)

@@ -42,4 +42,4 @@ class Affairs(Table):
         columns = columns.assign(**{name: columns[name].astype(str) for name in CATEGORIES})
         if self.answer == "affair":
             return Rows("affairs", columns, had_affair, 2)
-        return Rows("affairs", columns, rating, 5)
+        return Rows("marriage", columns, rating, 5)

@@ -1,5 +1,7 @@
 """From columns of numbers and categories to float32 features, by what training rows say."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -52,7 +54,9 @@ def encoded(
         sparse_threshold=0,
     )  # fmt: skip
     fitted = transformer.fit_transform(plain.iloc[train])
-    return _float32(fitted), _float32(transformer.transform(plain.iloc[test]))
+    with warnings.catch_warnings():  # of unknown categories, which is what they are for
+        warnings.filterwarnings("ignore", "Found unknown categories", UserWarning)
+        return _float32(fitted), _float32(transformer.transform(plain.iloc[test]))
 
 
 def _float32(features: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -35,6 +35,9 @@ class DataBundle:
             regression function, float64 (M,), at `test_features`, whose points weigh the same.
         bayes_accuracy: of the best classifier, where the law of the points is known.
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
+        labels_per_unit: how many training labels one unit of privacy has at most; each is released
+            with eps / labels_per_unit.
+        scores_probabilities: whether predicted probabilities are scored too (AUC and the like).
     """
 
     name: str
@@ -50,6 +53,8 @@ class DataBundle:
     truth: Tensor | None = None
     bayes_accuracy: float | None = None
     extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    labels_per_unit: int = 1
+    scores_probabilities: bool = False
 
     @property
     def task(self) -> str:

@@ -82,6 +82,8 @@ class RunConfig:
 
 
 ConfigStore.instance().store(name="run_config", node=RunConfig)
+# A table is called as its file is, unless it is named.
+OmegaConf.register_new_resolver("file_stem", lambda file: Path(str(file)).name.partition(".")[0])
 
 
 def use_configs() -> None:

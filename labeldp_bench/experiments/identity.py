@@ -26,6 +26,9 @@ SEEDED = "seeded"
 NOISES = (SEEDED, "secret")
 """Where a run's noise comes from: its seed, which anybody may know, or secret randomness."""
 
+PATHS = ("dataset.file",)
+"""Where data lie on this machine, which decides nothing."""
+
 REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = "labeldp_bench."
 
@@ -51,7 +54,16 @@ def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[s
     if config["tuning"]:  # left out otherwise, as pretrain
         identity["tuning"] = choices["tuning"]
         identity |= _flat("tuning", _beside_reference(config["tuning"]))
-    return dict(sorted(identity.items()))
+    return {key: identity[key] for key in sorted(identity) if key not in PATHS}
+
+
+def without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a config as a record holds it: without paths of this machine."""
+    kept = dict(config)
+    for path in PATHS:
+        group, _, key = path.partition(".")
+        kept[group] = {name: value for name, value in kept[group].items() if name != key}
+    return kept
 
 
 def canonical(identity: dict[str, Any]) -> str:

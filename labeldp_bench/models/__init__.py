@@ -1,11 +1,13 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
+from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.models.logistic import Logistic
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.probe import Probe
 from labeldp_bench.models.resnet import ResNet
@@ -14,10 +16,12 @@ from labeldp_bench.models.wide_resnet import WideResNet
 
 __all__ = [
     "CNN",
+    "BoostedTrees",
     "Clusters",
     "Cubes",
     "Eigenmaps",
     "LinearClassifier",
+    "Logistic",
     "NearestNeighbours",
     "NetworkModel",
     "Probe",

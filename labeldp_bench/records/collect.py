@@ -29,7 +29,8 @@ COLUMNS = (
     "trust", "private", "released_agreement", "response_accuracy", "selection", "pretrain",
     "precision", "epochs", "trials", "n_train", "n_test", "data_sha256", "wall_seconds",
     "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws", "task",
-    "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse", "test_mse_sem", "config_hash",
+    "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse", "test_mse_sem", "auc",
+    "average_precision", "normalised_log_likelihood", "calibration_error", "config_hash",
     "identity",
 )  # fmt: skip
 DIAGNOSES = "enhancement.csv"

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.experiments.identity import without_paths
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
@@ -50,7 +51,7 @@ def new_record(cell: Cell, **measured: Any) -> Record:
         "pretrain": identity.get("pretrain", "none"),
         "torch_version": torch.__version__,
         "git_commit": git_commit(),
-        "config": cell.config,
+        "config": without_paths(cell.config),
         "identity": identity,
         "config_hash": cell.config_hash,
     }

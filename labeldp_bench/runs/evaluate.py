@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeldp_bench.runs.probability_scores import probability_scores
 from labeldp_bench.supervision.interfaces import Classifier, Epoch
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.support.files import writing
@@ -53,6 +54,7 @@ class Evaluator:
         seed: the run's seed, for ties.
         history: where each epoch adds a row; None writes nothing.
         say: prints one line for the user.
+        probabilities: whether predicted probabilities are scored too.
     """
 
     features: Tensor
@@ -63,6 +65,7 @@ class Evaluator:
     seed: int
     history: Path | None
     say: Callable[[str], None]
+    probabilities: bool = False
     train_seconds: float = 0.0
     trained_examples: int = 0
     best_epoch_accuracy: float | None = None
@@ -136,6 +139,12 @@ class Evaluator:
             name: float((predict(classifier.scores(images), self.seed) == labels).double().mean())
             for name, (images, labels) in self.extra_tests.items()
         }
+
+    def probability_scores(self, classifier: Classifier) -> dict[str, float | None]:
+        """Returns scores of the final classifier's probabilities; empty where nobody asks."""
+        if not self.probabilities:
+            return {}
+        return probability_scores(classifier.probabilities(self.features), self.labels)
 
     def _confusion(self, classifier: Classifier) -> Tensor:
         predicted = predict(classifier.scores(self.features), self.seed)

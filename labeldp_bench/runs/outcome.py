@@ -22,6 +22,7 @@ class Outcome:
         tally: excess risks or squared errors of trials.
         agreements: released agreement of each trial.
         responses: response accuracy of each trial.
+        probability_scores: AUC and the like, of the last trial; empty where nobody asks.
         error: why the trial failed; the rest is then empty.
     """
 
@@ -33,6 +34,7 @@ class Outcome:
     best_epoch_accuracy: float | None = None
     epochs_averaged: int | None = None
     extra_tests: dict[str, float] = field(default_factory=dict)
+    probability_scores: dict[str, float | None] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
     trust: str = "local"
@@ -58,11 +60,12 @@ class Outcome:
         else:
             outcome.confusion = evaluator.finish(classifier)
             outcome.accuracies.append(accuracy_of(outcome.confusion))
+            outcome.probability_scores = evaluator.probability_scores(classifier)
         outcome.epochs_averaged = evaluator.epochs_averaged
         outcome.best_epoch_accuracy = evaluator.best_epoch_accuracy
         outcome.extra_tests = evaluator.extra_accuracies(classifier)
         outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
-        outcome.eps_spent = vault.eps_spent
+        outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
         agreement = vault.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
             outcome.agreements.append(agreement)
@@ -86,6 +89,7 @@ class Outcome:
         self.best_epoch_accuracy = later.best_epoch_accuracy
         self.epochs_averaged = later.epochs_averaged
         self.extra_tests = later.extra_tests
+        self.probability_scores = later.probability_scores
         self.notes |= later.notes
         self.ledger, self.trust = later.ledger, later.trust
         self.eps_spent = max(self.eps_spent, later.eps_spent)

@@ -10,6 +10,7 @@ from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.records.record import new_record
 from labeldp_bench.runs.evaluate import per_class_accuracy
 from labeldp_bench.runs.outcome import Outcome, mean, standard_error
+from labeldp_bench.runs.probability_scores import PROBABILITY_SCORES
 from labeldp_bench.support.device import describe_device
 
 
@@ -39,7 +40,9 @@ def record_of(
         eps=mechanism.eps,
         task=data.task,
         **_scores(outcome, data),
+        **(dict.fromkeys(PROBABILITY_SCORES) | outcome.probability_scores),
         eps_spent=outcome.eps_spent,
+        labels_per_unit=data.labels_per_unit,
         delta=mechanism.delta,
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),

@@ -16,6 +16,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.unlabelled import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
+from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
@@ -27,6 +28,7 @@ from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
 from labeldp_bench.runs.stored import stored_releases
+from labeldp_bench.runs.units import share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
@@ -76,12 +78,13 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
     """Yields what one trial of each run gave; a failure ends its own run alone."""
     seed, environment = trial_data.seed(trial), trial_data.environment
     for run in runs:
-        mechanism, learner, model = run.parts.mechanism, run.parts.learner, run.parts.model
+        learner, model = run.parts.learner, run.parts.model
         outcome = Outcome(error=run.outcome.error)
         try:
             if outcome.error is None:
                 data = trial_data.of(trial)  # data
-                vault = open_vault(run, data, seed, environment)  # vault
+                mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
+                vault = open_vault(run, mechanism, data, seed, environment)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed, environment.device)
                 session = session_of(run, data, vault, evaluator, seed, environment)
@@ -96,14 +99,15 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         yield outcome
 
 
-def open_vault(run: Run, data: DataBundle, seed: int, environment: Environment) -> LabelVault:
+def open_vault(
+    run: Run, mechanism: Mechanism, data: DataBundle, seed: int, environment: Environment
+) -> LabelVault:
     """Returns the vault of one trial of a run, whose noise is seeded or secret.
 
     Raises:
         InputError: secret noise for a scheme that draws from the seed beside the vault, or the file
             of releases is of something else.
     """
-    mechanism = run.parts.mechanism
     opened = partial(data.vault.open, mechanism.eps, again="the runs of one job share a data set")
     if environment.releases is not None:
         vault: LabelVault = opened(None)
@@ -152,6 +156,7 @@ def evaluator_of(run: Run, data: DataBundle, seed: int, device: torch.device) ->
         seed=seed,
         history=run.folder / "history.csv" if recipe else None,
         say=say,
+        probabilities=data.scores_probabilities,
     )
 
 

@@ -155,7 +155,10 @@ class PaperFigure:
         y, line = self.spec.y, self.spec.lines
         found = average(records, y.key)
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
-        line = method_of(cell) if line == "method" else text(_setting(cell, line))
+        if line == "method+model":
+            line = f"{method_of(cell)}+{cell.identity['model']}"
+        else:
+            line = method_of(cell) if line == "method" else text(_setting(cell, line))
         return {
             "panel": panel,
             "line": line,
@@ -176,7 +179,9 @@ class PaperFigure:
         x = self.spec.x
         value = _setting(cell, x.key)
         if value is None:  # x is a field of the record, or the point is a level
-            value = average(records, x.key).mean
+            known = {record.get(x.key) for record in records}
+            # One value, as no privacy has eps=inf, needs no average.
+            value = known.pop() if len(known) == 1 else average(records, x.key).mean
         number = float(value) * x.scale
         return number if math.isfinite(number) else math.nan
 

@@ -70,7 +70,8 @@ class Spec:
         title: with `{key}` where a value that all cells share is to stand.
         x, y: the axes.
         kind: which file of labeldp_bench/reports/figures/kinds draws it.
-        lines: the config key that tells lines apart; `method` is mechanism, loss and retraining.
+        lines: the config key that tells lines apart; `method` is mechanism, loss and retraining,
+            `method+model` the model too.
         panels: what tells panels apart.
         note: what a reader of the picture must know, such as which lines the paper does not have.
         statements: what the paper's text says of the figure.

@@ -1,0 +1,122 @@
+"""A CSV or Parquet file as a frame; what is wrong with it in one line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp_bench.support.validate import InputError, did_you_mean
+
+READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Returns the table of a file; every column has a name of its own.
+
+    Raises:
+        InputError: no such file, another kind of file, one that cannot be read, no row.
+    """
+    name = path.name.lower()
+    if not name.endswith(READERS):
+        raise InputError(f"dataset.file must end in {', '.join(READERS)}; got {path}")
+    if not path.is_file():
+        raise InputError(f"dataset.file: there is no file {path}")
+    try:
+        if name.endswith(".parquet"):
+            table = pd.read_parquet(path)
+        else:
+            separator = "\t" if ".tsv" in name else ","
+            table = pd.read_csv(path, sep=separator, low_memory=False)
+    except (ValueError, OSError, UnicodeError, EOFError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{path.name} cannot be read as a table: {said}") from None
+    if not len(table):
+        raise InputError(f"{path.name} has no rows")
+    return table.rename(columns=str)
+
+
+def check_column(file: str, table: pd.DataFrame, key: str, name: str) -> str:
+    """Returns the name of a column if the table has it."""
+    if name not in table.columns:
+        some = ", ".join(list(table.columns)[:20]) + (", ..." if table.shape[1] > 20 else "")
+        raise InputError(
+            f"{file}: {key}={name} is no column{did_you_mean(name, list(table.columns))}; "
+            f"columns: {some}"
+        )
+    return name
+
+
+def label_codes(file: str, column: pd.Series, classes: Sequence[str]) -> NDArray[np.int64]:
+    """Returns the position of each label in `classes`, int64 (N,).
+
+    Args:
+        file: its name, for messages.
+        column: the labels; numbers and truth values are compared as text, 1.0 as `1`.
+        classes: their names.
+
+    Raises:
+        InputError: a label is missing or no class; names file, row (the first is 1) and column.
+    """
+    texts = label_texts(column)
+    codes = pd.Index(classes).get_indexer(pd.Index(texts))
+    wrong = np.flatnonzero(codes < 0)
+    if len(wrong):
+        row, more = int(wrong[0]), f" ({len(wrong)} rows like it)" if len(wrong) > 1 else ""
+        where = f"{file}, row {row + 1}, column {column.name}"
+        if pd.isna(column.iloc[row]):
+            raise InputError(f"{where}: the label is missing{more}")
+        raise InputError(
+            f"{where}: {texts[row]!r} is no class of dataset.classes=[{','.join(classes)}]{more}"
+        )
+    return codes.astype(np.int64)
+
+
+def label_texts(column: pd.Series) -> list[str]:
+    """Returns labels as texts: 1.0 is `1`, true is `true`, a missing one is empty."""
+    return [_text(value) for value in column.tolist()]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.15g}"
+    return "" if value is None or value is pd.NA else str(value).strip()
+
+
+def check_numbers(file: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Returns the table with `columns` as numbers.
+
+    Raises:
+        InputError: a cell is no number; names file, row and column.
+    """
+    read = {}
+    for name in columns:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        wrong = np.flatnonzero(numbers.isna() & table[name].notna())
+        if len(wrong):
+            row = int(wrong[0])
+            raise InputError(
+                f"{file}, row {row + 1}, column {name}: {table[name].iloc[row]!r} is no number "
+                f"(leave {name} out of dataset.numeric, and it is a category)"
+            )
+        read[name] = numbers
+    return table.assign(**read)
+
+
+def check_finite(file: str, columns: pd.DataFrame) -> None:
+    """Refuses infinite numbers, and texts that are nearly all different."""
+    for name in columns:
+        column = columns[name]
+        if pd.api.types.is_numeric_dtype(column):
+            infinite = np.flatnonzero(np.isinf(column.to_numpy(np.float64, na_value=np.nan)))
+            if len(infinite):
+                row = int(infinite[0])
+                raise InputError(f"{file}, row {row + 1}, column {name}: the number is infinite")
+        elif len(column) >= 100 and (different := column.nunique()) > len(column) / 2:
+            raise InputError(
+                f"{file}: column {name} has {different} different texts in {len(column)} rows, "
+                f"which is no category (leave it out: dataset.drop=[{name}])"
+            )

@@ -1,0 +1,121 @@
+"""Logistic regression on a table's columns, by the learner's loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.models.held_out import held_out_rows
+from labeldp_bench.models.vectors import as_vectors
+from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
+
+ITERATIONS = 30
+"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
+
+
+@dataclass(frozen=True)
+class Logistic(Model):
+    """K linear scores: the mean loss plus penalty / 2 times the squared weights, whole batches.
+
+    Columns are standardised by the training examples. The penalty is the one with the least loss
+    on held-out releases; the fit is then repeated on all releases.
+
+    Source: Hastie, Tibshirani, Friedman (2009), section 4.4, with the losses of this benchmark.
+
+    Args:
+        penalties: > 0, to choose from; one alone is taken as it is.
+        held_out: share of the examples that choose, in (0, 1).
+    """
+
+    penalties: Sequence[float] = (0.1, 1e-2, 1e-3, 1e-4)
+    held_out: float = 0.2
+
+    shares_work: ClassVar[bool] = True  # reading and splitting the table
+
+    def __post_init__(self) -> None:
+        if not check_list("model.penalties", self.penalties, "numbers"):
+            raise InputError("model.penalties must be a list of numbers, got an empty one")
+        for penalty in self.penalties:
+            check_number("model.penalties", penalty, above=0)
+        check_number("model.held_out", self.held_out, above=0, below=1)
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of columns and weights."""
+        return "float32"
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> "LogisticClassifier":
+        """Returns the fitted scores."""
+        assert supervision.refine is None, "refined targets need epochs, which this model lacks"
+        raw = as_vectors(features[supervision.indices])
+        mean, spread = raw.mean(0), raw.std(0, correction=0)
+        scale = torch.where(spread > 0, 1 / spread, 0.0)  # a constant column says nothing
+        inputs = torch.cat([(raw - mean) * scale, torch.ones(len(raw), 1)], 1)
+        weights = torch.zeros((inputs.shape[1], supervision.num_classes))
+        penalty = self.penalties[0]
+        if len(self.penalties) > 1 and len(inputs) > 1:
+            fitted, out = held_out_rows(len(inputs), self.held_out, session.seed)
+            found = []
+            for tried in sorted(self.penalties, reverse=True):
+                targets = supervision.targets[fitted]
+                weights = _minimised(inputs[fitted], targets, supervision.loss, tried, weights)
+                logits = inputs[out] @ weights
+                loss = float(supervision.loss(logits, supervision.targets[out]).mean())
+                found.append((loss, tried, weights))
+            _, penalty, weights = min(found, key=lambda each: each[0])
+        session.notes["penalty"] = penalty
+        weights = _minimised(inputs, supervision.targets, supervision.loss, penalty, weights)
+        if not bool(weights.isfinite().all()):
+            raise Diverged("the weights are NaN or infinite (take larger model.penalties)")
+        return LogisticClassifier(weights, mean, scale)
+
+
+@dataclass(frozen=True)
+class LogisticClassifier:
+    """Scores that are linear in standardised columns.
+
+    Attributes:
+        weights: float32 (d + 1, K); the last row is the bias.
+        mean, scale: float32 (d,), of each column.
+    """
+
+    weights: Tensor
+    mean: Tensor
+    scale: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float32 (m, K)."""
+        inputs = (as_vectors(features) - self.mean) * self.scale
+        return inputs @ self.weights[:-1] + self.weights[-1]
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns softmax of logits / temperature, float64 (m, K)."""
+        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
+
+
+def _minimised(
+    inputs: Tensor, targets: Tensor, loss_of: Loss, penalty: float, start: Tensor
+) -> Tensor:
+    """Returns the weights, float32 (d + 1, K), with the least penalised mean loss."""
+    weights = start.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(inputs @ weights, targets).mean()
+        loss = loss + penalty / 2 * weights[:-1].square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    return weights.detach()

@@ -1,0 +1,201 @@
+"""Losses on tables: scores of probabilities against eps, and what each loss wins over the plain."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.kinds import Kind
+from labeldp_bench.reports.figures.spec import Spec
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
+
+LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
+"""The loss of a cell -> what it is here: bits as if they were true are plain too."""
+COLOURS = {"plain": plotting.BLUE, "unbiased": plotting.ORANGE, "marginal": plotting.GREEN}
+DASHES = {"rr": "-", "subset_selection": "--"}
+MODELS = {"logistic": "linear", "boosted_trees": "trees"}
+OTHERS = {
+    "average_precision": "average precision", "normalised_log_likelihood": "log-likelihood",
+    "calibration_error": "calibration error",
+}  # fmt: skip
+OTHERS_AT = 1.0
+LEVEL = 0.05
+INTRO = """\
+AUC, mean over seeds. *closed*: the share of the gap between plain and no privacy that a loss
+closes; `-` where no privacy is not better than plain by two standard errors. *marginal - unbiased*:
+seed by seed, with half the width of its 95 % t interval; p: two-sided paired t test, corrected
+after Holm for the {count} comparisons of this page; **bold** below {level:g}."""
+VERDICT = """\
+Of {count} comparisons the marginal likelihood has the larger AUC in {more} and the smaller in
+{less}; after Holm {better} are better and {worse} worse at {level:g}."""
+MORE = """\
+Other scores at eps={eps:g}: *log-likelihood* is normalised, 0 a constant model, 1 certain; below 0
+the probabilities are worse than no model, as those of a model of *released* labels are."""
+
+
+class RareEvents(Kind):
+    """A column per data set, a row per model, a line per mechanism and loss."""
+
+    options = ()
+    caption = (
+        "Bands: two standard errors to each side, over seeds. Dotted: no privacy. Dashed: subset "
+        "selection, which for two classes is RR."
+    )
+
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
+        """Returns lines over eps; the panels of a data set share their range."""
+        table = scores_by_seed(points, (spec.y.key,))
+        panels = list(dict.fromkeys(points.panel))
+        figure, axes = plotting.new_figure(len(panels), rows=len(MODELS), height=3.3)
+        for column, panel in zip(axes.T, panels, strict=True):
+            for place, model in zip(column, MODELS, strict=True):
+                rows = table[(table.panel == panel) & (table.model == model)]
+                place.set_title(f"{spec.panel_title(panel)}, {MODELS[model]}")
+                plotting.style_axes(place, spec.x, spec.y, sorted(points.x.dropna().unique()))
+                _lines(place, rows.assign(y=spec.y.scale * rows[spec.y.key]))
+            plotting.share_y(list(column))
+        axes[0][0].legend(fontsize=8.5, loc="lower right", frameon=False)
+        return figure
+
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
+        """Returns the comparison of losses and the other scores, Markdown."""
+        table = scores_by_seed(points, (spec.y.key, *OTHERS))
+        compared = comparisons(table, spec.y.key)
+        if compared.empty:
+            return []
+        known = compared[compared.p.notna()]
+        sure = known[known.p < LEVEL].difference
+        verdict = VERDICT.format(
+            count=len(known), more=(known.difference > 0).sum(), less=(known.difference < 0).sum(),
+            better=(sure > 0).sum(), worse=(sure < 0).sum(), level=LEVEL,
+        )  # fmt: skip
+        lines = [_line(row) for row in compared.to_dict("records")]
+        parts = [INTRO.format(count=len(known), level=LEVEL), markdown_table(lines), verdict]
+        others = _others(table[(table.x == OTHERS_AT) | table.x.isna()])
+        return [*parts, MORE.format(eps=OTHERS_AT), markdown_table(others)] if others else parts
+
+
+KIND = RareEvents()
+
+
+def scores_by_seed(points: pd.DataFrame, scores: Sequence[str]) -> pd.DataFrame:
+    """Returns a row per record: panel, model, mechanism, loss, x, seed and its scores."""
+    rows = [
+        {
+            "panel": point["panel"], "model": record["model"], "mechanism": record["mechanism"],
+            "loss": LOSSES.get(str(record["loss"]), str(record["loss"])), "x": point["x"],
+            "seed": int(record["seed"]), **{score: record.get(score) for score in scores},
+        }
+        for point in points.to_dict("records")
+        for record in point["records"]
+    ]  # fmt: skip
+    columns = ["panel", "model", "mechanism", "loss", "x", "seed", *scores]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("x", *scores), float))
+
+
+def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Returns a row per data set, model, mechanism and eps: each loss, and marginal - unbiased.
+
+    Columns: panel, model, mechanism, x, seeds, none, gap_error, plain, unbiased, marginal,
+    difference, half_width, p (corrected after Holm 1979 for all rows; NaN below two seeds).
+    """
+    rows = []
+    private = table[table.x.notna()]
+    for keys, group in private.groupby(["panel", "model", "mechanism", "x"], sort=False):
+        panel, model, mechanism, x = keys
+        by_seed = group.pivot_table(index="seed", columns="loss", values=score)
+        bare = table[(table.panel == panel) & (table.model == model) & table.x.isna()]
+        by_seed = by_seed.join(bare.set_index("seed")[score].rename("none"))
+        if not {"plain", "unbiased", "marginal"} <= set(by_seed):
+            continue
+        by_seed = by_seed.dropna(subset=["plain", "unbiased", "marginal"])
+        difference = (by_seed.marginal - by_seed.unbiased).to_numpy()
+        half_width, p = math.nan, math.nan
+        if len(difference) > 1:
+            error = difference.std(ddof=1) / math.sqrt(len(difference))
+            half_width = float(error * stats.t.ppf(0.975, len(difference) - 1))
+            p = float(stats.ttest_1samp(difference, 0).pvalue) if error > 0 else math.nan
+        means = by_seed.mean()
+        rows.append(
+            {
+                "panel": panel, "model": model, "mechanism": mechanism, "x": x,
+                "seeds": len(by_seed), "none": means["none"],
+                "gap_error": (by_seed["none"] - by_seed.plain).sem(),
+                **{loss: means[loss] for loss in ("plain", "unbiased", "marginal")},
+                "difference": difference.mean(), "half_width": half_width, "p": p,
+            }
+        )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    if len(frame):
+        frame["p"] = _holm(frame.p.to_numpy())
+    return frame
+
+
+def _holm(p_values: np.ndarray) -> np.ndarray:
+    """Returns p values corrected for their number; NaN stays, and does not count."""
+    corrected = np.full(len(p_values), math.nan)
+    known = np.flatnonzero(~np.isnan(p_values))
+    order = known[np.argsort(p_values[known], kind="stable")]
+    steps = np.arange(len(order), 0, -1)
+    corrected[order] = np.maximum.accumulate(np.minimum(1, p_values[order] * steps))
+    return corrected
+
+
+def _lines(axes: Axes, rows: pd.DataFrame) -> None:
+    bare = rows[rows.x.isna()].y
+    if len(bare):
+        axes.axhline(bare.mean(), color=plotting.GREY, ls=":", label="no privacy")
+    for (mechanism, loss), line in rows.dropna(subset="x").groupby(
+        ["mechanism", "loss"], sort=False
+    ):
+        found = line.groupby("x").y.agg(["mean", "sem"])
+        colour, band = COLOURS[str(loss)], 2 * found["sem"].fillna(0)
+        name = f"{name_of(str(mechanism))}, {loss}"
+        dashes = DASHES.get(str(mechanism), "-.")
+        axes.plot(found.index, found["mean"], dashes, marker="o", color=colour, label=name)
+        axes.fill_between(
+            found.index, found["mean"] - band, found["mean"] + band, color=colour, alpha=0.15, lw=0
+        )
+
+
+def _line(row: dict[str, float | str]) -> dict[str, str]:
+    gap = float(row["none"]) - float(row["plain"])
+    is_known = gap > 2 * float(row["gap_error"])
+
+    def closed(loss: str) -> str:
+        share = (float(row[loss]) - float(row["plain"])) / gap if is_known else math.nan
+        return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+
+    difference = f"{row['difference']:+.4f} ± {row['half_width']:.4f}"
+    p = float(row["p"])
+    if p < LEVEL:
+        difference = f"**{difference}**"
+    return {
+        "data": str(row["panel"]), "model": MODELS.get(str(row["model"]), str(row["model"])),
+        "release": name_of(str(row["mechanism"])), "eps": f"{row['x']:g}",
+        "seeds": str(row["seeds"]), "no privacy": f"{row['none']:.3f}",
+        "plain": f"{row['plain']:.3f}", "unbiased": f"{row['unbiased']:.3f}",
+        "marginal": f"{row['marginal']:.3f}", "unbiased closed": closed("unbiased"),
+        "marginal closed": closed("marginal"), "marginal - unbiased": difference,
+        "p": "-" if math.isnan(p) else f"{p:.2g}",
+    }  # fmt: skip
+
+
+def _others(table: pd.DataFrame) -> list[dict[str, str]]:
+    rows = []
+    keys = ["panel", "model", "mechanism", "loss"]
+    for (panel, model, mechanism, loss), group in table.groupby(keys, sort=False):
+        rows.append(
+            {
+                "data": str(panel), "model": MODELS.get(str(model), str(model)),
+                "release": name_of(str(mechanism)), "loss": str(loss), "seeds": str(len(group)),
+                **{name: f"{group[score].mean():.3f}" for score, name in OTHERS.items()},
+            }
+        )  # fmt: skip
+    return rows

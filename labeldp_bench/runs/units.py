@@ -1,0 +1,26 @@
+"""Units of privacy with several labels: each label is released with its share of eps."""
+
+from dataclasses import fields, replace
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.support.validate import InputError
+
+
+def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:
+    """Returns the mechanism with eps / labels_per_unit: a unit with that many spends eps.
+
+    Releases of different labels of one unit add up (sequential composition), so this holds for
+    local and central mechanisms alike.
+
+    Raises:
+        InputError: the mechanism has no eps of its own to divide, or a delta.
+    """
+    if labels_per_unit == 1 or not mechanism.private:
+        return mechanism
+    known = {field.name for field in fields(mechanism) if field.init}
+    if "eps" not in known or mechanism.delta:
+        raise InputError(
+            f"dataset.rows_per_unit={labels_per_unit} divides eps among the rows of a unit, and "
+            f"{type(mechanism).__name__} has no pure eps to divide (use dataset.rows_per_unit=1)"
+        )
+    return replace(mechanism, eps=mechanism.eps / labels_per_unit)

@@ -1,6 +1,7 @@
 """The law of a release in plain numbers, so that a browser or a phone app can draw from it."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -47,6 +48,7 @@ def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
     return {"kind": "table", "outputs": outputs.tolist(), "probabilities": probabilities.tolist()}
 
 
+@lru_cache(maxsize=64)
 def chance_of_change(mechanism: ClassMechanism, num_classes: int) -> float:
     """Returns how likely the best guess from one release is another class than the true one.
 

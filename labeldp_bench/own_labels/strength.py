@@ -17,6 +17,7 @@ SIMPLEST = ("rr", "subset_selection", "rappor")
 """Whose release people understand at once: a label, a short list, a bit for each class."""
 
 
+@lru_cache(maxsize=512)
 def strength(
     mechanism: ClassMechanism, num_classes: int, class_shares: tuple[float, ...] | None = None
 ) -> tuple[float, float]:

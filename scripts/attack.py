@@ -112,7 +112,8 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     parts.learner.fit(bundle.train_features, ReleaseDoor(vault), mechanism, release_only, session)
     # The attack is scored on true labels, which come from a vault of its own.
     order = torch.cat([release.indices for release in vault.releases])
-    truth = bundle.vault.open(math.inf, None).trusted_labels(NoPrivacy(), "scoring", order)
+    trusted = bundle.vault.open(math.inf, None, again="scoring")
+    truth = trusted.trusted_labels(NoPrivacy(), "scoring", order)
     images = flat(bundle.train_features[order])
     rows = []
     for share in shares:

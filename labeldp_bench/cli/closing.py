@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.sweeps import (
@@ -43,6 +44,8 @@ def show_run(folder: Path) -> None:
         lines.append(
             f"noise           from the public seed {record['seed']}: repeatable, which protects no "
             "secret label"
+            if record.get("noise", SEEDED) == SEEDED
+            else "noise           secret: no seed of it exists"
         )
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")

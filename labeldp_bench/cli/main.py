@@ -53,6 +53,9 @@ def _run_job(config: DictConfig) -> int:
     from labeldp_bench.runs.job import run_cells
 
     prepare_training()
+    for key in ("release_only", "releases"):
+        if config[key] is not None:
+            raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
     environment = environment_of(*(config[key] for key in LOCAL))
     cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
     if config.job.deadline is not None:
@@ -82,6 +85,7 @@ def _run_one(config: DictConfig) -> int:
     from labeldp_bench.runs.environment import environment_of
     from labeldp_bench.runs.failures import raise_or_write_failure
     from labeldp_bench.runs.job import run_cells
+    from labeldp_bench.runs.release_only import release_only
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
@@ -89,6 +93,9 @@ def _run_one(config: DictConfig) -> int:
     if "eps" in keys and not cell.has("mechanism.eps"):
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} takes no budget")
     environment = environment_of(*(config[key] for key in LOCAL))
+    if environment.release_only is not None:
+        release_only(cell, environment, environment.release_only)
+        return 0
     folder = environment.out_dir / cell.folder
     if is_done(folder):
         done = {cell.config_hash: read_record(folder)}

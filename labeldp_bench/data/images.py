@@ -4,7 +4,7 @@ import hashlib
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.unlabelled import Unlabelled
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer
@@ -37,7 +38,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ImageData:
+class ImageData(Unlabelled):
     """Reads `<data_dir>/<name>.npz`; an official data set that is absent is fetched first.
 
     Args:
@@ -83,6 +84,13 @@ class ImageData:
         train, test = load_images(data_dir, self.name, self.num_classes)
         return self._bundle(train, test, seed)
 
+    def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns the same without training labels, which are not read; see `draw`."""
+        train, test = load_images(data_dir, self.name, self.num_classes, train_labels=False)
+        bundle = self._bundle(train, test, seed)
+        zeros = torch.zeros(len(bundle.train_features), dtype=torch.int64)
+        return replace(bundle, vault=LabelVault(zeros, self.num_classes, absent=True))
+
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
         train = self._limited(train, "limit_train", self.limit_train, seed)
         test = self._limited(test, "limit_test", self.limit_test, seed)
@@ -120,8 +128,12 @@ def hash_arrays(*arrays: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def load_images(data_dir: Path, name: str, num_classes: int) -> tuple[Split, Split]:
+def load_images(
+    data_dir: Path, name: str, num_classes: int, *, train_labels: bool = True
+) -> tuple[Split, Split]:
     """Returns training and test split of `<data_dir>/<name>.npz`, fetched first if need be.
+
+    Without `train_labels` zeros stand in their place, and `y_train` is not read.
 
     Raises:
         InputError: one line that names file, array, what is expected and what was found.
@@ -129,18 +141,18 @@ def load_images(data_dir: Path, name: str, num_classes: int) -> tuple[Split, Spl
     path = data_dir.expanduser() / f"{name}.npz"
     if not path.exists():
         official.fetch(name, path)
-    train, test = read_npz(path)
+    train, test = read_npz(path, train_labels=train_labels)
     _check_label_range(path.name, train.labels, test.labels, num_classes)
     return train, test
 
 
-def read_npz(path: Path) -> tuple[Split, Split]:
+def read_npz(path: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
     """Returns training and test split of a file whose number of classes is not known.
 
     Raises:
         InputError: see `load_images`.
     """
-    train, test = (_read_split(path, part) for part in ("train", "test"))
+    train, test = _read_split(path, "train", train_labels), _read_split(path, "test")
     if train.images.shape[1:] != test.images.shape[1:]:
         raise InputError(
             f"{path.name}: images of x_test must have the shape of x_train's, "
@@ -149,8 +161,9 @@ def read_npz(path: Path) -> tuple[Split, Split]:
     return train, test
 
 
-def _read_split(path: Path, part: str) -> Split:
-    images, labels = _read_array(path, f"x_{part}"), _read_array(path, f"y_{part}")
+def _read_split(path: Path, part: str, labelled: bool = True) -> Split:
+    images = _read_array(path, f"x_{part}")
+    labels = _read_array(path, f"y_{part}") if labelled else np.zeros(len(images), np.int64)
     if images.ndim == 3:
         images = images[..., None]
     channels_last = images.ndim == 4 and 1 <= images.shape[-1] <= MAX_CHANNELS

@@ -74,6 +74,13 @@ class ImbalancedImages(ImageData):
             },
         )
 
+    def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
+        """Refuses: which images belong to the part follows from the labels."""
+        raise InputError(
+            f"{self.name} picks its images by their labels, so that it cannot do without them "
+            "(use a data set that has all of its images)"
+        )
+
     def _select(self, split: Split, counts: Sequence[int], what: str) -> tuple[Split, list[bytes]]:
         """Returns the chosen images of a split, and the digest of each."""
         prefix = self.selection_seed.to_bytes(8, "big")

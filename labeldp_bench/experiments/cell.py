@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hydra
 from hydra.errors import InstantiationException
 
-from labeldp_bench.experiments.identity import GROUPS, PAPER, canonical, identity_of
+from labeldp_bench.experiments.identity import GROUPS, PAPER, SEEDED, canonical, identity_of
 from labeldp_bench.support.validate import InputError
 
 if TYPE_CHECKING:  # they import torch, which a title need not wait for
@@ -62,6 +62,11 @@ class Cell:
         return int(self.config["seed"])
 
     @property
+    def noise(self) -> str:
+        """`seeded`: the noise follows from the run's seed; `secret`: from nothing that is kept."""
+        return str(self.config.get("noise", SEEDED))
+
+    @property
     def title(self) -> str:
         """What a person calls this cell: 'rappor (bce) on mnist, cnn, eps=1, seed 0'."""
         mechanism, learner = self.choices["mechanism"], self.config["learner"]
@@ -79,6 +84,8 @@ class Cell:
             parts += [f"N={self.setting('dataset.n_train')}"] if self.has("dataset.beta") else []
             parts += [f"K={self.num_classes}"] if self.has("dataset.num_classes") else []
         parts.append(f"seed {self.seed}")
+        if self.noise != SEEDED:
+            parts.append(f"{self.noise} noise")
         return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
 
     @property

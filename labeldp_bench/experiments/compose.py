@@ -18,9 +18,15 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
-from labeldp_bench.experiments.identity import GROUPS, PAPER
+from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
-from labeldp_bench.support.validate import InputError, check_eps, check_integer, did_you_mean
+from labeldp_bench.support.validate import (
+    InputError,
+    check_choice,
+    check_eps,
+    check_integer,
+    did_you_mean,
+)
 
 CHOICES = (*GROUPS, "trainer", "pretrain", "budget", "sweep", "experiment")
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
@@ -41,10 +47,13 @@ class RunConfig:
     pretrain: Any = None
     eps: float = 1.0
     seed: int = 0
+    noise: str = SEEDED
     device: str = "auto"
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
     checkpoint_epochs: int | None = None
+    release_only: str | None = None
+    releases: str | None = None
     minutes: float | None = None
     rerun: bool = False
     budget: Any = None  # the rules of configs/budget; its name is what counts
@@ -146,6 +155,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         if key not in known:
             raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
+    if check_choice("noise", plain["noise"], NOISES) == SEEDED:
+        del plain["noise"]  # what was done before there was a choice
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain")}
     return Cell(plain, taken)

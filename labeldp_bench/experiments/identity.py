@@ -22,6 +22,9 @@ from labeldp_bench.support.validate import InputError
 GROUPS = ("dataset", "mechanism", "learner", "model")
 PAPER = "paper"
 """The budget that changes nothing, and is no part of an identity."""
+SEEDED = "seeded"
+NOISES = (SEEDED, "secret")
+"""Where a run's noise comes from: its seed, which anybody may know, or secret randomness."""
 
 REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = "labeldp_bench."
@@ -40,6 +43,8 @@ def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[s
     for group in GROUPS:
         identity[group] = choices[group]
         identity |= _flat(group, _beside_reference(config[group]))
+    if config.get("noise", SEEDED) != SEEDED:
+        identity["noise"] = config["noise"]
     if config["pretrain"]:  # left out otherwise, as in runs from before there was any
         identity["pretrain"] = choices["pretrain"]
         identity |= _flat("pretrain", _beside_reference(config["pretrain"]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -47,6 +48,8 @@ class MultiStage(RetrainingLearner):
     filter_earlier: bool = False
     warm_start: bool = False
     domain_weight: float = 0.0
+
+    releases_first: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,7 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,6 +50,8 @@ class EnhancedLabels(Learner):
     ramp_epochs: int = 10
     stay_within_top: bool = False
     validation: float = 0.2
+
+    releases_first: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from scipy.integrate import quad
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows, two_levels
-from labeldp_bench.mechanisms.draws import laplace, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream
 from labeldp_bench.support.validate import check_integer, check_labels, check_number
 
 ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
@@ -38,7 +38,7 @@ class AdditiveLaplace(ClassMechanism):
         return 2 / self.eps
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)

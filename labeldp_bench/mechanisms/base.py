@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.support.validate import InputError, check_eps
 
 Limit = TypeVar("Limit", bound=float)
@@ -43,7 +44,7 @@ class Mechanism(ABC, Generic[Limit]):
         object.__setattr__(self, "eps", check_eps(self.eps))
 
     def release(
-        self, labels: Tensor, limit: Limit, /, generator: Generator, prior: Prior = None
+        self, labels: Tensor, limit: Limit, /, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns one noisy output per label, first axis N, drawn from `generator`.
 
@@ -59,7 +60,7 @@ class Mechanism(ABC, Generic[Limit]):
         )
 
     def release_groups(
-        self, labels: Tensor, limit: Limit, /, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: Limit, /, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns what is released about each group of labels, first axis G.
 

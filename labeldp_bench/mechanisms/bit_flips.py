@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior, count_true
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
-from labeldp_bench.mechanisms.draws import coins, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, coins, numpy_stream
+from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
 
@@ -56,7 +57,7 @@ class BitFlips(BitMechanism):
         return 1 - self.p_drop, self.p_flip
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K)."""
         check_labels(labels, num_classes)
@@ -67,13 +68,16 @@ class BitFlips(BitMechanism):
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
-        generator: Generator,
+        generator: Noise,
     ) -> Tensor:  # fmt: skip
         """Returns how many bits of each class are 1 in each group, float64 (G, K).
 
-        Drawn from the exact law: a binomial number of kept ones plus one of flipped zeros.
+        From a seed, drawn from the exact law: a binomial number of kept ones plus one of
+        flipped zeros.
         """
         stream = numpy_stream(generator)
+        if isinstance(stream, SecretGenerator):  # exact, and as fast as it need be
+            return super().release_groups(labels, num_classes, groups, num_groups, stream)
         own = group_counts(labels, num_classes, groups, num_groups)
         others = own.sum(1, keepdim=True) - own
         ones = binomial(own, 1 - self.p_drop, stream) + binomial(others, self.p_flip, stream)

@@ -7,9 +7,10 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, Prior, most_likely
+from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_prior
 
@@ -24,7 +25,7 @@ class ClassMechanism(Mechanism[int]):
 
     @abstractmethod
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns one noisy output per label, drawn from `generator`.
 
@@ -48,7 +49,7 @@ class ClassMechanism(Mechanism[int]):
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
-        generator: Generator,
+        generator: Noise,
     ) -> Tensor:  # fmt: skip
         """Returns the sum, in each group, of one release of every label, float64 (G, K).
 
@@ -90,7 +91,7 @@ class LabelMechanism(ClassMechanism):
         """
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns int64 (N,), one draw from each label's row of the transition matrix; O(N K)."""
         check_labels(labels, num_classes)
@@ -142,12 +143,12 @@ class LabelMechanism(ClassMechanism):
         return torch.arange(check_integer("num_classes", num_classes, low=2))
 
 
-def draw_columns(transition: Tensor, rows: Tensor, generator: Generator) -> Tensor:
+def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
     """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
     cumulative = transition.cumsum(1)
     # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
     cumulative = cumulative / cumulative[:, -1:]
-    uniform = torch.rand((len(rows), 1), generator=generator, dtype=torch.float64)
+    uniform = uniforms((len(rows), 1), generator)
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
 
 

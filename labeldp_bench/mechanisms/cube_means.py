@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.clipping import ClippingMechanism
-from labeldp_bench.mechanisms.draws import numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.support.validate import InputError, check_number
@@ -45,7 +45,7 @@ class CubeMeans(GroupMechanism):
         return torch.where(sizes > 0, scale, 0.0)
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns one mean for each cube, float64 (G,)."""
         reach, sizes = self.reach(limit), group_sizes(groups, num_groups)

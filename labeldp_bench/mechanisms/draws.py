@@ -5,11 +5,19 @@ random bits are.
 """
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms.secret import SecretGenerator
+
+Noise: TypeAlias = Generator | SecretGenerator
+"""What a mechanism draws from: a seeded generator of torch, or secret randomness."""
+Stream: TypeAlias = np.random.Generator | SecretGenerator
+"""The same for draws in NumPy."""
 
 FACES = 256  # of the byte that decides nearly every coin
 LAST_KEY = 2**32 - 1
@@ -17,13 +25,29 @@ ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they
 HALF_LESS_HALF_A_STEP = 0.5 - 2.0**-54
 
 
-def numpy_stream(generator: Generator) -> np.random.Generator:
-    """Returns a NumPy generator that `generator` seeds."""
+def uniforms(shape: tuple[int, ...], generator: Noise) -> Tensor:
+    """Returns uniforms in [0, 1), multiples of 2^-53, float64."""
+    if isinstance(generator, SecretGenerator):
+        return torch.from_numpy(generator.random(tuple(shape)))
+    return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+
+def integers(low: int, high: int, shape: tuple[int, ...], generator: Noise) -> Tensor:
+    """Returns uniform integers in [low, high), int64."""
+    if isinstance(generator, SecretGenerator):
+        return torch.from_numpy(generator.integers(low, high, tuple(shape)))
+    return torch.randint(low, high, shape, generator=generator)
+
+
+def numpy_stream(generator: Noise) -> Stream:
+    """Returns a NumPy generator that `generator` seeds; secret randomness as it is."""
+    if isinstance(generator, SecretGenerator):
+        return generator
     words = torch.randint(2**32, (4,), generator=generator)
     return np.random.default_rng(words.tolist())
 
 
-def coins(probability: float, shape: tuple[int, ...], stream: np.random.Generator) -> NDArray:
+def coins(probability: float, shape: tuple[int, ...], stream: Stream) -> NDArray:
     """Returns independent coins, bool, True with `probability` to within 2^-61.
 
     A byte below floor(256 p) is heads, one above is tails. An equal byte, once in 256 coins, leaves
@@ -42,7 +66,7 @@ def sets_around(
     holds_own: NDArray[np.bool_],
     size: int,
     num_classes: int,
-    stream: np.random.Generator,
+    stream: Stream,
 ) -> NDArray[np.bool_]:
     """Returns uniform random sets of `size` of K labels, bool (N, K), O(N K).
 
@@ -60,7 +84,7 @@ def sets_around(
     return sets
 
 
-def laplace(shape: tuple[int, ...], stream: np.random.Generator) -> Tensor:
+def laplace(shape: tuple[int, ...], stream: Stream) -> Tensor:
     """Returns independent Laplace variables of scale 1, float64, at most 36.8 in size."""
     # In place, and exact up to the logarithm. Uniforms are multiples of 2^-53: moved by half a step
     # they lie evenly around 0, and none is at an end, where the variable would be infinite.
@@ -74,7 +98,7 @@ def _few_sets(
     holds_own: NDArray[np.bool_],
     size: int,
     num_classes: int,
-    stream: np.random.Generator,
+    stream: Stream,
 ) -> NDArray[np.bool_]:
     keys = _random_bits(len(own) * num_classes, stream, np.uint32).reshape(-1, num_classes)
     keys[np.arange(len(keys)), own] = np.where(holds_own, 0, LAST_KEY)
@@ -88,7 +112,7 @@ def _few_sets(
     return sets
 
 
-def _random_bits(count: int, stream: np.random.Generator, kind: type) -> NDArray:
+def _random_bits(count: int, stream: Stream, kind: type) -> NDArray:
     """Returns `count` uniform integers over the whole range of an unsigned type."""
     words = -(-count * np.dtype(kind).itemsize // 8)
     return stream.integers(0, 2**64, words, dtype=np.uint64).view(kind)[:count]

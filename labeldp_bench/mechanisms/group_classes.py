@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from labeldp_bench.mechanisms.draws import laplace, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream, uniforms
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import check_choice
@@ -33,11 +33,11 @@ class ExponentialCubes(GroupMechanism):
         return (self.weight * counts.to(torch.float64)).log_softmax(1)
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
         counts = group_counts(labels, int(limit), groups, num_groups)
-        uniform = torch.rand(counts.shape, generator=generator, dtype=torch.float64)
+        uniform = uniforms(counts.shape, generator)
         if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
             return (counts + uniform / 2).argmax(1)
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
@@ -87,7 +87,7 @@ class NoisyClusters(GroupMechanism):
         return 2 / self.eps
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy counts, float64 (G, K); some are negative."""
         counts = group_counts(labels, int(limit), groups, num_groups)

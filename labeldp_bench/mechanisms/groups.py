@@ -3,9 +3,10 @@
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.draws import Noise
 
 
 class GroupMechanism(Mechanism[float]):
@@ -20,7 +21,7 @@ class GroupMechanism(Mechanism[float]):
 
     @abstractmethod
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
 

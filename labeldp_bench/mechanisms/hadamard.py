@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import BitMechanism, check_bits
 from labeldp_bench.mechanisms.classes import two_levels
+from labeldp_bench.mechanisms.draws import Noise, integers, uniforms
 from labeldp_bench.support.validate import check_integer, check_labels
 
 
@@ -42,13 +43,13 @@ class HadamardResponse(BitMechanism):
         return 1 / (1 + math.exp(-self.eps))
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K + K^2)."""
         check_labels(labels, num_classes)
         table = self.output_space(num_classes)
-        message = torch.randint(0, len(table), labels.shape, generator=generator)
-        uniform = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
+        message = integers(0, len(table), labels.shape, generator)
+        uniform = uniforms(labels.shape, generator)
         belongs = table[message, labels] == 1
         # Turning one digit that the row looks at swaps the halves one to one.
         row = labels + 1

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.base import Prior, most_likely
 from labeldp_bench.mechanisms.classes import ClassMechanism
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_number
 
 
@@ -48,7 +49,7 @@ class LabelEnhancement(ClassMechanism):
         check_integer("mechanism.k1", self.k1, low=1)
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Refuses: labels alone are not enough, a client's network needs the images too."""
         check_labels(labels, num_classes)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.clipping import ClippingMechanism
-from labeldp_bench.mechanisms.draws import laplace, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream
 from labeldp_bench.mechanisms.real import RealMechanism, exact_match
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.support.validate import InputError
@@ -42,7 +42,7 @@ class Laplace(RealMechanism):
         return 2 * self.reach(bound) / self.eps
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns the label, clipped to what is reached, plus noise, float64 (N,)."""
         reach, scale = self.reach(bound), self.scale(bound)
@@ -50,7 +50,7 @@ class Laplace(RealMechanism):
         return values.clamp(-reach, reach) + scale * noise
 
     def release_groups(
-        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator
+        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns sums of releases, float64 (G,), drawn from their exact law."""
         reach, sizes = self.reach(bound), group_sizes(groups, num_groups)

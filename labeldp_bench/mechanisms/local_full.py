@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.clipping import ClippingMechanism
-from labeldp_bench.mechanisms.draws import numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, numpy_stream
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts, group_sizes, group_sums, laplace_sums
 
@@ -44,7 +44,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
         return 4 * clip / self.eps
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
         stream, total = numpy_stream(generator), len(labels)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import LabelMechanism
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.sum_laws import group_sums
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
 
@@ -33,7 +34,7 @@ class NoPrivacy(LabelMechanism):
             raise InputError(f"the true label costs eps=inf, got eps={self.eps:g}")
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns a copy of `labels`, int64 (N,) or real float64 (N,)."""
         if labels.dtype == torch.float64:
@@ -42,7 +43,7 @@ class NoPrivacy(LabelMechanism):
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
-        generator: Generator,
+        generator: Noise,
     ) -> Tensor:  # fmt: skip
         """Returns class counts, float64 (G, K), or sums of real labels, float64 (G,)."""
         if labels.dtype == torch.float64:

@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 import torch
 from scipy.optimize import linprog
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import check_bits
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_global_prior, draw_columns
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10
@@ -39,7 +40,7 @@ class OptimalMechanism(ClassMechanism):
     """
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K), a set for each label; O(N sets)."""
         check_labels(labels, num_classes)

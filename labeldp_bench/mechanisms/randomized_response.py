@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import LabelMechanism, two_levels
-from labeldp_bench.mechanisms.draws import numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, integers, numpy_stream, uniforms
+from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import check_integer, check_labels
 
@@ -33,25 +34,27 @@ class RandomizedResponse(LabelMechanism):
         return tail / (1 + (num_classes - 1) * tail)
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns int64 (N,): the label, or a uniform other one; O(N)."""
         check_labels(labels, num_classes)
         total_flip = (num_classes - 1) * self.p_flip(num_classes)
-        uniform = torch.rand(labels.shape, generator=generator, dtype=torch.float64)
-        shift = torch.randint(1, num_classes, labels.shape, generator=generator)
+        uniform = uniforms(labels.shape, generator)
+        shift = integers(1, num_classes, labels.shape, generator)
         return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
-        generator: Generator,
+        generator: Noise,
     ) -> Tensor:  # fmt: skip
         """Returns how often each label is released in each group, float64 (G, K).
 
-        Drawn from the exact law: a label is kept for certain or replaced by a uniform one, itself
-        included, with probability K p_flip.
+        From a seed, drawn from the exact law: a label is kept for certain or replaced by a
+        uniform one, itself included, with probability K p_flip.
         """
         stream = numpy_stream(generator)
+        if isinstance(stream, SecretGenerator):  # exact, and as fast as it need be
+            return super().release_groups(labels, num_classes, groups, num_groups, stream)
         counts = group_counts(labels, num_classes, groups, num_groups)
         kept = binomial(counts, 1 - num_classes * self.p_flip(num_classes), stream)
         replaced = (counts - kept).sum(1)

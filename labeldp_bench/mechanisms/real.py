@@ -5,9 +5,10 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, Prior
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.sum_laws import group_sums
 from labeldp_bench.support.validate import InputError, check_integer, check_prior
 
@@ -21,7 +22,7 @@ class RealMechanism(Mechanism[float]):
 
     @abstractmethod
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns one noisy output per label, float64 (N,).
 
@@ -57,7 +58,7 @@ class RealMechanism(Mechanism[float]):
         """
 
     def release_groups(
-        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Generator
+        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns the sum, in each group, of one release of every label, float64 (G,)."""
         return group_sums(self.release(values, bound, generator), groups, num_groups)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import two_levels
+from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.real import GridMechanism, exact_match
 from labeldp_bench.support.validate import check_number
 
@@ -50,14 +51,14 @@ class RPWithPrior(GridMechanism):
         return low * bound, high * bound, radius * bound
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns a real for each label, float64 (N,), in [a - r, b + r]."""
         if math.isinf(self.eps):
             return values.clone()
         low, high, radius = self.shape(bound, prior)
         share = 2 * radius / (2 * radius + math.exp(-self.eps) * (high - low))
-        uniform = torch.rand((2, len(values)), generator=generator, dtype=torch.float64)
+        uniform = uniforms((2, len(values)), generator)
         near = values + radius * (2 * uniform[1] - 1)
         # A place on [a - r, b + r] without the band, which is stepped over.
         far = low - radius + uniform[1] * (high - low)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import two_levels
+from labeldp_bench.mechanisms.draws import Noise, integers, uniforms
 from labeldp_bench.mechanisms.real import GridMechanism
 
 
@@ -43,16 +44,16 @@ class RROnBins(GridMechanism):
         return self.place(values, bound).round().long().clamp(0, self.levels - 1)
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns one of the m values for each label, float64 (N,)."""
         which, centres = self.bins(bound, prior)
         own = which[self.level(values, bound)]
-        uniform = torch.rand(own.shape, generator=generator, dtype=torch.float64)
+        uniform = uniforms(own.shape, generator)
         m = len(centres)
         if m == 1:
             return centres[own]
-        other = torch.randint(1, m, own.shape, generator=generator)
+        other = integers(1, m, own.shape, generator)
         flip = (m - 1) * math.exp(-self.eps) / (1 + (m - 1) * math.exp(-self.eps))
         return centres[torch.where(uniform < flip, (own + other) % m, own)]
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import LabelMechanism, check_global_prior, prior_rows
+from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.ranking import by_falling_prior, places
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import check_choice, check_labels
@@ -71,7 +72,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
         return order, _first_largest(scores)[:, None] + 1
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns int64 labels (N,), each among the top k of its prior; O(N K log K)."""
         check_labels(labels, num_classes)
@@ -79,7 +80,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
         order, size = self._ranked(rows)
         own = places(order).expand(len(labels), -1).gather(1, labels[:, None])
         flips = (size - 1).to(torch.float64) * math.exp(-self.eps)
-        uniform = torch.rand((3, len(labels), 1), generator=generator, dtype=torch.float64)
+        uniform = uniforms((3, len(labels), 1), generator)
         flipped = uniform[0] < flips / (1 + flips)
         other = (own + 1 + (uniform[1] * (size - 1)).long()) % size
         anywhere = (uniform[2] * size).long()

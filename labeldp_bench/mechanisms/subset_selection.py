@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import (
@@ -17,7 +17,7 @@ from labeldp_bench.mechanisms.bit_flips import (
     truth_values,
 )
 from labeldp_bench.mechanisms.classes import two_levels
-from labeldp_bench.mechanisms.draws import coins, numpy_stream, sets_around
+from labeldp_bench.mechanisms.draws import Noise, coins, numpy_stream, sets_around
 from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
@@ -67,7 +67,7 @@ class SubsetSelection(BitMechanism):
         return max(sizes, key=lambda size: subset_information(num_classes, size, self.eps))
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K) with d ones each; O(N K)."""
         check_labels(labels, num_classes)

@@ -6,8 +6,11 @@ draws that are added up (tests/mechanisms/test_sum_laws.py), and costs as much a
 
 import numpy as np
 import torch
+from scipy.special import gammaincinv
 from torch import Tensor
 
+from labeldp_bench.mechanisms.draws import Stream
+from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.support.validate import check_labels
 
 
@@ -35,12 +38,15 @@ def binomial(counts: Tensor, probability: float, stream: np.random.Generator) ->
     return torch.from_numpy(stream.binomial(counts.numpy(), probability))
 
 
-def laplace_sums(counts: Tensor, scale: float, stream: np.random.Generator) -> Tensor:
+def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     """Returns the sum of `counts` independent Laplace variables of the scale, float64.
 
     A Laplace variable is a difference of two exponentials, so n of them are a difference of two
     gamma variables of shape n; 0 where there are none.
     """
     shapes = counts.numpy().astype(np.float64)
+    if isinstance(stream, SecretGenerator):
+        gamma = [gammaincinv(shapes, stream.random(shapes.shape)) for _ in range(2)]
+        return torch.from_numpy(scale * np.where(shapes > 0, gamma[0] - gamma[1], 0.0))
     difference = stream.standard_gamma(shapes) - stream.standard_gamma(shapes)
     return torch.from_numpy(scale * difference)

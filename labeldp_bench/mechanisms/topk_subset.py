@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import check_bits
@@ -14,6 +14,7 @@ from labeldp_bench.mechanisms.classes import (
     prior_rows,
     two_levels,
 )
+from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.ranking import ranking
 from labeldp_bench.mechanisms.subset_selection import arcs, subsets
 from labeldp_bench.support.last_results import LastResults
@@ -95,15 +96,15 @@ class TopKSubset(ClassMechanism):
         return self.top_k_and_size(prior)[0]
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Prior = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns uint8 bits (N, K) with d ones each, all inside the top k; O(N K log K)."""
         check_labels(labels, num_classes)
         rows = prior_rows(prior, len(labels), num_classes)
         _, rank = ranking(rows)
         top, size = (column[:, None] for column in self.top_k_and_size(rows))
-        keys = torch.rand((len(labels), num_classes), generator=generator, dtype=torch.float64)
-        uniform = torch.rand((len(labels), 1), generator=generator, dtype=torch.float64)
+        keys = uniforms((len(labels), num_classes), generator)
+        uniform = uniforms((len(labels), 1), generator)
         keys = keys.masked_fill(rank >= top, 3.0)
         misses = (top - size).to(torch.float64) * math.exp(-self.eps)
         forced = two_levels(uniform < misses / (size + misses), 2.0, -1.0)

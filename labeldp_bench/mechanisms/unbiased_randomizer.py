@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import draw_columns
+from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.real import GridMechanism, exact_match
 from labeldp_bench.support.validate import InputError, check_integer
 
@@ -62,7 +63,7 @@ class UnbiasedRandomizer(GridMechanism):
         return matrix, outputs * bound
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Prior = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
         """Returns one of the outputs for each label, float64 (N,)."""
         if math.isinf(self.eps):
@@ -70,7 +71,7 @@ class UnbiasedRandomizer(GridMechanism):
         matrix, outputs = self.channel(bound, prior)
         place = self.place(values, bound)
         below = place.floor().clamp(0, self.levels - 2)
-        up = torch.rand(values.shape, generator=generator, dtype=torch.float64) < place - below
+        up = uniforms(values.shape, generator) < place - below
         return outputs[draw_columns(matrix, (below + up).long(), generator)]
 
     def log_density(

@@ -1,15 +1,16 @@
 """The noise of releases: a random stream for each, and what was drawn, for a checkpoint."""
 
 import hashlib
-import secrets
 from collections.abc import Callable
 from dataclasses import fields
 from typing import TypedDict
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.draws import Noise
+from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support import seeding
 
@@ -23,17 +24,18 @@ class NoiseStreams:
     itself.
 
     Args:
-        seed: of the run; None takes 256 secret bits from the operating system.
+        seed: of the run; None: every release draws from secret randomness of its own
+            (`SecretGenerator`), and no seed of the noise exists.
         data: names the data set among those that are released under one seed.
     """
 
     def __init__(self, seed: int | None, data: str) -> None:
-        self.key = secrets.token_bytes(32) if seed is None else str(seed).encode()
+        self.key = None if seed is None else str(seed).encode()
         self.data = data
 
     def stream(
         self, number: int, name: str, part: Tensor | None = None, prior: Tensor | None = None
-    ) -> Generator:
+    ) -> Noise:
         """Returns the stream of a release.
 
         Args:
@@ -42,6 +44,8 @@ class NoiseStreams:
             part: which labels, or in which groups; None for all of them, each on its own.
             prior: what the mechanism may assume.
         """
+        if self.key is None:
+            return SecretGenerator()
         digests = ["-" if each is None else _digest(each) for each in (part, prior)]
         return seeding.keyed_generator(self.key, "privacy", self.data, name, number, *digests)
 
@@ -79,8 +83,8 @@ class DrawnReleases:
         before = self.earlier.pop(key, None)
         if before is not None and not torch.equal(before["indices"], indices):
             raise BudgetError(
-                f"release {number} was of other labels before the run was cut off "
-                "(delete its checkpoint.pt to start afresh)"
+                f"release {number} was of other labels before the run was cut off, or in the file "
+                "of releases= (delete its checkpoint.pt to start afresh; use the same learner)"
             )
         self.left[key] = before or Drawn(indices=indices, outputs=draw(), prior=prior)
         return self.left[key]

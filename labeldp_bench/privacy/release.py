@@ -56,6 +56,16 @@ class Release:
             return torch.from_numpy(self.evidence.numpy() == 0)  # torch's takes ten times as long
         return self.mechanism.plausible(self.outputs, self.num_classes, self.prior)
 
+    @cached_property
+    def first_choice(self) -> Tensor:
+        """The label that was released, int64 (n,); of a set or vector the one it speaks for most.
+
+        Where several explain it equally well, the lowest of them.
+        """
+        if self.outputs.dim() == 1:
+            return self.outputs
+        return torch.from_numpy(self.plausible.numpy().argmax(1))  # torch's may not be the first
+
     def agreement(self, true_labels: Tensor) -> Tensor:
         """Returns for each true label 1 / (number of plausible classes) if it is one, else 0.
 

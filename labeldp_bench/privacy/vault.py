@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.draws import uniforms
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.privacy.release import Release, ReleaseError
@@ -21,16 +22,27 @@ class LabelVault:
     A vault is made closed (budget 0, nothing leaves it) by the data layer; `open` gives a vault
     over the same labels with a budget per label, its own ledger and its own noise. Releases of
     one label add up; releases of different labels do not (parallel composition). Learners get a
-    `ReleaseDoor`. An open vault cannot be copied, pickled or opened again: a second ledger would
-    hide a second draw.
+    `ReleaseDoor`. An open vault cannot be copied, pickled or opened, a closed one is opened once: a
+    second ledger would hide a second draw. Who needs another opening says what for, and
+    `spent_in_all` adds up what all of them spent.
 
     Args:
         true_labels: int64 (N,), values in [0, K), or real labels, float64 (N,); CPU; copied.
         num_classes: K >= 2; 0 for real labels.
         bound: real labels lie in [-bound, bound], which is public; infinity is allowed.
+        absent: the labels are not in this process, and `true_labels` are zeros in their place.
+            Nothing can be drawn: only what another process released is given again
+            (`load_state_dict`).
     """
 
-    def __init__(self, true_labels: Tensor, num_classes: int, bound: float | None = None) -> None:
+    def __init__(
+        self,
+        true_labels: Tensor,
+        num_classes: int,
+        bound: float | None = None,
+        *,
+        absent: bool = False,
+    ) -> None:
         if bound is None:
             self.__labels = check_labels(true_labels, num_classes).clone()
         else:
@@ -42,20 +54,34 @@ class LabelVault:
         self._releases: list[Release] = []
         self._noise = NoiseStreams(0, "")  # a closed vault draws none
         self._drawn = DrawnReleases()
+        self._absent = absent
+        self._openings: list[Ledger] = []
 
-    def open(self, budget: float, seed: int | None, data: str = "") -> "LabelVault":
+    def open(
+        self, budget: float, seed: int | None, data: str = "", *, again: str | None = None
+    ) -> "LabelVault":
         """Returns a vault over the same labels that may spend `budget` on each of them.
 
         Args:
             budget: eps per label, > 0; `inf` allowed.
             seed: of the run. The noise follows from it, so that anybody who knows the seed can
-                undo the noise. None takes 256 secret bits from the operating system.
+                undo the noise. None: secret randomness, of which no seed exists.
             data: names the data set among those that are released under one seed.
+            again: why a vault that was opened before is opened once more.
+
+        Raises:
+            BudgetError: the vault is open, or it was opened before and `again` says nothing.
         """
         if self.budget > 0:
             raise BudgetError("the vault is open; only a closed one can be opened")
-        vault = LabelVault(self.__labels, self.num_classes, self.bound)
+        if self._openings and not again:
+            raise BudgetError(
+                "the vault was opened before: a second ledger would hide what the first one spent "
+                "(say again='what for'; spent_in_all adds up all openings)"
+            )
+        vault = LabelVault(self.__labels, self.num_classes, self.bound, absent=self._absent)
         vault._ledger.budget = check_eps(budget)
+        self._openings.append(vault._ledger)
         vault._noise = NoiseStreams(seed, data)
         return vault
 
@@ -64,8 +90,23 @@ class LabelVault:
         """What may be spent on each label; 0 while the vault is closed."""
         return self._ledger.budget
 
+    @property
+    def spent_in_all(self) -> float:
+        """What the worst-off label has spent over all openings of this closed vault."""
+        spent = [ledger.spent for ledger in self._openings]
+        return float(torch.stack(spent).sum(0).max()) if spent and len(self) else 0.0
+
     def __len__(self) -> int:
         return len(self.__labels)
+
+    def _true(self, indices: Tensor | slice) -> Tensor:
+        """Returns true labels, for the mechanism's hand alone."""
+        if self._absent:
+            raise BudgetError(
+                "the labels are not here, and what is asked for was not released before (make the "
+                "file of releases= with the same mechanism and learner)"
+            )
+        return self.__labels[indices]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
@@ -94,7 +135,7 @@ class LabelVault:
 
         def draw() -> Tensor:
             noise = self._noise.stream(number, name, part, prior)
-            return mechanism.release(self.__labels[indices], self._limit, noise, prior)
+            return mechanism.release(self._true(indices), self._limit, noise, prior)
 
         drawn = self._drawn.once(number, name, indices, prior, lambda: _guarded(mechanism, draw))
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
@@ -126,14 +167,15 @@ class LabelVault:
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
         self._ledger.check(slice(None), check_eps(mechanism.eps))
-        name = f"{spelled(mechanism)}/groups={num_groups}"
-        noise = self._noise.stream(len(self.ledger), name, groups)
+        number, name = len(self.ledger), f"{spelled(mechanism)}/groups={num_groups}"
 
         def draw() -> Tensor:
-            labels = self.__labels.clone()
+            noise = self._noise.stream(number, name, groups)
+            labels = self._true(slice(None)).clone()
             return mechanism.release_groups(labels, self._limit, groups, num_groups, noise)
 
-        outputs = _guarded(mechanism, draw)
+        drawn = self._drawn.once(number, name, groups, None, lambda: _guarded(mechanism, draw))
+        outputs = drawn["outputs"]
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
         return outputs
 
@@ -160,9 +202,9 @@ class LabelVault:
         number, name = len(self.ledger), f"LaplaceHistogram(eps={eps!r})"
 
         def draw() -> Tensor:
-            counts = torch.bincount(self.__labels[indices], minlength=self.num_classes)
+            counts = torch.bincount(self._true(indices), minlength=self.num_classes)
             noise = self._noise.stream(number, name, indices)
-            uniform = torch.rand(2, self.num_classes, generator=noise, dtype=torch.float64)
+            uniform = uniforms((2, self.num_classes), noise)
             # A difference of two exponentials is Laplace, and never infinite.
             exponentials = -torch.log1p(-uniform)
             return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
@@ -204,8 +246,9 @@ class LabelVault:
             )
         indices = self._ledger.check_indices(indices)
         self._ledger.check(indices, math.inf)
+        labels = self._true(indices).clone()
         self._ledger.book(name, "none", math.inf, indices, reason)
-        return self.__labels[indices].clone()
+        return labels
 
     def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
         """Returns `outputs`, which were computed from trusted labels, as the release of `indices`.
@@ -249,13 +292,25 @@ class LabelVault:
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
-        None before the first release. A diagnostic for the record, not covered by eps: asked after
-        each single release it would tell every label, so that no learner's door leads here.
+        None before the first release, or where the labels are absent. A diagnostic for the record,
+        not covered by eps: asked after each single release it would tell every label, so that no
+        learner's door leads here.
         """
-        if not self._releases:
+        if not self._releases or self._absent:
             return None
         shares = [release.agreement(self.__labels[release.indices]) for release in self._releases]
         return float(torch.cat(shares).mean())
+
+    @property
+    def response_accuracy(self) -> float | None:
+        """Share of true labels that are the first choice of their release.
+
+        None like `released_agreement`. Like `released_agreement`, it is not covered by eps.
+        """
+        if not self._releases or self._absent:
+            return None
+        hits = [each.first_choice == self.__labels[each.indices] for each in self._releases]
+        return float(torch.cat(hits).double().mean())
 
     def check_task(self, mechanism: Mechanism) -> None:
         """Refuses a mechanism for another kind of label."""

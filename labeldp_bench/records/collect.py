@@ -26,10 +26,10 @@ PER_CLASS = CHECKOUT / "results" / "per_class.csv"
 COLUMNS = (
     "dataset", "mechanism", "model", "learner", "loss", "eps", "seed", "budget", "accuracy",
     "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
-    "trust", "private", "released_agreement", "selection", "pretrain", "precision", "epochs",
-    "trials", "n_train", "n_test", "wall_seconds", "images_per_second", "device", "torch_version",
-    "git_commit", "schema_version", "draws", "task", "excess_risk", "excess_risk_sem", "bias",
-    "variance", "test_mse", "test_mse_sem", "config_hash", "identity",
+    "trust", "private", "released_agreement", "response_accuracy", "selection", "pretrain",
+    "precision", "epochs", "trials", "n_train", "n_test", "wall_seconds", "images_per_second",
+    "device", "torch_version", "git_commit", "schema_version", "draws", "task", "excess_risk",
+    "excess_risk_sem", "bias", "variance", "test_mse", "test_mse_sem", "config_hash", "identity",
 )  # fmt: skip
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]

@@ -32,7 +32,7 @@ def new_record(cell: Cell, **measured: Any) -> Record:
     return {
         "schema_version": SCHEMA_VERSION,
         "draws": DRAWS,
-        "noise": "seeded",  # who knows the seed can undo it
+        "noise": cell.noise,  # who knows the seed can undo what is seeded
         "task": measured.pop("task", "classification"),
         "dataset": measured.pop("dataset"),
         "mechanism": identity["mechanism"],

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import torch
 
+from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.progress import say
@@ -55,8 +56,7 @@ class Checkpoint:
         self.belongs_to = {**self.belongs_to, "format": FORMAT}
         self.seconds_before = 0.0
         self._started = time.perf_counter()
-        # A plain function: a bound method would lead from a learner to this object.
-        self.fits = FitStates(str(self.path), lambda fits: self._save(fits), self.every)
+        self.fits = FitStates(str(self.path), OneWay(self._save), self.every)
 
     def resume(self) -> None:
         """Restores the parts from the file, if there is one that belongs to this run."""

@@ -19,16 +19,26 @@ class Environment:
         data_dir: holds the data sets.
         device: where networks live.
         checkpoint_epochs: epochs from one checkpoint to the next; None: one a minute.
+        release_only: the file to write releases to, in place of a run.
+        releases: the file of another process's releases, which a run learns from; the labels stay
+            closed.
     """
 
     out_dir: Path
     data_dir: Path
     device: torch.device
     checkpoint_epochs: int | None = None
+    release_only: Path | None = None
+    releases: Path | None = None
 
 
 def environment_of(
-    out_dir: str, data_dir: str, device: str, checkpoint_epochs: int | None = None
+    out_dir: str,
+    data_dir: str,
+    device: str,
+    checkpoint_epochs: int | None = None,
+    release_only: str | None = None,
+    releases: str | None = None,
 ) -> Environment:
     """Returns the environment that these keys name; makes the folder `out_dir`.
 
@@ -41,4 +51,11 @@ def environment_of(
         check_integer("checkpoint_epochs", checkpoint_epochs, low=1)
     hardware = resolve_device(device)
     folder = writable_folder(out_dir, f"out_dir must be a folder one can write to, got {out_dir!r}")
-    return Environment(folder, Path(data_dir).expanduser(), hardware, checkpoint_epochs)
+    return Environment(
+        folder,
+        Path(data_dir).expanduser(),
+        hardware,
+        checkpoint_epochs,
+        Path(release_only).expanduser() if release_only is not None else None,
+        Path(releases).expanduser() if releases is not None else None,
+    )

@@ -21,6 +21,7 @@ class Outcome:
         confusion: counts, float64 (K, K), summed over trials.
         tally: excess risks or squared errors of trials.
         agreements: released agreement of each trial.
+        responses: response accuracy of each trial.
         error: why the trial failed; the rest is then empty.
     """
 
@@ -28,6 +29,7 @@ class Outcome:
     confusion: Tensor | None = None
     tally: Tally | None = None
     agreements: list[float] = field(default_factory=list)
+    responses: list[float] = field(default_factory=list)
     best_epoch_accuracy: float | None = None
     epochs_averaged: int | None = None
     extra_tests: dict[str, float] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Outcome:
         agreement = vault.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
             outcome.agreements.append(agreement)
+        if vault.response_accuracy is not None:
+            outcome.responses.append(vault.response_accuracy)
         outcome.train_seconds = evaluator.train_seconds
         outcome.trained_examples = evaluator.trained_examples
         return outcome
@@ -78,6 +82,7 @@ class Outcome:
         if later.tally is not None:
             self.tally = later.tally if self.tally is None else self.tally.merged(later.tally)
         self.agreements += later.agreements
+        self.responses += later.responses
         self.best_epoch_accuracy = later.best_epoch_accuracy
         self.epochs_averaged = later.epochs_averaged
         self.extra_tests = later.extra_tests

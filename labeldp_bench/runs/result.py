@@ -44,6 +44,7 @@ def record_of(
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),
         released_agreement=mean(outcome.agreements),
+        response_accuracy=mean(outcome.responses),
         selection=recipe.selection if recipe else "last",
         precision=parts.model.precision_on(device),
         epochs=recipe.epochs if recipe else None,

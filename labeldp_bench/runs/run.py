@@ -7,23 +7,30 @@ progress, failures, worker processes.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.unlabelled import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.experiments.identity import SEEDED
+from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import write_confusion, write_record
 from labeldp_bench.runs.checkpoint import NAME, Checkpoint
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
+from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
+from labeldp_bench.runs.stored import stored_releases
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass(eq=False)
@@ -57,7 +64,10 @@ class TrialData:
     def of(self, trial: int) -> DataBundle:
         """Returns the data of a trial."""
         if trial != self._trial:
-            self.last = self.dataset.draw(self.environment.data_dir, self.seed(trial))
+            draw = self.dataset.draw
+            if self.environment.releases is not None:
+                draw = unlabelled(self.dataset).draw_without_labels
+            self.last = draw(self.environment.data_dir, self.seed(trial))
             self._trial = trial
         return self.last
 
@@ -71,7 +81,7 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         try:
             if outcome.error is None:
                 data = trial_data.of(trial)  # data
-                vault = data.vault.open(mechanism.eps, seed, run.cell.data_name)  # vault
+                vault = open_vault(run, data, seed, environment)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed)
                 session = session_of(run, data, vault, evaluator, seed, environment)
@@ -84,6 +94,29 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         except Exception as error:
             outcome = Outcome(error=error)
         yield outcome
+
+
+def open_vault(run: Run, data: DataBundle, seed: int, environment: Environment) -> LabelVault:
+    """Returns the vault of one trial of a run, whose noise is seeded or secret.
+
+    Raises:
+        InputError: secret noise for a scheme that draws from the seed beside the vault, or the file
+            of releases is of something else.
+    """
+    mechanism = run.parts.mechanism
+    opened = partial(data.vault.open, mechanism.eps, again="the runs of one job share a data set")
+    if environment.releases is not None:
+        vault: LabelVault = opened(None)
+        vault.load_state_dict(stored_releases(environment.releases, run.cell, data))
+        return vault
+    if run.cell.noise == SEEDED:
+        return opened(seed, run.cell.data_name)
+    if isinstance(mechanism, LabelEnhancement):
+        raise InputError(
+            "noise=secret protects nothing here: mechanism=ple guarantees nothing, and draws its "
+            "random labels from the seed (leave noise=secret out)"
+        )
+    return opened(None)
 
 
 def record(run: Run, data: DataBundle, seconds: float, environment: Environment) -> None:
@@ -146,8 +179,7 @@ def session_of(
     return Session(
         seed,
         environment.device,
-        # A plain function: a bound method would lead from a learner to test labels.
-        on_epoch=lambda epoch, classifier: evaluator.on_epoch(epoch, classifier),
+        on_epoch=OneWay(evaluator.on_epoch),
         say=say,
         queries=data.test_features,
         notes=dict(run.outcome.notes),

@@ -49,8 +49,8 @@ class FitCheckpoint(Protocol):
 class Session:
     """Where and how a fit runs.
 
-    Nothing in here leads to a vault, to true labels or to test labels: `on_epoch` and `say` are
-    plain functions that return nothing.
+    Nothing in here leads to a vault, to true labels or to test labels: `on_epoch` and `say` return
+    nothing, and no public name leads to what they call.
 
     Attributes:
         seed: the run's seed; fits use its stream "train".
@@ -178,6 +178,9 @@ class Model(ABC):
 
 class Learner(ABC):
     """What configs/learner builds: asks the vault for releases and fits a model to them."""
+
+    releases_first: ClassVar[bool] = True
+    """Whether all releases come before the first fit; a prior from a fit needs the labels later."""
 
     @abstractmethod
     def fit(

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 WORDS = 624  # of 32 bits: the state of torch's Mersenne Twister
 
@@ -47,12 +48,16 @@ def keyed_generator(key: bytes, *names: str | int) -> torch.Generator:
     """
     text = "/".join(str(part) for part in names)
     digest = hashlib.shake_256(len(key).to_bytes(8, "big") + key + text.encode()).digest(4 * WORDS)
+    return twister(np.frombuffer(digest, "<u4").astype(np.int64))
+
+
+def twister(words: NDArray[np.int64]) -> torch.Generator:
+    """Returns a CPU generator in the state that these words of 32 bits give, int64 (624,)."""
     generator = torch.Generator()
     state = generator.get_state()
     # Torch's layout: seed, int64; words left before the next twist, int32; whether it is seeded,
     # int32; the next word, int64; the words, int64 each; spare normal variables.
     state[8:24].view(torch.int32).copy_(torch.tensor([1, 1, 0, 0]))
-    words = np.frombuffer(digest, "<u4").astype(np.int64)
     state[24 : 24 + 8 * WORDS].view(torch.int64).copy_(torch.from_numpy(words))
     generator.set_state(state)
     return generator

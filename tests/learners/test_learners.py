@@ -36,7 +36,11 @@ def setting(request):
     if request.param == "network":
         return request.getfixturevalue("network")
     bundle = CIRCLE.draw(None, 0)
-    return NearestNeighbours(20), bundle.train_features, lambda: bundle.vault.open(1.0, 0)
+    return (
+        NearestNeighbours(20),
+        bundle.train_features,
+        lambda: bundle.vault.open(1.0, 0, again="test"),
+    )
 
 
 # --- Stages ------------------------------------------------------------------------------------
@@ -142,7 +146,7 @@ def test_two_stages_of_lp_mst_are_lp_2st():
     for overrides in (["mechanism=lp_2st"], ["mechanism=lp_mst", "learner.fractions=[0.5,0.5]"]):
         parts = compose_cell([*TINY_CIRCLE, *overrides]).build()
         bundle = parts.dataset.draw(None, 0)
-        vault = bundle.vault.open(1.0, 0)
+        vault = bundle.vault.open(1.0, 0, again="test")
         fit = parts.learner.fit
         classifier = fit(
             bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session()

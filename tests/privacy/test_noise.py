@@ -1,7 +1,6 @@
 """The noise of releases: a stream of its own, shared by nothing that differs."""
 
 import hashlib
-import secrets
 
 import numpy as np
 import pytest
@@ -74,13 +73,9 @@ def test_who_knows_the_seed_undoes_the_noise_and_none_keeps_it_secret():
     assert not torch.equal(secret[0].outputs, secret[1].outputs)
 
 
-def test_a_secret_has_256_bits_and_all_of_them_count(monkeypatch):
+def test_all_bits_of_a_key_count():
     # torch's manual_seed keeps 32 bits of a seed: all of them are tried in an hour, and a few known
     # labels tell which one it was.
-    sizes, draw = [], secrets.token_bytes
-    monkeypatch.setattr(secrets, "token_bytes", lambda size: sizes.append(size) or draw(size))
-    LabelVault(LABELS, 4).open(1.0, seed=None).release(RandomizedResponse(1.0))
-    assert sizes == [32]
     key = bytes(32)
     released = []
     for changed in (key, *(key[:i] + b"\1" + key[i + 1 :] for i in range(32))):

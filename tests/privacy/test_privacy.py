@@ -227,7 +227,7 @@ def test_error_file_of_a_run_holds_no_label(tmp_path, monkeypatch, capsys):
 
 # --- What is written ---------------------------------------------------------------------------
 
-COVERED_ELSEWHERE = {"wall_seconds", "images_per_second", "released_agreement"}
+COVERED_ELSEWHERE = {"wall_seconds", "images_per_second", "released_agreement", "response_accuracy"}
 
 
 @pytest.mark.parametrize("recipe", ["rappor", "lp_2st", "blockrr", "network"])
@@ -235,7 +235,7 @@ def test_files_of_a_run_depend_on_true_labels_through_releases_only(
     recipe, tmp_path, tiny_network, monkeypatch
 ):
     # Anything else in record or history would be a release without noise and without a price.
-    # released_agreement is the one exception, and says so.
+    # released_agreement and response_accuracy are the exceptions, and say so.
     mechanism = "rappor" if recipe == "network" else recipe
     base = tiny_network if recipe == "network" else [*TINY_CIRCLE, "learner.retrain=consensus"]
     cell = compose_cell([*base, f"mechanism={mechanism}"])

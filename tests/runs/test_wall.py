@@ -1,15 +1,20 @@
 """What a learner can reach by public names: no vault, no true labels, no test labels."""
 
 from dataclasses import replace
-from types import FunctionType, MethodType, ModuleType
+from functools import partial
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 
+import pytest
 import torch
 
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
-from labeldp_bench.runs.run import Run, TrialData, run_trial
+from labeldp_bench.runs.one_way import OneWay
+from labeldp_bench.runs.run import Run, TrialData, evaluator_of, run_trial
 from labeldp_bench.supervision.interfaces import Learner
 
 
@@ -25,7 +30,7 @@ class Spy(Learner):
 
 
 def reachable(roots):
-    """Yields all objects that public names, items and `__self__` lead to."""
+    """Yields all objects that public names, items, `__self__` and closures lead to."""
     seen, left = set(), list(roots)
     while left:
         item = left.pop()
@@ -33,8 +38,12 @@ def reachable(roots):
             continue
         seen.add(id(item))
         yield item
-        if isinstance(item, MethodType):
+        if isinstance(item, MethodType | BuiltinMethodType):
             left.append(item.__self__)
+        if isinstance(item, FunctionType | MethodType):
+            left += [cell.cell_contents for cell in item.__closure__ or ()]
+        if isinstance(item, partial):
+            left += [item.func, *item.args, *item.keywords.values()]
         if isinstance(item, dict):
             left += [*item.keys(), *item.values()]
         elif isinstance(item, list | tuple | set | frozenset):
@@ -54,7 +63,7 @@ def test_nothing_that_a_learner_gets_leads_to_labels(tiny_network, tmp_path):
     cell = compose_cell([*tiny_network, "mechanism=rr", "trainer.epochs=1"])
     parts = cell.build()
     spy = Spy(parts.learner)
-    run = Run(cell, tmp_path, replace(parts, learner=spy))
+    run = spy_run = Run(cell, tmp_path, replace(parts, learner=spy))
     trial_data = TrialData(run, Environment(tmp_path, tmp_path / "data", torch.device("cpu"), 1))
     [outcome] = run_trial([run], 0, trial_data)
     assert outcome.error is None
@@ -65,4 +74,26 @@ def test_nothing_that_a_learner_gets_leads_to_labels(tiny_network, tmp_path):
         assert not isinstance(item, LabelVault | Evaluator)
         assert not (isinstance(item, torch.Tensor) and torch.equal(item, test_labels))
     # The walk itself works: it finds what does lead there.
-    assert any(isinstance(item, LabelVault) for item in reachable([trial_data]))
+    vault, evaluator = trial_data.last.vault, evaluator_of(spy_run, trial_data.last, 0)
+    for leads_there in (
+        trial_data, vault.release, lambda: vault, partial(print, vault), {"key": [(vault,)]},
+    ):  # fmt: skip
+        assert any(isinstance(item, LabelVault) for item in reachable([leads_there]))
+    for leads_there in (evaluator.on_epoch, lambda epoch: evaluator.on_epoch(epoch, None)):
+        assert any(isinstance(item, Evaluator) for item in reachable([leads_there]))
+    assert not any(isinstance(item, Evaluator) for item in reachable([OneWay(evaluator.on_epoch)]))
+
+
+def test_a_closed_vault_is_opened_once_unless_one_says_what_for():
+    # A second ledger would say that nothing was spent.
+    closed = LabelVault(torch.arange(40) % 4, 4)
+    one = closed.open(1.0, 0)
+    one.release(RandomizedResponse(1.0), torch.arange(20))
+    with pytest.raises(BudgetError, match="opened before"):
+        closed.open(1.0, 1)
+    other = closed.open(1.0, 1, again="a test of it")
+    other.release(RandomizedResponse(0.5), torch.arange(10, 30))
+    assert (one.eps_spent, other.eps_spent, closed.spent_in_all) == (1.0, 0.5, 1.5)
+    for opened in (one, other):
+        with pytest.raises(BudgetError, match="only a closed one can be opened"):
+            opened.open(1.0, 0)

@@ -1,0 +1,111 @@
+"""The first half of a run in a process of its own: releases are drawn, written, and that is all."""
+
+import contextlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.handover import write_releases
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.run import Run, TrialData, open_vault
+from labeldp_bench.runs.stored import manifest_of
+from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.files import writable_folder
+from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
+
+
+class Released(Exception):
+    """A learner has its releases and begins to fit: nothing more is wanted of it."""
+
+
+class StopsAtFit(Model):
+    """Stands for a model while its learner asks for releases.
+
+    Args:
+        model: gives the groups of learners that release sums over groups.
+        pretrained: whether the model of the run starts from pre-trained weights.
+    """
+
+    def __init__(self, model: Model, pretrained: bool) -> None:
+        self.model, self.starts_pretrained = model, pretrained
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns what the model computes in."""
+        return self.model.precision_on(device)
+
+    def fit(
+        self,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> Classifier:
+        """Raises `Released`."""
+        raise Released
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
+        """Returns the model's groups."""
+        if self.starts_pretrained:
+            raise InputError(
+                "release_only= cannot group by the features of a pre-trained network (leave "
+                "pretrain= or learner=local_averages out)"
+            )
+        return self.model.averaging(side, num_examples, dimension)
+
+
+def release_only(cell: Cell, environment: Environment, path: Path) -> None:
+    """Draws every release of a cell and writes them to `path`; trains nothing, leaves no record.
+
+    Raises:
+        InputError: releases of this cell need a fit first, or hold true labels, or there are
+            several trials.
+    """
+    if environment.releases is not None:
+        raise InputError("release_only draws releases, releases= takes them: give one of the two")
+    parts = cell.build()
+    mechanism = parts.mechanism
+    if not mechanism.private:
+        raise InputError(
+            f"release_only= would write true labels: mechanism={cell.identity['mechanism']} "
+            "guarantees nothing"
+        )
+    if not parts.learner.releases_first:
+        raise InputError(
+            f"release_only= needs all releases before the first fit, and learner="
+            f"{cell.identity['learner']} takes the prior of a later one from a model (use a "
+            "mechanism with one stage)"
+        )
+    if parts.dataset.trials != 1:
+        raise InputError(
+            f"release_only= is for one trial, got {parts.dataset.trials} (dataset.trials=1)"
+        )
+    writable_folder(str(path.parent), f"release_only must be in a folder one can write to: {path}")
+    run = Run(cell, path.parent, parts)
+    trial_data = TrialData(run, environment)
+    data, seed = trial_data.of(0), trial_data.seed(0)
+    vault = open_vault(run, data, seed, environment)
+    vault.check_task(mechanism)
+    session = Session(
+        seed, environment.device, lambda epoch, classifier: None, say, queries=data.test_features
+    )
+    model = StopsAtFit(parts.model, bool(cell.config["pretrain"]))
+    with contextlib.suppress(Released):
+        parts.learner.fit(data.train_features, ReleaseDoor(vault), mechanism, model, session)
+    write_releases(path, manifest_of(cell, data), vault.state_dict())
+    _show(path, vault, cell)
+
+
+def _show(path: Path, vault: LabelVault, cell: Cell) -> None:
+    for entry in vault.ledger:
+        say(
+            f"released        {entry.num_labels:,} labels by {entry.mechanism}, "
+            f"eps={entry.eps:g} each, trust: {entry.trust}"
+        )
+    say(f"eps spent       {vault.eps_spent:g} on the worst-off label, {cell.noise} noise")
+    say(f"file            {path}")

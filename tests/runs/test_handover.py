@@ -1,0 +1,111 @@
+"""Release in one process, learn in another, which has no training labels at all."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.privacy.handover import read_releases
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.runs.release_only import release_only
+from labeldp_bench.support.validate import InputError
+from tests.conftest import TINY_CIRCLE
+
+TIMES = {"wall_seconds", "images_per_second"}
+OF_LABELS = {"released_agreement", "response_accuracy"}
+
+
+def environment(folder, data, releases=None):
+    return Environment(folder, data, torch.device("cpu"), releases=releases)
+
+
+def record(cell, where):
+    """The record of a run, and why it failed."""
+    errors = []
+    run_cells([cell], where, lambda cell, folder, error: errors.append(str(error)))
+    path = where.out_dir / cell.folder / "record.json"
+    return json.loads(path.read_text()) if path.is_file() else None, errors
+
+
+@pytest.fixture
+def without_labels(tiny_images, tmp_path):
+    """A folder with the same images, and no training labels."""
+    folder = tmp_path / "unlabelled"
+    folder.mkdir()
+    with np.load(tiny_images / "tiny.npz") as arrays:
+        kept = {name: arrays[name] for name in arrays.files if name != "y_train"}
+    np.savez(folder / "tiny.npz", **kept)
+    return folder
+
+
+@pytest.mark.parametrize("recipe", ["rappor", "blockrr"])
+def test_a_process_without_labels_ends_in_the_same_record(
+    recipe, tiny_network, tiny_images, without_labels, tmp_path
+):
+    # Who trusts no wall inside one process would have nothing else to trust.
+    fraction = ["learner.fraction=0.2"] if recipe == "blockrr" else []
+    cell = compose_cell([*tiny_network, f"mechanism={recipe}", *fraction])
+    path = tmp_path / "release.npz"
+    release_only(cell, environment(tmp_path / "a", tiny_images), path)
+    whole, _ = record(cell, environment(tmp_path / "b", tiny_images))
+    learned, errors = record(cell, environment(tmp_path / "c", without_labels, path))
+    assert not errors
+    assert all(learned[key] is None and whole[key] is not None for key in OF_LABELS)
+    for key in TIMES | OF_LABELS:
+        del whole[key], learned[key]
+    assert learned == whole
+    _, drawn = read_releases(path)
+    with np.load(path) as archive:
+        names = {name.rpartition("_")[2] for name in archive.files}
+    assert names <= {"manifest", "indices", "outputs", "prior"}
+    assert sum(len(release["indices"]) for release in drawn.values()) == 240
+
+
+def test_a_file_is_for_its_data_its_noise_and_its_learner_only(
+    tiny_network, tiny_images, without_labels, tmp_path
+):
+    path = tmp_path / "release.npz"
+    cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
+    release_only(cell, environment(tmp_path / "a", tiny_images), path)
+    for changed, reason in (
+        (["noise=seeded"], "released with noise=secret, and this run has noise=seeded"),
+        (["seed=1"], "released with seed=0"),
+        (["dataset.limit_train=100"], "released with dataset="),
+        (["eps=2"], "the labels are not here"),
+        (["mechanism=rr"], "the labels are not here"),
+    ):
+        other = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret", *changed])
+        _, errors = record(other, environment(tmp_path / "b", without_labels, path))
+        assert len(errors) == 1 and reason in errors[0]
+    # Another model costs nothing: it learns from the same releases.
+    linear = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret", "model=linear"])
+    learned, errors = record(linear, environment(tmp_path / "b", without_labels, path))
+    assert not errors and learned["eps_spent"] == 1
+
+
+def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
+    tiny_network, tiny_images, tmp_path
+):
+    path = tmp_path / "release.npz"
+    for overrides, reason in (
+        ([*tiny_network, "mechanism=lp_2st"], "learner=multi_stage takes the prior"),
+        ([*tiny_network, "mechanism=none"], "would write true labels"),
+        ([*TINY_CIRCLE, "mechanism=rr"], "is for one trial, got 2"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            release_only(compose_cell(overrides), environment(tmp_path, tiny_images), path)
+    assert not path.exists()
+    torn = tmp_path / "torn.npz"
+    torn.write_bytes(b"PK")
+    with pytest.raises(InputError, match="is no file of releases"):
+        read_releases(torn)
+    with pytest.raises(InputError, match="releases must be a file"):
+        read_releases(tmp_path / "absent.npz")
+    _, errors = record(
+        compose_cell([*TINY_CIRCLE, "mechanism=rr", "dataset.trials=1"]),
+        environment(tmp_path / "b", tiny_images, torn),
+    )
+    assert "releases= is for images from a file" in errors[0]

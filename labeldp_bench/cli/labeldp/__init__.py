@@ -1,0 +1,1 @@
+"""`labeldp`: the commands for your own labels, one file each."""

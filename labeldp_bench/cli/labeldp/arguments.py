@@ -1,0 +1,60 @@
+"""What the commands share: a parser whose errors are one line, and values it reads."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+from labeldp_bench.support.validate import InputError
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as all commands here do."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            **settings, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises an InputError with the parser's message."""
+        raise InputError(f"{message} ({self.prog} --help shows an example)")
+
+
+def number(text: str) -> float:
+    """Returns the number that a text spells, `inf` included."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def names(text: str) -> list[str]:
+    """Returns the parts of 'a,b'."""
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise argparse.ArgumentTypeError(f"must be names with commas between, got {text!r}")
+    return parts
+
+
+def two_numbers(text: str) -> tuple[float, float]:
+    """Returns the ends that 'low,high' spells."""
+    ends = [number(part) for part in text.split(",")]
+    if len(ends) != 2 or not all(map(math.isfinite, ends)):
+        raise argparse.ArgumentTypeError(f"must be low,high, got {text!r}")
+    return ends[0], ends[1]
+
+
+def check_new(path: Path, suffix: str, *, replace: bool = False) -> Path:
+    """Returns the path of a file to be written; asked first, as the work may take long.
+
+    Raises:
+        InputError: another ending, no such folder, or the file is there and must not be replaced.
+    """
+    if path.suffix != suffix:
+        raise InputError(f"--out must end in {suffix}, got {path}")
+    if not path.parent.is_dir():
+        raise InputError(f"--out: there is no folder {path.parent}")
+    if path.exists() and not (replace and path.is_file()):
+        raise InputError(f"--out: {path} is there already (choose another name, or delete it)")
+    return path

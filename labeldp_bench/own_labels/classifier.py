@@ -1,0 +1,194 @@
+"""A scikit-learn classifier that learns from a release, and from nothing else."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from labeldp_bench.models.eigenmaps import Eigenmaps
+from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.own_labels.expectation import fit_by_expectation, probabilities, shares_of
+from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
+from labeldp_bench.own_labels.network import fit_network
+from labeldp_bench.own_labels.release import Release
+from labeldp_bench.own_labels.rows import keys_of
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError, check_choice, check_integer
+
+NAMES = ("linear", "mlp")
+FEATURES = ("given", "smooth")
+
+
+class LabelDPClassifier(ClassifierMixin, BaseEstimator):
+    """Learns classes from features and a release of the labels.
+
+    Fitting costs no privacy beyond that of the release. `predict`, `predict_proba` and `classes_`
+    are those of scikit-learn; `score` estimates the accuracy from a release.
+
+    Args:
+        estimator: None or `linear`: softmax regression by `loss`, with the penalty that held-out
+            releases choose. `mlp` or a `torch.nn.Module` with K outputs: a network by `loss`. Any
+            scikit-learn classifier whose fit takes `sample_weight`, or a pipeline that ends in one:
+            by EM on the release.
+        loss: of linear models and networks, such as `marginal` (fits every release), `plain`,
+            `bce`, `unbiased`.
+        features: `given`, or `smooth`: least squares on the smoothest functions over the features
+            of the training rows (needs no estimator).
+        penalty: of the linear model; None: held-out releases choose.
+        max_rounds: of EM.
+        epochs: of a network.
+        random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
+
+    Attributes:
+        classes_: the release's classes, in its order.
+        model_: what was fitted.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from labeldp_bench import privatize
+    >>> X, y = load_iris(return_X_y=True)
+    >>> release = privatize(y, classes=[0, 1, 2], eps=3.0, seed=0)
+    >>> bool((LabelDPClassifier().fit(X, release).predict(X) == y).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        loss: str = "marginal",
+        features: str = "given",
+        penalty: float | None = None,
+        max_rounds: int = 10,
+        epochs: int = 50,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.loss = loss
+        self.features = features
+        self.penalty = penalty
+        self.max_rounds = max_rounds
+        self.epochs = epochs
+        self.random_state = random_state
+
+    def fit(self, X: Any, release: Release) -> Self:
+        """Returns self, fitted to a release.
+
+        Args:
+            X: (N, d) array or data frame, in the order of the release.
+            release: of N labels; true labels are refused.
+
+        Raises:
+            InputError: anything but a release of classes; another number of rows.
+        """
+        check_release(release, X)
+        check_choice("features", self.features, FEATURES)
+        check_integer("max_rounds", self.max_rounds, low=1)
+        check_integer("epochs", self.epochs, low=1)
+        own = self._own()
+        inputs = self._checked(X, reset=True)
+        if len(release) != inputs.shape[0]:
+            raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
+        if not own:
+            self.model_ = self._by_expectation(inputs, release)
+        elif self.features == "smooth":
+            self.model_ = self._smooth(inputs, release)
+        else:
+            loss = loss_named(self.loss)
+            targets = loss.targets(release.vaulted)
+            count = len(release.classes)
+            if self.estimator in (None, "linear"):
+                penalties = PENALTIES if self.penalty is None else (self.penalty,)
+                self.model_ = fit_linear(
+                    inputs, targets, loss, count, penalties, self.random_state
+                )
+            else:
+                self.model_ = fit_network(
+                    self.estimator, inputs, targets, loss, count, self.epochs, self.random_state
+                )
+        self.classes_ = np.array(release.classes)
+        self.fitted_rows_ = keys_of(release)
+        self.eps_spent_ = release.eps_spent
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Returns class probabilities, float64 (m, K), columns as `classes_`."""
+        check_is_fitted(self)
+        inputs = self._checked(X, reset=False)
+        if not self._own():
+            return probabilities(self.model_.estimator, inputs, len(self.classes_))
+        if self.features == "smooth":
+            return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
+        return self.model_.probabilities(inputs)
+
+    def predict(self, X: Any) -> NDArray:
+        """Returns the most likely class of each row, (m,)."""
+        chosen = self.predict_proba(X).argmax(1)
+        return self.classes_[chosen]
+
+    def score(self, X: Any, release: Release) -> float:
+        """Returns an unbiased estimate of the accuracy from a release; see `released_accuracy`."""
+        from labeldp_bench.own_labels.estimates import released_accuracy
+
+        return released_accuracy(self, X, release)
+
+    def _own(self) -> bool:
+        """Returns whether linear model, network or smooth functions are asked for."""
+        if isinstance(self.estimator, str):
+            check_choice("estimator", self.estimator, NAMES)
+        return self.estimator is None or isinstance(self.estimator, str | nn.Module)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Returns the features as numbers; those for another estimator as they are."""
+        if not self._own():
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        images = isinstance(self.estimator, nn.Module)
+        return validate_data(self, X, reset=reset, dtype=np.float64, allow_nd=images)
+
+    def _by_expectation(self, X: Any, release: Release) -> Any:
+        likelihood = np.exp(release.vaulted.evidence.double().numpy())
+        try:
+            numbers = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):  # texts, which the estimator may know what to do with
+            numbers = np.full((1, 1), np.nan)
+        if numbers.ndim == 2 and np.isfinite(numbers).all():
+            loss, count = loss_named("marginal"), len(release.classes)
+            targets = loss.targets(release.vaulted)
+            start = fit_linear(numbers, targets, loss, count, seed=self.random_state)
+            prior = start.probabilities(numbers)
+        else:
+            prior = np.broadcast_to(shares_of(likelihood), likelihood.shape)
+        return fit_by_expectation(
+            self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
+        )
+
+    def _smooth(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        if self.estimator is not None:
+            raise InputError("features='smooth' brings its own fit (leave estimator out)")
+        session = Session(
+            self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
+            lambda line: None,
+        )  # fmt: skip
+        supervision = Supervision.of([release.vaulted], loss_named(self.loss))
+        scaled = torch.from_numpy(inputs).float()
+        # The network is that of pre-training, which is not asked for.
+        return Eigenmaps(network=LinearClassifier).fit(scaled, supervision, session)
+
+
+def check_release(release: object, X: Any) -> None:
+    """Refuses anything but a release of classes."""
+    if not isinstance(release, Release):
+        raise InputError(
+            f"fit takes a release as its second argument, got {type(release).__name__}: true "
+            "labels are not for training (make a release by labeldp_bench.privatize)"
+        )
+    if not release.classes:
+        raise InputError("this is a release of numbers (use LabelDPRegressor)")
+    if not len(release):
+        raise InputError("the release has no rows")

@@ -1,0 +1,144 @@
+"""Answers from releases alone: accuracy, class shares and calibration, with intervals."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binomtest, t
+
+from labeldp_bench.own_labels.manifest import ClassName
+from labeldp_bench.own_labels.release import Release
+from labeldp_bench.own_labels.rows import refuse_fitted_rows
+from labeldp_bench.own_labels.unbiased import unbiased_labels
+from labeldp_bench.support.validate import InputError, check_integer, check_number
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share in [0, 1] with the ends of its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def estimate_accuracy(
+    model: Any, X: Any, release: Release, confidence: float = 0.95
+) -> Estimate:
+    """Returns how often the model's class is the true one, with its interval.
+
+    Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
+    Exact (Clopper-Pearson) where that takes two values, as under randomised response, and for
+    mechanisms with bits; by the normal law otherwise.
+
+    Args:
+        model: fitted; `predict` gives classes of the release.
+        X: features of the rows, in the order of the release.
+        release: of rows that were not used in the fit.
+        confidence: in (0, 1).
+
+    Raises:
+        InputError: rows were used in the fit; too few rows.
+    """
+    _needs_release(release)
+    refuse_fitted_rows(model, release)
+    return share_with_interval(released_hits(model, X, release), confidence)
+
+
+def released_accuracy(model: Any, X: Any, release: Release) -> float:
+    """Returns an unbiased estimate of the accuracy; a scorer for cross-validation and searches.
+
+    It may fall outside [0, 1]: cutting it off would make the mean over folds biased.
+    """
+    _needs_release(release)
+    return float(released_hits(model, X, release).mean())
+
+
+def class_shares(release: Release, confidence: float = 0.95) -> dict[ClassName, Estimate]:
+    """Returns each class's share among the people that the rows were drawn from.
+
+    Each interval holds on its own with the given confidence.
+    """
+    _needs_release(release)
+    labels = unbiased_labels(release)
+    return {
+        name: share_with_interval(labels[:, number], confidence)
+        for number, name in enumerate(release.classes)
+    }
+
+
+def calibration(
+    model: Any, X: Any, release: Release, bins: int = 10, confidence: float = 0.95
+) -> pd.DataFrame:
+    """Returns how often the model is right where it says how sure it is.
+
+    Args:
+        model, X, release: as `estimate_accuracy`; the model has `predict_proba`.
+        bins: with about equally many rows, sorted by the probability of the predicted class.
+        confidence: of each interval.
+
+    Returns:
+        A row for each bin: rows, confidence (mean predicted), accuracy, low, high.
+    """
+    _needs_release(release)
+    refuse_fitted_rows(model, release)
+    check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
+    sure = np.asarray(model.predict_proba(X)).max(1)
+    hits = released_hits(model, X, release)
+    rows = []
+    for part in np.array_split(np.argsort(sure, kind="stable"), bins):
+        found = share_with_interval(hits[part], confidence)
+        rows.append([len(part), sure[part].mean(), found.value, found.low, found.high])
+    return pd.DataFrame(rows, columns=["rows", "confidence", "accuracy", "low", "high"])
+
+
+def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
+    """Returns an unbiased estimate, for each row, of 1 where the prediction is right, else 0."""
+    predicted = np.asarray(model.predict(X))
+    if len(predicted) != len(release):
+        raise InputError(f"{len(predicted)} rows of features, but {len(release)} releases")
+    place = {name: number for number, name in enumerate(release.classes)}
+    try:
+        chosen = np.array([place[name] for name in predicted.tolist()], dtype=np.int64)
+    except KeyError as error:
+        raise InputError(f"the model predicts {error}, which the release does not know") from None
+    return unbiased_labels(release)[np.arange(len(chosen)), chosen]
+
+
+def share_with_interval(estimates: NDArray[np.float64], confidence: float = 0.95) -> Estimate:
+    """Returns the mean of unbiased estimates of zeros and ones, cut to [0, 1], with its interval.
+
+    Where they take two values a < 0 or 0 and b >= 1, they are a coin each, whose mean probability
+    has the exact interval of a binomial; coins of different probabilities spread less than equal
+    ones (Hoeffding 1956), so that it still holds.
+    """
+    check_number("confidence", confidence, above=0, below=1)
+    size = len(estimates)
+    if not size:
+        raise InputError("an estimate needs at least one row")
+    mean = float(estimates.mean())
+    values = np.unique(estimates.round(12))
+    if len(values) <= 2:
+        if len(values) == 1:  # all alike: whether it is the high value or the low one
+            ends = (0.0, values[0]) if values[0] > 0.5 else (values[0], 1 - values[0])
+        else:
+            ends = (values[0], values[1])
+        low_value, high_value = ends
+        ones = int((estimates > (low_value + high_value) / 2).sum())
+        exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
+        low, high = (low_value + (high_value - low_value) * each for each in (exact.low, exact.high))
+    else:
+        error = float(estimates.std(ddof=1)) / size**0.5
+        reach = float(t.ppf((1 + confidence) / 2, size - 1)) * error
+        low, high = mean - reach, mean + reach
+    return Estimate(*(float(min(1.0, max(0.0, each))) for each in (mean, low, high)))
+
+
+def _needs_release(release: object) -> None:
+    if not isinstance(release, Release) or not release.classes:
+        raise InputError(f"a release of classes is needed, got {type(release).__name__}")

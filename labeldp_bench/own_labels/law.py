@@ -1,0 +1,73 @@
+"""The law of a release in plain numbers, so that a browser or a phone app can draw from it."""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from labeldp_bench.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
+from labeldp_bench.mechanisms.bit_flips import BitFlips
+from labeldp_bench.mechanisms.subset_selection import SubsetSelection, p_outside
+from labeldp_bench.support.validate import InputError
+
+LARGEST_TABLE = 20_000
+"""Entries of a table of outputs; larger ones are left out."""
+
+
+def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
+    """Returns how one label is released, in numbers that JSON takes.
+
+    kind `label`: the own class with probability `own`, each other one with `other`.
+    kind `bits`: a bit for each class, 1 with probability `own` for the own class, else `other`.
+    kind `subset`: a set of `size` classes; it holds the own one with probability `own`, and is
+    uniform otherwise. It is written as a bit for each class.
+    kind `table`: one of `outputs`; row c of `probabilities` belongs to class c.
+    kind `laplace`: one-hot vector plus Laplace noise of scale `scale` on each entry.
+    kind `none`: too large to write down; the mechanism's name and parameters say it.
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        other = mechanism.p_flip(num_classes)
+        return {"kind": "label", "own": 1 - (num_classes - 1) * other, "other": other}
+    if isinstance(mechanism, BitFlips):
+        own, other = mechanism.bit_rates(num_classes)
+        return {"kind": "bits", "own": own, "other": other}
+    if isinstance(mechanism, SubsetSelection):
+        size = mechanism.chosen_size(num_classes)
+        return {"kind": "subset", "size": size,
+                "own": 1 - p_outside(mechanism.eps, num_classes, size)}  # fmt: skip
+    if isinstance(mechanism, AdditiveLaplace):
+        return {"kind": "laplace", "scale": mechanism.scale}
+    try:
+        outputs = mechanism.output_space(num_classes)
+    except InputError:
+        return {"kind": "none"}
+    if len(outputs) * num_classes > LARGEST_TABLE:
+        return {"kind": "none"}
+    probabilities = mechanism.log_likelihood(outputs, num_classes).exp().T
+    return {"kind": "table", "outputs": outputs.tolist(), "probabilities": probabilities.tolist()}
+
+
+@lru_cache(maxsize=64)
+def chance_of_change(mechanism: ClassMechanism, num_classes: int) -> float:
+    """Returns how likely the best guess from one release is another class than the true one.
+
+    For equally frequent classes. From the law alone, by made-up labels in turn, so that it tells
+    nothing of the labels that are released; to within half a percent.
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        return (num_classes - 1) * mechanism.p_flip(num_classes)
+    labels = torch.arange(made_up(num_classes)) % num_classes
+    released = mechanism.release(labels, num_classes, torch.Generator().manual_seed(0))
+    plausible = mechanism.plausible(released, num_classes).to(torch.float64)
+    hit = plausible[torch.arange(len(labels)), labels] / plausible.sum(1)
+    return 1 - float(hit.mean())
+
+
+def made_up(num_classes: int) -> int:
+    """Returns how many made-up labels measure a mechanism: a multiple of K, few enough in memory.
+
+    >>> made_up(3)
+    19998
+    """
+    return max(1, min(20_000, math.ceil(4e6 / num_classes)) // num_classes) * num_classes

@@ -1,0 +1,109 @@
+"""What a release says of itself: all that is needed to learn from it, or to make another alike."""
+
+import json
+import math
+import uuid
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from labeldp_bench.mechanisms import ClassMechanism, RealMechanism
+from labeldp_bench.own_labels.known import class_mechanism, real_mechanism
+from labeldp_bench.own_labels.law import law_of
+from labeldp_bench.support.validate import InputError, check_eps
+
+VERSION = 1
+ClassName = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One person's rows: at most `most_rows` are released, each with an equal part of eps.
+
+    Attributes:
+        column: what names the person.
+        most_rows: at least 1.
+    """
+
+    column: str
+    most_rows: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was released, how, and at what cost. It holds no label and no seed.
+
+    Attributes:
+        mechanism: name on the command line.
+        parameters: of the mechanism, without eps.
+        eps: of one label, or of one person where `unit` is given. Infinity is allowed.
+        classes: in the order of the likelihood's columns; empty for numbers.
+        bounds: (low, high) of numbers; None for classes.
+        unit: whose rows share eps; None: every row is a person of its own.
+        noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
+        source: the name of the column, if it had one.
+        identity: of this release, random.
+    """
+
+    mechanism: str
+    parameters: dict[str, Any]
+    eps: float
+    classes: tuple[ClassName, ...] = ()
+    bounds: tuple[float, float] | None = None
+    unit: Unit | None = None
+    noise: str = "secret"
+    source: str = ""
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def row_eps(self) -> float:
+        """What the release of one row costs: eps, or its part where a person has several rows."""
+        return self.eps / self.unit.most_rows if self.unit else self.eps
+
+    def class_mechanism(self) -> ClassMechanism:
+        """Returns the mechanism of a release of classes."""
+        return class_mechanism(self.mechanism, self.row_eps, self.parameters)
+
+    def real_mechanism(self) -> RealMechanism:
+        """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
+        return real_mechanism(self.mechanism, self.row_eps, self.parameters)
+
+    def like(self, other: "Manifest") -> bool:
+        """Returns whether two releases were made alike, apart from their identity."""
+        return {**asdict(self), "identity": ""} == {**asdict(other), "identity": ""}
+
+    def to_json(self) -> str:
+        """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
+        content = asdict(self) | {"format": "labeldp release", "version": VERSION}
+        content |= {"eps": _text(self.eps), "row_eps": _text(self.row_eps)}
+        if self.classes:
+            content["law"] = law_of(self.class_mechanism(), len(self.classes))
+        return json.dumps(content, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Manifest":
+        """Returns the manifest that `to_json` spelled.
+
+        Raises:
+            InputError: it is no manifest, or one of a newer version.
+        """
+        try:
+            content = json.loads(text)
+            if content["format"] != "labeldp release":
+                raise KeyError("format")
+            if content["version"] > VERSION:
+                raise InputError(
+                    f"the release has format version {content['version']}, and this program "
+                    f"reads up to {VERSION} (install a newer labeldp-bench)"
+                )
+            known = {each.name: content[each.name] for each in fields(cls)}
+            known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
+            known["classes"] = tuple(known["classes"])
+            known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
+            known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
+            return cls(**known)
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise InputError(f"this is no manifest of a release ({error})") from None
+
+
+def _text(eps: float) -> float | str:
+    return "inf" if math.isinf(eps) else eps  # JSON has no infinity

@@ -1,0 +1,88 @@
+"""The models of the command line, and their files."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import skops.io
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from labeldp_bench.own_labels.classifier import LabelDPClassifier
+from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_with_interval
+from labeldp_bench.own_labels.release import Release
+from labeldp_bench.own_labels.tables import features_to_numbers
+from labeldp_bench.support.files import replacing
+from labeldp_bench.support.validate import InputError, check_choice
+
+MODELS = ("linear", "forest")
+"""Boosted trees are for `LabelDPClassifier`: skops does not trust their files."""
+FOLDS = 5
+TRUSTED = [
+    "numpy.dtype",
+    "labeldp_bench.own_labels.classifier.LabelDPClassifier",
+    "labeldp_bench.own_labels.linear.LinearModel",
+    "labeldp_bench.own_labels.expectation.Expectation",
+]
+"""Types of ours that a model file may hold, beside those of scikit-learn and NumPy."""
+
+
+def model_for(table: pd.DataFrame, name: str) -> Pipeline:
+    """Returns the unfitted model: from columns to numbers, from numbers to classes."""
+    check_choice("--model", name, MODELS)
+    estimators = {
+        "linear": None,
+        "forest": RandomForestClassifier(100, min_samples_leaf=5, random_state=0),
+    }
+    classifier = LabelDPClassifier(estimators[name])
+    return Pipeline([("columns", features_to_numbers(table)), ("classifier", classifier)])
+
+
+def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estimate:
+    """Returns the accuracy on rows that were held out in turn, from releases alone.
+
+    It is that of models fitted to four fifths of the rows.
+
+    Raises:
+        InputError: fewer than ten rows.
+    """
+    if len(release) < 2 * FOLDS:
+        raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
+    hits = np.empty(len(release))
+    for fitted, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(table):
+        part = clone(model).fit(table.iloc[fitted], release[fitted])
+        hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
+    return share_with_interval(hits)
+
+
+def save_model(model: Pipeline, path: Path) -> None:
+    """Writes a file that is read back without executing code (skops)."""
+    try:
+        with replacing(path) as partial:
+            skops.io.dump(model, partial)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror or error})") from None
+
+
+def load_model(path: Path) -> Pipeline:
+    """Returns the model that `save_model` wrote.
+
+    Raises:
+        InputError: no such file, no model, or one with types that are not trusted.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    try:
+        model = skops.io.load(path, trusted=TRUSTED)
+    except UntrustedTypesFoundException as error:
+        raise InputError(f"{path} is not trusted: {' '.join(str(error).split())}") from None
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
+    if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
+        raise InputError(f"{path} holds another model (write one by `labeldp fit`)")
+    return model

@@ -1,0 +1,69 @@
+"""A scikit-learn regressor that learns from a release of numbers."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp_bench.own_labels.release import Release
+from labeldp_bench.own_labels.rows import keys_of
+from labeldp_bench.support.validate import InputError
+
+
+class LabelDPRegressor(RegressorMixin, BaseEstimator):
+    """Learns numbers from features and a release made by `privatize(..., bounds=(low, high))`.
+
+    What is released of a number has that number as its mean, so that least squares on it estimates
+    what least squares on the true numbers would.
+
+    Args:
+        estimator: any scikit-learn regressor that minimises squared errors; None: ridge regression
+            on standardised features, with the penalty that leaving single rows out chooses.
+
+    Attributes:
+        model_: what was fitted.
+    """
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, release: Release) -> Self:
+        """Returns self, fitted to a release of numbers, in the order of X.
+
+        Raises:
+            InputError: anything but a release of numbers; another number of rows.
+        """
+        if not isinstance(release, Release):
+            raise InputError(
+                f"fit takes a release as its second argument, got {type(release).__name__}: true "
+                "labels are not for training (make a release by labeldp_bench.privatize)"
+            )
+        if release.manifest.bounds is None:
+            raise InputError("this is a release of classes (use LabelDPClassifier)")
+        inputs = validate_data(self, X, dtype=np.float64)
+        if len(release) != len(inputs):
+            raise InputError(f"{len(inputs)} rows of features, but {len(release)} releases")
+        own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
+        model = own if self.estimator is None else clone(self.estimator)
+        self.model_ = model.fit(inputs, release.unbiased_values())
+        self.bounds_ = release.manifest.bounds
+        self.fitted_rows_ = keys_of(release)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Returns estimates within the bounds, float64 (m,)."""
+        check_is_fitted(self)
+        inputs = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.model_.predict(inputs).clip(*self.bounds_)
+
+    def score(self, X: Any, release: Release) -> float:
+        """Returns minus the mean squared distance to what was released; larger is better.
+
+        It is the true error plus the variance of the noise, which no model changes.
+        """
+        return -float(np.square(self.predict(X) - release.unbiased_values()).mean())

@@ -1,0 +1,51 @@
+"""Which rows a model was fitted to, so that nobody takes them for a test."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp_bench.own_labels.release import Release
+from labeldp_bench.support.validate import InputError
+
+
+def keys_of(release: Release) -> NDArray[np.uint64]:
+    """Returns a number for each row, which names it among all releases, uint64 (N,)."""
+    texts = release.row_ids.astype(str).astype(object)
+    return pd.util.hash_array(texts, hash_key=release.manifest.identity[:16], categorize=False)
+
+
+def refuse_fitted_rows(model: Any, release: Release) -> None:
+    """Refuses a release of rows that the model was fitted to.
+
+    Raises:
+        InputError: how many they are.
+    """
+    fitted = innermost(model)
+    check_is_fitted(fitted)
+    seen = vars(fitted).get("fitted_rows_")
+    if seen is None:  # a model of somebody else, who knows what it was fitted to
+        return
+    shared = int(np.isin(keys_of(release), seen).sum())
+    if shared:
+        raise InputError(
+            f"{shared:,} of {len(release):,} rows were used in the fit, which says nothing of new "
+            "ones (hold rows out: fit on release[:n], estimate on release[n:]; or use "
+            "cross_val_score with scoring=released_accuracy)"
+        )
+
+
+def innermost(model: Any) -> Any:
+    """Returns the model at the end of pipelines and searches."""
+    while True:
+        if isinstance(model, Pipeline):
+            model = model.steps[-1][1]
+        elif isinstance(model, GridSearchCV | RandomizedSearchCV):
+            check_is_fitted(model)
+            model = model.best_estimator_
+        else:
+            return model

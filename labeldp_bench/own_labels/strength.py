@@ -1,0 +1,81 @@
+"""How much a mechanism tells of a label, and which one tells the most."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+
+from labeldp_bench.mechanisms import ClassMechanism
+from labeldp_bench.own_labels.known import class_mechanism, class_mechanisms
+from labeldp_bench.own_labels.law import made_up
+from labeldp_bench.support.validate import InputError
+
+NEAR = 0.98
+"""Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
+SIMPLEST = ("rr", "subset_selection", "rappor")
+"""Whose release people understand at once: a label, a short list, a bit for each class."""
+
+
+@lru_cache(maxsize=512)
+def strength(
+    mechanism: ClassMechanism, num_classes: int, class_shares: tuple[float, ...] | None = None
+) -> tuple[float, float]:
+    """Returns (bits, share): mutual information of one release, and what it is worth.
+
+    The share is how much of the label's variance a release explains: the covariance of the class
+    posterior over that of the true label, by traces. It is 1 where the label itself is released,
+    and tanh^2(eps / 2) for two equally frequent classes under randomised response. N releases tell
+    about as much of class frequencies as share * N true labels.
+
+    Measured on 20,000 made-up labels with a fixed seed: to about 1 % of its value.
+
+    >>> bits, share = strength(class_mechanism("rr", 1.0, {}), 2)
+    >>> round(share, 3), round(math.tanh(0.5) ** 2, 3)
+    (0.214, 0.214)
+    """
+    prior = torch.tensor(class_shares or [1 / num_classes] * num_classes, dtype=torch.float64)
+    size = made_up(num_classes)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.multinomial(prior, size, True, generator=generator) if class_shares else (
+        torch.arange(size) % num_classes)  # fmt: skip
+    released = mechanism.release(labels, num_classes, generator)
+    evidence = mechanism.evidence(released, num_classes).double()
+    posterior = (evidence + prior.log()).softmax(1)
+    bits = torch.special.xlogy(posterior, posterior / prior).sum(1).mean() / math.log(2)
+    clean = 1 - prior.square().sum()
+    share = (posterior - prior).square().sum(1).mean() / clean
+    return float(bits), min(1.0, float(share))
+
+
+def share_of_clean(mechanism: ClassMechanism, num_classes: int) -> float:
+    """Returns how many true labels one release is worth, in [0, 1]; see `strength`."""
+    return strength(mechanism, num_classes)[1]
+
+
+@lru_cache(maxsize=256)
+def strengths(
+    num_classes: int, eps: float, class_shares: tuple[float, ...] | None = None
+) -> dict[str, tuple[float, float]]:
+    """Returns (bits, share) of every private mechanism that takes these classes, by name."""
+    found = {}
+    for name in class_mechanisms():
+        try:
+            mechanism = class_mechanism(name, eps, {})
+            if mechanism.private and name != "lp_1st":  # the same as rr
+                found[name] = strength(mechanism, num_classes, class_shares)
+        except InputError:  # `optimal` above 10 classes
+            continue
+    return found
+
+
+def recommended(
+    num_classes: int, eps: float, class_shares: Sequence[float] | None = None
+) -> str:
+    """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
+    if math.isinf(eps):
+        return "none"
+    found = strengths(num_classes, eps, None if class_shares is None else tuple(class_shares))
+    best = max(bits for bits, _ in found.values())
+    good = [name for name, (bits, _) in found.items() if bits >= NEAR * best]
+    return next((name for name in SIMPLEST if name in good), good[0])

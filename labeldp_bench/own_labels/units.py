@@ -1,0 +1,35 @@
+"""Persons with several rows: how many rows of each are released, so that eps covers the person."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from labeldp_bench.own_labels.manifest import Unit
+from labeldp_bench.support.validate import InputError, check_integer
+
+
+def capped(
+    persons: ArrayLike, most_rows: int | None, size: int, column: str
+) -> tuple[Unit, NDArray[np.int64]]:
+    """Returns the unit, and the positions of the rows that are released, rising, int64 (n,).
+
+    The labels of one person may all change at once, and eps adds up over them (group privacy). So
+    each of at most `most_rows` rows gets eps / most_rows. Rows beyond that are left out, the later
+    ones of a person; the choice looks at persons only, which are public, never at labels.
+
+    Args:
+        persons: (N,), who each row belongs to.
+        most_rows: >= 1; None: the largest number of rows that a person has.
+        size: N.
+        column: what names the person.
+    """
+    who = pd.Series(np.asarray(persons))
+    if len(who) != size:
+        raise InputError(f"unit must name a person for each of {size} labels, got {len(who)}")
+    if who.isna().any():
+        row = int(np.flatnonzero(who.isna())[0])
+        raise InputError(f"unit: row {row} names no person")
+    before = who.groupby(who).cumcount().to_numpy()
+    most = int(before.max()) + 1 if most_rows is None and size else most_rows or 1
+    check_integer("most_rows", most, low=1)
+    return Unit(column, most), np.flatnonzero(before < most)

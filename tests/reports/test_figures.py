@@ -98,11 +98,11 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
 # --- points and pictures ---------------------------------------------------------------------
 
 
-def test_points_hold_percent_and_the_standard_error_of_trials():
+def test_points_hold_percent_and_the_interval_over_trials():
     drawn = figure()
     points = drawn.points(records_of(drawn)).set_index(["line", "x"])
     assert points.y["rappor", 40] == pytest.approx(86.2)
-    assert points.error["rappor", 40] == pytest.approx(SEM)
+    assert points.error["rappor", 40] == pytest.approx(1.959964 * SEM)
     assert points.bayes["rappor", 100] == pytest.approx(47.01)
     assert drawn.title == "Circle, eps=1, k=9, 1,000 trials"
 
@@ -116,7 +116,7 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
     (point,) = drawn.points(records).to_dict("records")
     assert (point["n"], point["cells"], point["name"]) == (3, 3, "RR, central")
     assert point["y"] == pytest.approx(60)
-    assert point["error"] == pytest.approx(10 / math.sqrt(3))
+    assert point["error"] == pytest.approx(4.302653 * 10 / math.sqrt(3))  # t, 2 degrees
     (alone,) = drawn.points(dict(list(records.items())[:1])).to_dict("records")
     assert math.isnan(alone["error"]) and alone["n"] == 1
     records[drawn.cells[2].config_hash]["draws"] = 2  # of other samplers: never averaged
@@ -208,7 +208,7 @@ def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():
         record["agreement"] = 0.1234567 + number / 100
     points = drawn.points(records)
     assert points.x.tolist() == pytest.approx([12.34567 + number for number in range(12)])
-    (table,) = numbers(drawn, points)[1:]
+    (table,) = numbers(drawn, points)[1:-1]
     assert len(table.splitlines()) == 2 + 12
     assert "12.35" in table and "±" in table
     picture = picture_of(drawn, points)

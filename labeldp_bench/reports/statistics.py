@@ -142,3 +142,27 @@ def effect_size(one: Estimate, other: Estimate) -> float:
     spread = math.sqrt(squares / freedom)
     gap = one.value - other.value
     return gap / spread * (1 - 3 / (4 * freedom - 1)) if spread else math.copysign(math.inf, gap)
+
+
+def against_printed(
+    ours: Estimate, printed: float, n_test: float, *, spread: float = math.nan, runs: int = 1
+) -> Estimate:
+    """Returns our mean minus a printed value, both accuracies in percent.
+
+    The variance has three parts: our mean's, the printed value's, and that of drawing the test
+    images. Where a paper states no spread, its runs are taken to spread as ours do.
+
+    Args:
+        ours: over seeds; of one seed the error is unknown, and that of the difference too.
+        printed: what the paper prints.
+        n_test: how many test images the value is as good as.
+        spread: the standard deviation of the paper's runs; NaN where it states none.
+        runs: how many runs its value averages.
+    """
+    share, seeds = printed / 100, len(ours.by_seed)
+    images = (1e4 * share * (1 - share) / n_test, math.inf)
+    if math.isnan(spread):
+        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
+    else:
+        parts = [(ours.error**2, ours.freedom), (spread**2 / runs, max(1, runs - 1)), images]
+    return Estimate(ours.value - printed, *combined(parts))

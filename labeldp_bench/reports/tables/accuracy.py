@@ -19,7 +19,7 @@ from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import QUICK
 from labeldp_bench.reports.statistics import (
     Estimate,
-    combined,
+    against_printed,
     from_seeds,
     holm,
     is_significant,
@@ -180,22 +180,15 @@ class AccuracyTable(Table):
         return {text: list(methods) for text, methods in found.items()}
 
     def _chance(self, row: dict[str, Any]) -> float:
-        """Returns the p value of a difference from print (all in percent); NaN where unknown.
-
-        The variance has three parts: our mean's, the printed value's, and that of the test images.
-        Where a paper states no spread, its runs are taken to spread as ours do.
-        """
+        """Returns the p value of a difference from print (in percent); NaN where unknown."""
         if row["n"] < 2 or math.isnan(row["difference"]) or not row["usable"]:
             return math.nan
-        share, variance, freedom = row["published"] / 100, row["std"] ** 2, row["n"] - 1
-        images = (1e4 * share * (1 - share) / row["n_test"], math.inf)
-        if math.isnan(row["published_std"]):
-            parts = [(variance * (1 / row["n"] + 1 / self.published_runs), freedom), images]
-        else:
-            runs = self.published_runs
-            printed = (row["published_std"] ** 2 / runs, max(1, runs - 1))
-            parts = [(variance / row["n"], freedom), printed, images]
-        return Estimate(row["difference"], *combined(parts)).p
+        seeds, error = int(row["n"]), row["std"] / math.sqrt(row["n"])
+        ours = Estimate(row["ours"], error, seeds - 1, dict.fromkeys(range(seeds), row["ours"]))
+        return against_printed(
+            ours, row["published"], row["n_test"],
+            spread=row["published_std"], runs=self.published_runs,
+        ).p  # fmt: skip
 
 
 def recipe_of(cell: Cell) -> tuple[str, int | None, float, str | None]:

@@ -2,13 +2,16 @@
 
     python scripts/findings.py
 
-From the library (rule for k, audit), results/published, results/records.csv and attacks.csv. Half a
+From the library (rule for k, audit), results/published, results/records.csv and attacks.csv. A
 minute.
 """
 
 import math
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import pandas as pd
 import torch
@@ -18,13 +21,21 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
-from labeldp_bench.records.collect import COMMITTED
+from labeldp_bench.records.collect import COMMITTED, read_committed
 from labeldp_bench.records.published import read_published
+from labeldp_bench.records.record import Record
+from labeldp_bench.reports.draws import average
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
+from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.tables.base import load_table
+from labeldp_bench.reports.tables.best_known import WITH_FEATURES
 from labeldp_bench.support import seeding
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10
 PRIORS = 100_000
+TABLES = ("table1a", "table1b")
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,123 @@ class OthersFromAllClasses(RandomizedResponseWithPrior):
         matrix = matrix.double().fill_diagonal_(keep)
         matrix[~top] = top.double() / k  # a label outside the top k: uniform over them
         return matrix[:, released].T.log()
+
+
+OWN_LOSS = ("rr", "alibi", "rappor", "lp_2st")
+"""The methods of Tables 1a and 1b as their papers learn."""
+
+
+@cache
+def means_of(table: str) -> dict[tuple[str, float], Estimate]:
+    """Returns {(method, eps): accuracy in percent} of a table of vector_approximation."""
+    loaded = load_table(f"vector_approximation/{table}")
+    assert isinstance(loaded, AccuracyTable)
+    records = read_committed()
+    found: dict[tuple[str, float], list[Record]] = defaultdict(list)
+    for cell in loaded.experiment.cells():
+        if cell.config_hash in records:
+            eps = float(cell.identity.get("mechanism.eps", math.inf))
+            found[loaded.method_of(cell), eps].append(records[cell.config_hash])
+    return {place: average(same, "accuracy").estimate.scaled(100) for place, same in found.items()}
+
+
+def ranking() -> pd.DataFrame:
+    """Returns who is first in print and with us, the papers' own losses, and RAPPOR - ALIBI."""
+    rows = []
+    for table in TABLES:
+        ours = means_of(table)
+        printed = read_published("vector_approximation")
+        printed = printed[printed.table == table.removeprefix("table")]
+        for eps in sorted({eps for _, eps in ours if math.isfinite(eps)}):
+            here = printed[(printed.eps == eps) & printed.method.isin(OWN_LOSS)]
+            gap = ours["rappor", eps].minus(ours["alibi", eps])
+            rows.append(
+                {"table": table, "eps": eps,
+                 "first in print": name_of(here.loc[here.value.idxmax(), "method"]),
+                 "first of ours": name_of(max(OWN_LOSS, key=lambda m: ours[m, eps].value))}
+                | {name_of(method): shown(ours[method, eps]) for method in OWN_LOSS}
+                | {"RAPPOR - ALIBI": gap}
+            )  # fmt: skip
+    return tested(pd.DataFrame(rows), ["RAPPOR - ALIBI"])
+
+
+def losses() -> pd.DataFrame:
+    """Returns what the marginal loss adds, and what RAPPOR in place of RR adds, by seed."""
+    rows = []
+    for table in TABLES:
+        ours = means_of(table)
+        for eps in sorted({eps for _, eps in ours if math.isfinite(eps)}):
+            rr, rappor = ours["rr", eps], ours["rappor", eps]
+            rr_marginal, rappor_marginal = ours["rr+marginal", eps], ours["rappor+marginal", eps]
+            rows.append(
+                {"table": table, "eps": eps,
+                 "marginal, RR": rr_marginal.minus(rr),
+                 "marginal, RAPPOR": rappor_marginal.minus(rappor),
+                 "RAPPOR for RR, own losses": rappor.minus(rr),
+                 "RR marginal - RAPPOR own": rr_marginal.minus(rappor),
+                 "RAPPOR marginal - ALIBI": rappor_marginal.minus(ours["alibi", eps])}
+            )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    # One family per claim: the loss in 20 cells, the loss against the mechanism in 10, and so on.
+    frame = tested(frame, ["marginal, RR", "marginal, RAPPOR"])
+    for column in ("RAPPOR for RR, own losses", "RR marginal - RAPPOR own"):
+        frame = tested(frame, [column])
+    return tested(frame, ["RAPPOR marginal - ALIBI"])
+
+
+def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Returns the frame with differences as text; the columns are one family of Holm's."""
+    corrected = iter(holm([gap.p for column in columns for gap in frame[column]]))
+    texts = {
+        column: [f"{gap.value:+.1f} ± {gap.half_width:.1f}, p={next(corrected):.2g}"
+                 for gap in frame[column]]
+        for column in columns
+    }  # fmt: skip
+    return frame.assign(**texts)
+
+
+def of_features() -> pd.DataFrame:
+    """Returns a row per model on features, data set and mechanism, a column per eps."""
+    found: dict[tuple[str, ...], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in read_committed().values():
+        if record["model"] in WITH_FEATURES:
+            kind = (record["dataset"], record["model"], record["pretrain"], record["mechanism"])
+            found[*map(str, kind), str(record["loss"])][float(record["eps"])].append(record)
+    rows = []
+    for place, by_eps in sorted(found.items()):
+        names = ("data", "model", "features", "mechanism", "loss")
+        means = {eps: average(by_eps[eps], "accuracy").estimate for eps in sorted(by_eps)}
+        texts = {f"{eps:g}": shown(mean.scaled(100)) for eps, mean in means.items()}
+        rows.append(dict(zip(names, place, strict=True)) | texts)
+    frame = pd.DataFrame(rows)
+    eps = sorted((name for name in frame if name not in names), key=lambda text: float(str(text)))
+    return frame[[*names, *eps]].fillna("")
+
+
+def features_against_network() -> pd.DataFrame:
+    """Returns each model on features minus the CNN with the marginal loss, by eps and mechanism."""
+    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in read_committed().values():
+        if record["model"] in ("probe", "eigenmaps"):
+            place = (record["dataset"], record["model"], record["pretrain"], record["mechanism"])
+            found[*map(str, place), f"{float(record['eps']):g}"].append(record)
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for (data, model, features, mechanism, eps), same in sorted(found.items()):
+        network = means_of({"mnist": "table1a", "fashion_mnist": "table1b"}[data])
+        method = mechanism if mechanism in ("alibi", "none") else f"{mechanism}+marginal"
+        if mechanism != "none" and (method, float(eps)) in network:
+            gap = average(same, "accuracy").estimate.scaled(100).minus(network[method, float(eps)])
+            row = rows.setdefault((data, model, features, eps), {})
+            row |= {"data": data, "model": model, "features": features, "eps": float(eps)}
+            row[name_of(mechanism)] = gap
+    frame = pd.DataFrame(rows.values())
+    return tested(frame, [str(name) for name in frame.columns[4:]])
+
+
+def shown(mean: Estimate) -> str:
+    """Returns a mean with its interval and its number of seeds."""
+    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
+    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
 def rule_for_k() -> pd.DataFrame:
@@ -149,6 +277,10 @@ def main(arguments: list[str]) -> int:
     """Prints one table per finding."""
     read_arguments(arguments, {})
     parts = {
+        "Tables 1a and 1b, every method with its paper's loss": ranking(),
+        "Loss and mechanism in Tables 1a and 1b, differences by seed": losses(),
+        "Models on features of unlabelled images, by eps": of_features(),
+        "Models on features minus the CNN with the marginal loss": features_against_network(),
         "The released rule for k (K=10)": rule_for_k(),
         "RRTop-k with others from all classes (K=10, prior ~ (i + 1)^2)": public_multi_stage(),
         "BlockRR's class averages as printed": class_averages(),
@@ -158,6 +290,7 @@ def main(arguments: list[str]) -> int:
     for title, frame in parts.items():
         text = frame.to_markdown(index=False, floatfmt=".2f")
         print(f"## {title}\n\n{text}\n")
+    print(f"{PLUS_MINUS} p: paired by seed where seeds are shared, after Holm within a column.")
     return 0
 
 

@@ -4,13 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from labeldp_bench.records.record import Record, draws_of
+from labeldp_bench.reports.statistics import Estimate, from_seeds
 
 OLDER = "older"
 """The column that counts runs which are left out; there is none without any."""
+ONE_BEST_LABEL = ("none", "rr", "lp_1st", "lp_1st_star", "alibi", "ple")
+"""Mechanisms whose release always fits one label best."""
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
@@ -25,32 +27,47 @@ def newest(records: Sequence[Record]) -> list[Record]:
 
 
 class Average(NamedTuple):
-    """A point of several seeds: means and standard errors are missing (NaN) without a record.
+    """A point of several seeds.
 
     Attributes:
         kept: the records that count.
-        mean: of their scores.
-        error: standard error of the mean over seeds; of one record, that over its trials.
+        estimate: mean of their scores with its error over seeds; of one record, over its trials.
         older: how many records are left out.
     """
 
     kept: list[Record]
-    mean: float
-    error: float
+    estimate: Estimate
     older: int
 
 
 def average(records: Sequence[Record], score: str) -> Average:
     """Returns the average of a field of records that differ in the seed alone."""
     kept = newest(records)
-    values = np.array([record[score] for record in kept if record.get(score) is not None])
-    mean = float(values.mean()) if len(values) else math.nan
-    error = math.nan
-    if len(values) > 1:
-        error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    elif len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:
+    values = {place: score_of(record, score) for place, record in enumerate(kept)}
+    seeds = {
+        int(kept[place].get("seed", place)): value
+        for place, value in values.items()
+        if value is not None
+    }
+    estimate = from_seeds(seeds)
+    if len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:
+        trials = kept[0].get("trials") or math.inf
         error = float(kept[0][f"{score}_sem"])
-    return Average(kept, mean, error, len(records) - len(kept))
+        estimate = Estimate(estimate.value, error, trials - 1, seeds)
+    return Average(kept, estimate, len(records) - len(kept))
+
+
+def score_of(record: Record, score: str) -> float | None:
+    """Returns a field of a record; None where it is not known.
+
+    `response_accuracy` is how often the first choice of a release is the true label. Older records
+    lack it. They have `released_agreement`, which counts a release that fits m labels equally well
+    as 1/m. Both are equal where one label always fits best: there the older field is used.
+    """
+    value = record.get(score)
+    if value is None and score == "response_accuracy" and record["mechanism"] in ONE_BEST_LABEL:
+        value = record.get("released_agreement")
+    return None if value is None else float(value)
 
 
 def without_zeros(rows: pd.DataFrame) -> pd.DataFrame:

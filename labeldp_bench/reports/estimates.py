@@ -81,14 +81,18 @@ def same_hardware(device: str, other: str) -> bool:
     return len({re.sub(r", \d+ threads\)$", ")", each) for each in (device, other)}) == 1
 
 
+def examples_of(cell: Cell) -> float:
+    """Returns how many training examples a cell has; NaN where unknown."""
+    counts = cell.setting("dataset.train_counts")
+    size = sum(counts) if counts else TRAINING_IMAGES.get(cell.dataset_name, math.nan)
+    return float(min(size, cell.setting("dataset.limit_train") or size))
+
+
 def images_trained_on(cell: Cell) -> float:
     """Returns how many images pass through the network in training; NaN where unknown."""
-    epochs = cell.setting("trainer.epochs")
-    counts = cell.setting("dataset.train_counts")
-    size = sum(counts) if counts else TRAINING_IMAGES.get(cell.dataset_name)
-    if epochs is None or size is None:
+    epochs, size = cell.setting("trainer.epochs"), examples_of(cell)
+    if epochs is None:
         return math.nan
-    size = min(size, cell.setting("dataset.limit_train") or size)
     shares = cell.setting("learner.fractions") or [1.0]
     if cell.config["tuning"]:  # the recipes to choose from, then the chosen one
         recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))

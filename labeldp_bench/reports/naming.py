@@ -19,7 +19,7 @@ MECHANISMS = {
     "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
 }  # fmt: skip
 DATA_SETS = {
-    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
+    "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "kmnist": "KMNIST", "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ TEMPLATES = Environment(
 KIND_OF_LINE = re.compile(r"(ours|paper|difference)( \(\w+\))?")
 """What the second cell of a row in a paper's table says; the budget, if it is not the paper's."""
 MARKED = re.compile(r"[+-][\d.]+\*")
-"""A difference of more than twice its standard error."""
+"""A difference from print that the test calls significant."""
 WIDE = 45
 """From this many characters on a cell may break into lines."""
 
@@ -67,7 +67,7 @@ def lines_over_x(points: pd.DataFrame, xs: Sequence[float], headings: Sequence[s
 
 
 def with_errors(points: pd.DataFrame) -> list[str]:
-    """Returns y of each point and its standard error, where it is known; `-` without y."""
+    """Returns y of each point ± half its interval, where that is known; `-` without y."""
     return [
         "-" if math.isnan(y) else f"{y:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
         for y, error in zip(points.y, points.error, strict=True)

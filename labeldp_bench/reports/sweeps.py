@@ -11,9 +11,10 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, is_heuristic
-from labeldp_bench.reports.draws import OLDER, average, left_out, without_zeros
+from labeldp_bench.reports.draws import OLDER, average, left_out, score_of, without_zeros
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
+from labeldp_bench.reports.statistics import PLUS_MINUS
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that take the place of accuracy where there are no classes to predict."""
@@ -35,8 +36,8 @@ Identity = dict[str, Any]
 def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
-    Columns: `COLUMNS`; accuracy, error and bayes are fractions, error is that of `draws.Average`,
-    and there is no column `older` where no run is left out.
+    Columns: `COLUMNS`; accuracy, error and bayes are fractions, error is half the width of the
+    95 % t interval, and there is no column `older` where no run is left out.
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
@@ -51,9 +52,10 @@ def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
         found = average(same, "accuracy")
         one = found.kept[0]
         rows.append(
-            (*place, found.mean, one.get("bayes_accuracy"), one["trust"], not is_heuristic(one),
-             one.get("released_agreement"), one.get("n_train"), one.get("epochs"),
-             one.get("trials"), found.error, len(found.kept), found.older, x_name)
+            (*place, found.estimate.value, one.get("bayes_accuracy"), one["trust"],
+             not is_heuristic(one), score_of(one, "response_accuracy"), one.get("n_train"),
+             one.get("epochs"), one.get("trials"), found.estimate.half_width, len(found.kept),
+             found.older, x_name)
         )  # fmt: skip
     return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
 
@@ -77,8 +79,11 @@ def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
     for same in points.values():
         left, found = same[0][0], average([record for _, record in same], score)
         shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        measured = {key: found.kept[0][key] for key in ("trust", "eps")} | {score: found.mean}
-        measured |= {"error": found.error, "seeds": len(found.kept), OLDER: found.older}
+        measured = {key: found.kept[0][key] for key in ("trust", "eps")} | {
+            score: found.estimate.value
+        }
+        measured |= {"error": found.estimate.half_width}
+        measured |= {"seeds": len(found.kept), OLDER: found.older}
         rows.append(shown | measured)
     return without_zeros(pd.DataFrame(rows))
 
@@ -90,13 +95,13 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
         error=["-" if pd.isna(error) else f"{error:.2g}" for error in frame.error],
     )
     shown = shown.drop(columns=OLDER, errors="ignore")
-    names = {score: RISKS[score], "error": "± (standard error)"}
+    names = {score: RISKS[score], "error": "±"}
     table = shown.rename(columns=names).to_markdown(index=False)
     return "\n\n".join([table, *left_out(frame)])
 
 
 def sweep_table(frame: pd.DataFrame) -> str:
-    """Returns Markdown: a row per series, a column per x, accuracy in percent ± standard error.
+    """Returns Markdown: a row per series, a column per x, accuracy in percent ± half-width.
 
     Methods without a guarantee have a table of their own: no column holds them beside private ones.
     """
@@ -106,7 +111,7 @@ def sweep_table(frame: pd.DataFrame) -> str:
         rows = as_lines(points)
         columns = sorted(rows.x.dropna().unique()) or [math.inf]
         table = lines_over_x(rows, columns, [f"{x:g}" for x in columns])
-        caption = f"{panel}: accuracy in percent ± standard error"
+        caption = f"{panel}: accuracy in percent"
         blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
     for panel, points in frame[~frame.private].groupby("panel", sort=False):
         rows = as_lines(points)
@@ -114,9 +119,11 @@ def sweep_table(frame: pd.DataFrame) -> str:
             NO_GUARANTEE: rows.name,
             x_name: [f"{x:g}" for x in points.x],
             "accuracy": with_errors(rows),
-            "response accuracy": [f"{100 * agreement:.2f}" for agreement in points.agreement],
+            "response accuracy": [
+                "-" if pd.isna(share) else f"{100 * share:.2f}" for share in points.agreement
+            ],
         }
-        caption = f"{panel}: {NO_GUARANTEE}; in percent ± standard error"
+        caption = f"{panel}: {NO_GUARANTEE}; in percent"
         blocks.append(f"{caption}\n\n{markdown_table(columns_of_bare)}")
     return "\n\n".join([*blocks, *left_out(frame)])
 
@@ -140,7 +147,7 @@ def settings(records: Sequence[Record]) -> str:
         parts += [f"budget {budget}" for budget in sorted(budgets)]
         lines.append(f"- {data_name_of(str(name))}: {', '.join(parts)}.")
     if any(_errors(record) for record in records) or len({r["seed"] for r in records}) > 1:
-        lines.append("- ±: the standard error over seeds; of one seed, over its trials.")
+        lines.append(f"- {PLUS_MINUS}")
     return "\n".join(lines)
 
 

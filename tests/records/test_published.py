@@ -16,7 +16,7 @@ from labeldp_bench.support.validate import InputError
 CELLS = {
     ("blockrr", "3"): 27, ("blockrr", "4"): 27, ("blockrr", "5"): 27, ("blockrr", "6"): 27,
     ("blockrr", "7"): 42, ("blockrr", "10"): 270, ("blockrr", "11"): 270,
-    ("das2025", "unknown"): 15,
+    ("das2025", "unknown"): 15, ("dpmlbench", "unknown"): 18, ("ghazi2021_code", "unknown"): 4,
     ("ghazi2021", "1"): 26, ("ghazi2021", "2"): 10, ("ghazi2021", "4+5"): 27,
     ("labeldp_pro", "5+14+15"): 90, ("labeldp_pro", "6"): 19, ("labeldp_pro", "unknown"): 2,
     ("ple", "1"): 14, ("ple", "text"): 6,
@@ -38,7 +38,7 @@ def test_every_table_is_complete(published):
 
 def test_spreads_are_in_percent_as_the_values_are(published):
     # A difference of percentages would be held against a spread of fractions.
-    assert published["std"].dropna().between(0.1, 6).all()
+    assert published["std"].dropna().between(0.05, 6).all()
 
 
 def test_text_is_as_printed():

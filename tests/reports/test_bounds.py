@@ -125,7 +125,7 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
                 "accuracy": 0.6 if cell.num_classes > 3 else 1.0, "accuracy_sem": 0.01,
                 "bayes_accuracy": 0.9, "eps": 1.0, "trust": "local", "private": True,
                 "mechanism": cell.identity["mechanism"],
-                "released_agreement": 0.2,
+                "response_accuracy": 0.2,
             }  # fmt: skip
     points = drawn.points(records)
     picture = picture_of(drawn, points)
@@ -140,4 +140,4 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     text = "\n".join(drawn.kind.notes(points, drawn.spec))
     assert "| *1.16* " in text and "| 0.300 " in text
     assert "*1.00*" not in text and "| 1.000 " in text  # an accuracy of 1 says something
-    assert "| 60.00 ± 1.00 " in markdown(drawn, points, [])
+    assert "| 60.00 ± 1.96 " in markdown(drawn, points, [])

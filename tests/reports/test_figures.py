@@ -81,8 +81,9 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
     assert ended.value.code == 0
-    *lines, theory, total = capsys.readouterr().out.splitlines()
+    *lines, theory, best_known, total = capsys.readouterr().out.splitlines()
     assert theory.startswith("theoretical_limits/table1: ")
+    assert best_known.startswith("best_known: ")
     named = [line.partition(":")[0] for line in lines]
     quick = [name for name in named if name.endswith("_quick")]  # of those with any quick record
     assert named == [figure.stem for figure in paper.paper_figures()] + quick
@@ -98,11 +99,11 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
 # --- points and pictures ---------------------------------------------------------------------
 
 
-def test_points_hold_percent_and_the_standard_error_of_trials():
+def test_points_hold_percent_and_the_interval_over_trials():
     drawn = figure()
     points = drawn.points(records_of(drawn)).set_index(["line", "x"])
     assert points.y["rappor", 40] == pytest.approx(86.2)
-    assert points.error["rappor", 40] == pytest.approx(SEM)
+    assert points.error["rappor", 40] == pytest.approx(1.959964 * SEM)
     assert points.bayes["rappor", 100] == pytest.approx(47.01)
     assert drawn.title == "Circle, eps=1, k=9, 1,000 trials"
 
@@ -116,7 +117,7 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
     (point,) = drawn.points(records).to_dict("records")
     assert (point["n"], point["cells"], point["name"]) == (3, 3, "RR, central")
     assert point["y"] == pytest.approx(60)
-    assert point["error"] == pytest.approx(10 / math.sqrt(3))
+    assert point["error"] == pytest.approx(4.302653 * 10 / math.sqrt(3))  # t, 2 degrees
     (alone,) = drawn.points(dict(list(records.items())[:1])).to_dict("records")
     assert math.isnan(alone["error"]) and alone["n"] == 1
     records[drawn.cells[2].config_hash]["draws"] = 2  # of other samplers: never averaged
@@ -208,7 +209,7 @@ def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():
         record["agreement"] = 0.1234567 + number / 100
     points = drawn.points(records)
     assert points.x.tolist() == pytest.approx([12.34567 + number for number in range(12)])
-    (table,) = numbers(drawn, points)[1:]
+    (table,) = numbers(drawn, points)[1:-1]
     assert len(table.splitlines()) == 2 + 12
     assert "12.35" in table and "±" in table
     picture = picture_of(drawn, points)

@@ -33,7 +33,7 @@ def page_of(name, response):
             own = PLE if mechanism == "ple" else RR | {"eps": cell.setting("mechanism.eps")}
             records[cell.config_hash] = own | {
                 "mechanism": mechanism, "identity": cell.identity, "accuracy": y / 100,
-                "released_agreement": x / 100, "enhancement": DIAGNOSIS,
+                "response_accuracy": x / 100, "enhancement": DIAGNOSIS,
             }  # fmt: skip
     return markdown(figure, figure.points(records), [])
 

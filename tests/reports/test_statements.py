@@ -21,23 +21,23 @@ def verdict(check, **changed):
 
 
 VERDICTS = {
-    "rappor > rr": ("holds", "rappor - rr at 10: +1.00 ± 0.28"),
-    "rappor > rr, alibi": ("undecided", "rappor - alibi at 10: +0.00 ± 0.28"),
-    "rappor > rr, alibi for K >= 100": ("holds", "rappor - alibi at 100: +3.00 ± 0.28"),
-    "rappor > alibi + 4 for K = 100": ("does not hold", "rappor - alibi at 100: -1.00 ± 0.28"),
-    "rr > rappor": ("does not hold", "rr - rappor at 40: -33.20 ± 0.28"),
+    "rappor > rr": ("holds", "rappor - rr at 10: +1.00 ± 0.55"),
+    "rappor > rr, alibi": ("undecided", "rappor - alibi at 10: +0.00 ± 0.55"),
+    "rappor > rr, alibi for K >= 100": ("holds", "rappor - alibi at 100: +3.00 ± 0.55"),
+    "rappor > alibi + 4 for K = 100": ("does not hold", "rappor - alibi at 100: -1.00 ± 0.55"),
+    "rr > rappor": ("does not hold", "rr - rappor at 40: -33.20 ± 0.55"),
     "rappor within 2 of rr, alibi for K <= 10": (
-        "holds", "2 - gap of rappor and rr at 10: +1.00 ± 0.28"),
+        "holds", "2 - gap of rappor and rr at 10: +1.00 ± 0.55"),
     "rappor within 1 of rr for K <= 10": (
-        "undecided", "1 - gap of rappor and rr at 10: +0.00 ± 0.28"),
-    "rappor falls": ("holds", "rappor at 10 - at 40: +12.80 ± 0.28"),
-    "rappor rises": ("does not hold", "rappor at 100 - at 40: -60.20 ± 0.28"),
-    "rappor flat within 80": ("holds", "80 - gap of rappor between 10 and 100: +7.00 ± 0.28"),
+        "undecided", "1 - gap of rappor and rr at 10: +0.00 ± 0.55"),
+    "rappor falls": ("holds", "rappor at 10 - at 40: +12.80 ± 0.55"),
+    "rappor rises": ("does not hold", "rappor at 100 - at 40: -60.20 ± 0.55"),
+    "rappor flat within 80": ("holds", "80 - gap of rappor between 10 and 100: +7.00 ± 0.55"),
     "rappor flat within 5": (
-        "does not hold", "5 - gap of rappor between 10 and 100: -68.00 ± 0.28"),
-    "rappor highest between 1 and 20": ("holds", "rappor at 10 - at 40: +12.80 ± 0.28"),
+        "does not hold", "5 - gap of rappor between 10 and 100: -68.00 ± 0.55"),
+    "rappor highest between 1 and 20": ("holds", "rappor at 10 - at 40: +12.80 ± 0.55"),
     "rappor highest between 30 and 50": (
-        "does not hold", "rappor at 40 - at 10: -12.80 ± 0.28"),
+        "does not hold", "rappor at 40 - at 10: -12.80 ± 0.55"),
 }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_a_verdict_waits_for_missing_records_and_for_errors():
     assert judge([surely]).word == "holds"
     assert judge([surely, unsure]).word == "undecided"
     assert judge([surely, missing]).word == "undecided"
-    assert judge([surely, missing]).evidence == "a: +3.00 ± 1.00; 1 of 2 comparisons lack records"
+    assert judge([surely, missing]).evidence == "a: +3.00 ± 1.96; 1 of 2 comparisons lack records"
     assert judge([alone]).word == "undecided"
     assert judge([missing]).word == "no data"
     # What is false stays so, whatever is missing.
@@ -119,30 +119,33 @@ PAGE = """\
 
 ![Circle, eps=1, k=9, 1,000 trials](made_up_figure7.png)
 
-Circle, eps=1, k=9, 1,000 trials. Figure 7 of made_up from our own records. Bands: two standard errors to each side, over trials or seeds.
+Circle, eps=1, k=9, 1,000 trials. Figure 7 of made_up from our own records. Bands: 95 % t intervals over seeds, or over the trials of one seed.
 
-test accuracy, % ± standard error:
+test accuracy, %:
 
 | test accuracy, %   | K=10         | K=40         | K=100        |
 |:-------------------|:-------------|:-------------|:-------------|
-| no privacy         | 99.00 ± 0.20 | 88.00 ± 0.20 | 46.00 ± 0.20 |
-| RR                 | 98.00 ± 0.20 | 53.00 ± 0.20 | 5.00 ± 0.20  |
-| ALIBI              | 99.00 ± 0.20 | 86.00 ± 0.20 | 23.00 ± 0.20 |
-| RAPPOR             | 99.00 ± 0.20 | 86.20 ± 0.20 | 26.00 ± 0.20 |
+| no privacy         | 99.00 ± 0.39 | 88.00 ± 0.39 | 46.00 ± 0.39 |
+| RR                 | 98.00 ± 0.39 | 53.00 ± 0.39 | 5.00 ± 0.39  |
+| ALIBI              | 99.00 ± 0.39 | 86.00 ± 0.39 | 23.00 ± 0.39 |
+| RAPPOR             | 99.00 ± 0.39 | 86.20 ± 0.39 | 26.00 ± 0.39 |
 | Bayes limit        | 99.50        | 88.34        | 47.01        |
+
+±: half the width of the 95 % t interval over seeds; of one seed with trials, over its trials. One run alone has none.
 
 ## What the paper says of it
 
 | statement     | where     | check                  | ours              | speaks most against it (at K)                       |
 |:--------------|:----------|:-----------------------|:------------------|:----------------------------------------------------|
-| More than RR. | section 1 | `rappor > rr`          | **holds**         | rappor - rr at 10: +1.00 ± 0.28                     |
-| Stable.       | section 2 | `rappor flat within 5` | **does not hold** | 5 - gap of rappor between 10 and 100: -68.00 ± 0.28 |
+| More than RR. | section 1 | `rappor > rr`          | **holds**         | rappor - rr at 10: +1.00 ± 0.55                     |
+| Stable.       | section 2 | `rappor flat within 5` | **does not hold** | 5 - gap of rappor between 10 and 100: -68.00 ± 0.55 |
 
 Statements are in our words. A figure has no printed values to compare with, so each statement is
-checked on our records: it *holds* if every comparison clears two standard errors, *does not hold*
-if one is false beyond chance, and is *undecided* otherwise. Where a check needs a number that the
-paper does not give, such as from which K on there are many classes, the number is ours. The last
-column is the comparison that speaks most against the statement, with its standard error.
+checked on our records: it *holds* if every comparison is true by a one-sided t test at 2.5 %, *does
+not hold* if one is false by the same test after Holm's correction for their number, and is
+*undecided* otherwise. Seeds that two methods share are compared seed by seed. Where a check needs
+a number that the paper does not give, such as from which K on there are many classes, the number
+is ours. The last column is the comparison that speaks most against the statement.
 
 12 of 12 cells done
 """  # noqa: E501

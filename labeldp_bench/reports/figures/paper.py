@@ -100,8 +100,8 @@ class PaperFigure:
         """Returns one row per point, in the order of the experiment, done or not.
 
         Columns: panel, line (what statements call it), name (for people), mechanism, x (missing
-        for a level), y, error (see `draws.Average`), bayes, cells (wanted), n (done), older (left
-        out), records (those done), cell (that of the first seed).
+        for a level), estimate (of y), y, error (half-width of its 95 % t interval), bayes, cells
+        (wanted), n (done), older (left out), records (those done), cell (that of the first seed).
         y, error and bayes are scaled as the axis is, and missing where nothing is done.
 
         Args:
@@ -154,6 +154,7 @@ class PaperFigure:
     def _point(self, panel: str, cell: Cell, cells: int, records: list[Record]) -> dict[str, Any]:
         y, line = self.spec.y, self.spec.lines
         found = average(records, y.key)
+        estimate = found.estimate.scaled(y.scale)
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
         if line == "method+model":
             line = f"{method_of(cell)}+{cell.identity['model']}"
@@ -165,8 +166,9 @@ class PaperFigure:
             "name": _name(line, found.kept),
             "mechanism": cell.identity["mechanism"],
             "x": self._x(cell, found.kept),
-            "y": found.mean * y.scale,
-            "error": found.error * y.scale,
+            "estimate": estimate,
+            "y": estimate.value,
+            "error": estimate.half_width,
             "bayes": bayes * y.scale,
             "cells": cells,
             "n": len(found.kept),
@@ -181,7 +183,7 @@ class PaperFigure:
         if value is None:  # x is a field of the record, or the point is a level
             known = {record.get(x.key) for record in records}
             # One value, as no privacy has eps=inf, needs no average.
-            value = known.pop() if len(known) == 1 else average(records, x.key).mean
+            value = known.pop() if len(known) == 1 else average(records, x.key).estimate.value
         number = float(value) * x.scale
         return number if math.isfinite(number) else math.nan
 

@@ -99,12 +99,12 @@ def title_and_caption(figure: Figure, title: str, caption: str) -> None:
 
 
 def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
-    """Draws lines over x with bands of two standard errors, and the Bayes limit.
+    """Draws lines over x with bands of 95 % intervals, and the Bayes limit.
 
     Args:
         axes: one panel.
         rows: a row per point: line, name (for people), mechanism, x (missing for a level), y,
-            error, bayes.
+            error (half-width of the interval), bayes.
 
     Returns:
         The labels for `label_lines`.
@@ -117,7 +117,7 @@ def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
     lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
     colours = line_colours(line.mechanism.iloc[0] for line in lines)
     for line, colour in zip(lines, colours, strict=True):
-        low, high = (line.y + sign * 2 * line.error.fillna(0) for sign in (-1, 1))
+        low, high = (line.y + sign * line.error.fillna(0) for sign in (-1, 1))
         for place in line.index[line.x.isna()]:
             axes.axhline(line.y[place], color=colour, linestyle=":", linewidth=1.8)
             axes.axhspan(low[place], high[place], color=colour, alpha=0.12, linewidth=0)

@@ -68,8 +68,8 @@ def _caption(frame: pd.DataFrame) -> str:
     nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
     known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
     runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
-    bars = "Bands or bars: two standard errors to each side, over seeds, or over the trials of one."
-    return f"{runs}. {bars if frame.error.notna().any() else 'One run a point: no error is known.'}"
+    bars = "Bands or bars: 95 % t intervals over seeds, or over the trials of one seed."
+    return f"{runs}. {bars if frame.error.notna().any() else 'One run per point: no interval.'}"
 
 
 def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
@@ -109,7 +109,7 @@ def _draw_dots(axes: Axes, rows: pd.DataFrame, symbol: str, marks: dict[float, s
         colour = plotting.colour_of(line.mechanism.iloc[0], position)
         for x, y, error in zip(line.x, line.y, line.error.fillna(0), strict=True):
             axes.errorbar(
-                y, heights[series], xerr=2 * error, color=colour,
+                y, heights[series], xerr=error, color=colour,
                 fmt=NO_BUDGET if math.isnan(x) else marks[x], markersize=6, capsize=0,
             )  # fmt: skip
     names = dict(zip(rows.line, rows.name, strict=True))

@@ -11,13 +11,15 @@ from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.naming import counted, name_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 from labeldp_bench.reports.statements.verdict import Verdict
+from labeldp_bench.reports.statistics import PLUS_MINUS
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is
-checked on our records: it *holds* if every comparison clears two standard errors, *does not hold*
-if one is false beyond chance, and is *undecided* otherwise. Where a check needs a number that the
-paper does not give, such as from which K on there are many classes, the number is ours. The last
-column is the comparison that speaks most against the statement, with its standard error."""
+checked on our records: it *holds* if every comparison is true by a one-sided t test at 2.5 %, *does
+not hold* if one is false by the same test after Holm's correction for their number, and is
+*undecided* otherwise. Seeds that two methods share are compared seed by seed. Where a check needs
+a number that the paper does not give, such as from which K on there are many classes, the number
+is ours. The last column is the comparison that speaks most against the statement."""
 
 
 def counts(points: pd.DataFrame) -> tuple[int, int]:
@@ -78,7 +80,7 @@ def markdown(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdi
 
 
 def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
-    """Returns a table per panel: a row per line, a column per x, value ± standard error.
+    """Returns a table per panel: a row per line, a column per x, value ± half-width.
 
     Where x is measured, so that each point has its own, there is a row per point. Methods without
     a guarantee have a table of their own: no column holds them beside private ones.
@@ -101,7 +103,7 @@ def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
                 headings = [f"{x.symbol}={value:g}" for value in xs] or [y.label]
                 table = lines_over_x(part, xs, headings)
             tables.append(markdown_table(table, name=name))
-    return [f"{y.label} ± standard error:", *tables]
+    return [f"{y.label}:", *tables, PLUS_MINUS]
 
 
 def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +116,7 @@ def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     own = [symbol for symbol, values in settings.items() if values.notna().any()]
     shown = rows.assign(**settings).sort_values(["name", *own])
     columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
-        figure.spec.x.symbol: [f"{x:.2f}" for x in shown.x],
+        figure.spec.x.symbol: ["-" if pd.isna(x) else f"{x:.2f}" for x in shown.x],
         figure.spec.y.symbol: with_errors(shown),
     }
     return pd.DataFrame(columns, index=shown["name"])

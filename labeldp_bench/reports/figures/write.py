@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
+from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
 from labeldp_bench.reports.figures.plotting import save, title_and_caption
 from labeldp_bench.reports.figures.text import caption, markdown
 from labeldp_bench.reports.naming import QUICK
 from labeldp_bench.reports.statements.verdict import Verdict
+from labeldp_bench.reports.tables.best_known import STEM, rows_of
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -19,7 +22,7 @@ FIGURES = CHECKOUT / "results" / "figures"
 
 
 def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
-    """Writes every figure from the committed records; returns each with its points.
+    """Writes every figure from the committed records; returns the papers', each with its points.
 
     Quick cells fill a figure of their own, never the paper's; it is written if there are any.
     """
@@ -30,6 +33,9 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
         if figure.budget == PAPER or points.n.sum():
             write_figure(figure, points, figure.verdicts(points, records), out)
             figures.append((figure, points))
+    known = rows_of(records, read_published())
+    for ending in ("png", "pdf"):
+        draw_best_known(known, out / f"{STEM}.{ending}")
     return figures
 
 

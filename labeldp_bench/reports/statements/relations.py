@@ -3,34 +3,12 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+from labeldp_bench.reports.statistics import NOTHING, Estimate
 from labeldp_bench.support.validate import InputError
 
-
-class Estimate(NamedTuple):
-    """A value and its standard error, both missing (NaN) without a record."""
-
-    value: float
-    error: float
-
-    def minus(self, other: "Estimate") -> "Estimate":
-        """Returns the difference; errors are taken as independent."""
-        return Estimate(self.value - other.value, math.hypot(self.error, other.error))
-
-    def below(self, bound: float) -> "Estimate":
-        """Returns how far the size of this value stays below `bound`."""
-        return Estimate(bound - abs(self.value), self.error)
-
-    @property
-    def ratio(self) -> float:
-        """The value in standard errors; NaN where the error is unknown."""
-        if self.error == 0:
-            return math.copysign(math.inf, self.value) if self.value else 0.0
-        return self.value / self.error
-
-
-NOTHING = Estimate(math.nan, math.nan)
 Series = dict[float | None, Estimate]
 """{x: estimate}; the key None is a level, the same at every x."""
 Gaps = Iterator[tuple[str, Estimate]]
@@ -56,9 +34,12 @@ def _apart(
     for (rival, theirs), x in itertools.product(rivals.items(), line):
         gap = line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
         if bound is None:
-            yield f"{name} - {rival} at {_spell(x)}", Estimate(gap.value - more, gap.error)
+            yield (
+                f"{name} - {rival} at {_spell(x)}",
+                replace(gap, value=gap.value - more, by_seed={}),
+            )
         else:
-            yield f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", gap.below(bound)
+            yield f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", _below(gap, bound)
 
 
 def _above(name: str, line: Series, rivals: dict[str, Series], more: float = 0.0) -> Gaps:
@@ -76,7 +57,7 @@ def _rises(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
 
 def _flat(name: str, line: Series, rivals: dict[str, Series], bound: float) -> Gaps:
     for x, other in itertools.combinations(line, 2):
-        gap = line[x].minus(line[other]).below(bound)
+        gap = _below(line[x].minus(line[other]), bound)
         yield f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}", gap
 
 
@@ -86,7 +67,7 @@ def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, hig
         raise InputError(f"the figure has no x between {low:g} and {high:g}")
     # A value that is missing might be the best.
     lacks = any(math.isnan(y.value) for y in inside.values())
-    best = max(inside, key=lambda x: inside[x])
+    best = max(inside, key=lambda x: inside[x].value)
     for x in (x for x in line if x not in inside):
         gap = NOTHING if lacks else line[best].minus(line[x])
         yield f"{name} at {_spell(best)} - at {_spell(x)}", gap
@@ -95,8 +76,19 @@ def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, hig
 def _flatter(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
     for rival, theirs in rivals.items():
         lacks = any(math.isnan(y.value) for y in (*theirs.values(), *line.values()))
-        wide, flat = (max(each.values()).minus(min(each.values())) for each in (theirs, line))
+        wide, flat = (_range(each) for each in (theirs, line))
         yield f"range of {rival} - {name}", NOTHING if lacks else wide.minus(flat)
+
+
+def _below(gap: Estimate, bound: float) -> Estimate:
+    """Returns how far the size of a gap stays below `bound`."""
+    return replace(gap, value=bound - abs(gap.value), by_seed={})
+
+
+def _range(series: Series) -> Estimate:
+    """Returns the highest value of a series minus its lowest."""
+    ordered = sorted(series.values(), key=lambda each: each.value)
+    return ordered[-1].minus(ordered[0])
 
 
 def _spell(x: float | None) -> str:

@@ -3,18 +3,13 @@
 import itertools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import pandas as pd
 
 from labeldp_bench.reports.statements.check import Check
-from labeldp_bench.reports.statements.relations import RELATIONS, Estimate, Series
+from labeldp_bench.reports.statements.relations import RELATIONS, Series
+from labeldp_bench.reports.statistics import LEVEL, Estimate
 from labeldp_bench.support.validate import InputError
-
-SURE = 2.0
-"""Standard errors that each comparison must clear for a statement to hold."""
-CHANCE = 0.05
-"""How often a true statement may be called false, over all its comparisons."""
 
 AllSeries = dict[tuple[str, str], Series]
 """{(panel, line): its series}."""
@@ -70,25 +65,26 @@ def compare(
 def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
     """Returns whether every comparison is true.
 
-    Yes, if each clears two standard errors. No, if one is false by as much, and beyond what chance
-    does once in 20 among as many comparisons (Bonferroni). Undecided in between, and where records
-    are missing or an error is unknown, as it is after a single run. Differences of lines over the
-    same trials are surer than this takes them, as their errors go together.
+    Holds: each comparison is true by a one-sided t test at 2.5 %. All must be, so that their number
+    makes the claim harder, and asks for no correction. Does not hold: one is false by as much after
+    Holm's correction for their number. Undecided in between, and where records are missing or an
+    error is unknown, as it is after a single run.
     """
     missing = sum(math.isnan(gap.value) for _, gap in gaps)
-    known = [(gap.ratio, what, gap) for what, gap in gaps if not math.isnan(gap.ratio)]
+    known = [(gap.probability_below, what, gap) for what, gap in gaps if not math.isnan(gap.error)]
     if missing == len(gaps):
         return Verdict("no data", "")
     notes = [f"{missing} of {len(gaps)} comparisons lack records"] if missing else []
     if len(known) + missing < len(gaps):
-        notes.append("standard errors of single runs are unknown")
+        notes.append("errors of single runs are unknown")
     if not known:
         return Verdict("undecided", "; ".join(notes))
-    ratio, what, gap = min(known)
-    evidence = "; ".join([f"{what}: {gap.value:+.2f} ± {gap.error:.2f}", *notes])
-    if ratio < min(-SURE, NormalDist().inv_cdf(CHANCE / len(gaps))):
+    worst, what, gap = max(known, key=lambda each: (each[0], -each[2].value))
+    evidence = "; ".join([f"{what}: {gap.value:+.2f} ± {gap.half_width:.2f}", *notes])
+    # Records that are missing count as comparisons that could have been false.
+    if (1 - worst) * len(gaps) < LEVEL / 2:
         return Verdict("does not hold", evidence)
-    return Verdict("holds" if ratio > SURE and not notes else "undecided", evidence)
+    return Verdict("holds" if worst < LEVEL / 2 and not notes else "undecided", evidence)
 
 
 def _series_of(points: pd.DataFrame) -> AllSeries:
@@ -96,7 +92,7 @@ def _series_of(points: pd.DataFrame) -> AllSeries:
     series: AllSeries = {}
     for point in points.sort_values("x").itertuples():
         x = None if math.isnan(point.x) else point.x
-        series.setdefault((point.panel, point.line), {})[x] = Estimate(point.y, point.error)
+        series.setdefault((point.panel, point.line), {})[x] = point.estimate
     return series
 
 

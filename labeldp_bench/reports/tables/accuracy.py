@@ -15,8 +15,17 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
+from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.statistics import (
+    Estimate,
+    against_printed,
+    from_seeds,
+    holm,
+    is_significant,
+)
 from labeldp_bench.reports.tables.base import Table
+from labeldp_bench.reports.tables.latex import latex_notes
 from labeldp_bench.reports.tables.layout import Layout, caption, notes, training
 from labeldp_bench.support.checkout import CONFIGS
 
@@ -55,12 +64,14 @@ class AccuracyTable(Table):
     def rows(self, records: Records) -> pd.DataFrame:
         """Returns one row per (data set, method, eps, class, budget).
 
-        Columns: these; cells and n (runs that it has, that are done); ours and std over seeds;
-        trust, n_test; published, published_std, usable, note; difference; marked; printed_eps, the
-        column of the paper. Percent throughout; `class` is missing but for per-class tables,
-        `ours` until a cell is done. `marked` says that the difference exceeds twice its standard
-        error; never where one seed alone is done. `older` counts runs that are left out (see
-        `reports.draws`); there is no such column without any.
+        Columns: these; cells and n (runs that it has, that are done); ours over seeds, its std, and
+        low and high of its 95 % t interval; trust, n_test; published, published_std, usable, note;
+        difference; p (of the difference, after Holm's correction for the table), effect (the
+        difference in standard deviations over seeds), marked; printed_eps, the column of the paper;
+        model, epochs, examples, selection. Percent throughout; `class` is missing but for
+        per-class tables, `ours` until a cell is done. `marked` says that p is below 5 %; never
+        where one seed alone is done. `older` counts runs that are left out (see `reports.draws`);
+        there is no such column without any.
         """
         published = self._published()
         printed = published[[*KEY, "value", "std", "usable", "note", "printed_eps"]].rename(
@@ -80,7 +91,9 @@ class AccuracyTable(Table):
         rows["printed_eps"] = rows.printed_eps.fillna(rows.eps)
         rows["note"] = rows.note.fillna("")
         rows["difference"] = rows.ours - rows.published
-        rows["marked"] = [self._is_marked(row) for row in rows.to_dict("records")]
+        rows["p"] = holm([self._chance(row) for row in rows.to_dict("records")])
+        rows["effect"] = rows.difference / rows["std"]
+        rows["marked"] = rows.p.map(is_significant)
         rows["class"] = rows["class"].where(rows["class"] != NO_CLASS)
         return without_zeros(rows)
 
@@ -95,18 +108,22 @@ class AccuracyTable(Table):
         older = left_out(runs)
         runs = runs[runs.budget == PAPER]
         count = runs.n.sum() + (runs[OLDER].sum() if OLDER in runs else 0)
-        done = f"{count} of {runs.cells.sum()} runs done"
+        wanted, command = int(runs.cells.sum()), self.experiment.command
+        done = f"all {wanted} runs done: `{command}`"
+        if count < wanted:
+            done = f"{count} of {wanted} runs done; the others: `{command}`"
         return [
-            caption(self.metric, set(budgets)),
+            caption(self.metric, set(budgets), rows),
             *Layout(self.panels, self.lines, self.columns).markdown(rows),
             "\n".join(lines),
             *older,
-            f"{done}; the others: `{self.experiment.command}`",
+            done,
         ]
 
     def latex(self, rows: pd.DataFrame) -> str:
-        """Returns a booktabs table: ours, and the printed value in parentheses."""
-        return Layout(self.panels, self.lines, self.columns).latex(rows)
+        """Returns a booktabs table: ours, and the printed value in brackets; notes below."""
+        below = [part for part in self.parts(rows) if not part.startswith("|")]
+        return Layout(self.panels, self.lines, self.columns).latex(rows) + latex_notes(below)
 
     def method_of(self, cell: Cell) -> str:
         """Returns what the table calls a cell's method."""
@@ -140,32 +157,47 @@ class AccuracyTable(Table):
                 pairs = [_measured(cells[0], record, metric, number) for record in kept]
                 values = pd.Series([value for value, _ in pairs], dtype=float)
                 n_test = pairs[0][1] if pairs else math.nan
+                mean = from_seeds(values.dropna().to_dict())
                 rows.append(
-                    (*place, number, len(cells), values.count(), values.mean(), values.std(), trust,
-                     n_test, len(found) - len(kept))
+                    (*place, number, len(cells), values.count(), mean.value, values.std(),
+                     mean.value - mean.half_width, mean.value + mean.half_width, trust, n_test,
+                     len(found) - len(kept), *recipe_of(cells[0]))
                 )  # fmt: skip
-        columns = [*KEY, "cells", "n", "ours", "std", "trust", "n_test", OLDER]
+        columns = [*KEY, "cells", "n", "ours", "std", "low", "high", "trust", "n_test", OLDER]
+        columns += ["model", "epochs", "examples", "selection"]
         return pd.DataFrame(rows, columns=columns)
 
     def _recipes(self, budget: str) -> dict[str, list[str]]:
-        """Returns {network, epochs and selection: the methods that it is trained so}."""
+        """Returns {network, epochs, examples and selection: the methods that are trained so}."""
         found: dict[str, dict[str, None]] = {}
         for cell in self.experiment.cells(budget):
-            text = str(cell.identity["model"])
-            if epochs := cell.setting("trainer.epochs"):
-                text += f", {epochs} epochs, {cell.setting('trainer.selection')}".replace("_", " ")
+            model, epochs, examples, selection = recipe_of(cell)
+            text = model
+            if epochs:
+                text += f", {epochs} epochs, {examples:,.0f} training examples"
+                text += f", selection {selection}".replace("_", " ")
             found.setdefault(text, {})[self.method_of(cell)] = None
         return {text: list(methods) for text, methods in found.items()}
 
-    def _is_marked(self, row: dict[str, Any]) -> bool:
-        """Returns whether a difference exceeds twice its standard error (all in percent)."""
-        if row["n"] < 2 or math.isnan(row["difference"]):
-            return False
-        share = row["published"] / 100
-        printed = row["std"] if math.isnan(row["published_std"]) else row["published_std"]
-        variance = row["std"] ** 2 / row["n"] + printed**2 / self.published_runs
-        variance += 1e4 * share * (1 - share) / row["n_test"]
-        return bool(abs(row["difference"]) > 2 * math.sqrt(variance))
+    def _chance(self, row: dict[str, Any]) -> float:
+        """Returns the p value of a difference from print (in percent); NaN where unknown."""
+        if row["n"] < 2 or math.isnan(row["difference"]) or not row["usable"]:
+            return math.nan
+        seeds, error = int(row["n"]), row["std"] / math.sqrt(row["n"])
+        ours = Estimate(row["ours"], error, seeds - 1, dict.fromkeys(range(seeds), row["ours"]))
+        return against_printed(
+            ours, row["published"], row["n_test"],
+            spread=row["published_std"], runs=self.published_runs,
+        ).p  # fmt: skip
+
+
+def recipe_of(cell: Cell) -> tuple[str, int | None, float, str | None]:
+    """Returns a cell's model, epochs, training examples and selection of the epoch."""
+    selection = cell.setting("trainer.selection")
+    return (
+        str(cell.identity["model"]), cell.setting("trainer.epochs"), examples_of(cell),
+        selection and str(selection),
+    )  # fmt: skip
 
 
 def _measured(cell: Cell, record: Record, metric: str, number: int) -> tuple[float, float]:

@@ -1,6 +1,13 @@
 """Tables as LaTeX."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+
+ESCAPES = {
+    "\\": "\\textbackslash ", "_": "\\_", "%": "\\%", "#": "\\#", "&": "\\&", "^": "\\^{}",
+    "±": "$\\pm$", "†": "$\\dagger$", "<": "$<$", ">": "$>$",
+}  # fmt: skip
+"""What LaTeX writes otherwise; applied in this order."""
 
 
 def latex_table(
@@ -17,6 +24,16 @@ def latex_table(
     for block in blocks:
         lines += ["\\midrule", *map(_row, block)]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def latex_notes(paragraphs: Iterable[str]) -> str:
+    """Returns Markdown paragraphs as small print, for what stands under a table."""
+    written = []
+    for text in paragraphs:
+        plain = text.replace("`", "").removeprefix("- ").replace("\n- ", "\n")
+        words = replaced(re.sub(r"\*([^*\s]+)\*", r"\1", plain), ESCAPES)
+        written.append(words.replace("\n", "\\par\n"))
+    return "\n\\par\\smallskip\n{\\footnotesize " + "\\par\n".join(written) + "\\par}\n"
 
 
 def spanning(text: str, columns: int) -> list[str]:

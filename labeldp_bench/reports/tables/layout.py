@@ -10,6 +10,7 @@ import pandas as pd
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.naming import method_name
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import PLUS_MINUS
 from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
 CAPTIONS = {
@@ -62,7 +63,7 @@ class Layout:
         return tables
 
     def latex(self, rows: pd.DataFrame) -> str:
-        """Returns a booktabs table: ours, and the printed value in parentheses."""
+        """Returns a booktabs table: ours, and the printed value in brackets."""
         columns = self._values(rows, self._column)
         panels = list(self._panels(rows))
         blocks = []
@@ -109,13 +110,17 @@ class Layout:
         return {row[self._column]: row for row in rows}
 
 
-def caption(metric: str, budgets: set[str]) -> str:
-    """Returns what the numbers of a table are."""
+def caption(metric: str, budgets: set[str], rows: pd.DataFrame) -> str:
+    """Returns what the numbers of a table are, and how its differences are tested."""
+    tests = rows.p.notna().sum() if len(rows) else 0
     quick = "" if budgets == {PAPER} else f" {QUICK_CAPTION}"
     return (
-        f"{CAPTIONS[metric]}. *ours*: mean ± standard deviation over seeds (their number), "
-        "at paper budget. *paper*: the printed value. `*`: a difference of more than twice its "
-        f"standard error. `†`: printed, but known to be wrong.{quick}"
+        f"{CAPTIONS[metric]}. *ours*: mean over seeds (their number), at paper budget. "
+        f"{PLUS_MINUS} *paper*: the printed value. `*`: a difference that is significant at 5 %, "
+        f"t test with Holm's correction for the {tests} differences of this table that can be "
+        "tested (two seeds or more); it counts the paper's runs, taken to spread as ours where it "
+        f"states no spread, and the number of test images. `†`: printed, but known to be wrong."
+        f"{quick}"
     )
 
 
@@ -159,7 +164,8 @@ def _budgets(line: pd.DataFrame) -> list[str]:
 def _ours(row: Row) -> str:
     if not row["n"]:
         return "-" if row["cells"] else ""
-    spread = f" ± {row['std']:.1f}" if row["n"] > 1 else ""
+    half = (row["high"] - row["low"]) / 2
+    spread = "" if math.isnan(half) else f" ± {half:.1f}"
     return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
 
 
@@ -180,8 +186,11 @@ def _difference(row: Row) -> str:
 
 
 def _pair(row: Row) -> str:
-    ours = f"{row['ours']:.1f}" if row["n"] else "--"
-    return ours + ("" if math.isnan(row["published"]) else f" ({row['published']:g})")
+    ours = _ours(row).replace("±", "$\\pm$") if row["n"] else "--"
+    if math.isnan(row["published"]):
+        return ours
+    wrong = "" if row["usable"] else "$^\\dagger$"
+    return f"{ours} [{row['published']:g}{wrong}]" + ("*" if row["marked"] else "")
 
 
 def _heading(key: str, value: Any) -> str:

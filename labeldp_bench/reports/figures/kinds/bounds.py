@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from labeldp_bench.records.record import Record
+from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
@@ -28,7 +30,7 @@ class Bounds(Kind):
         "without its bias term, no bound any more; in the second the smallest bound there is, "
         "which RR reaches; in the third (30) as it should be, with the true class counted. Open "
         f"triangles at the lower edge: an excess risk below {LEAST_RISK:g}. Hatched: above 1, "
-        "where a bound says nothing. Bars: two standard errors to each side."
+        "where a bound says nothing. Bars: 95 % t intervals over trials."
     )
 
     def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
@@ -99,7 +101,7 @@ def _theorem(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> Non
     excess = line.bayes - line.y
     shown = excess > LEAST_RISK
     axes.set_ylim(bottom=LEAST_RISK)
-    _measured(axes, line[shown], excess[shown], "RAPPOR, measured", 2 * line.error[shown])
+    _measured(axes, line[shown], excess[shown], "RAPPOR, measured", line.error[shown])
     hidden = line.x[~shown]
     if len(hidden):
         axes.plot(
@@ -114,7 +116,7 @@ def _scalar(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None
     _bounds(axes, {"B.1: e^eps/K": printed, "tight: e^eps/(e^eps+K-1)": tight})
     for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, measured")):
         line = _line(rows, mechanism)
-        _measured(axes, line, [each[0]["released_agreement"] for each in line.records], name)
+        _measured(axes, line, line.records.map(_kept), name)
 
 
 def _soft(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
@@ -125,7 +127,7 @@ def _soft(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
     colour = plotting.colour_of("alibi")
     axes.plot(CLASSES, [each.mass for each in labels], color=colour, label="ALIBI's soft label")
     line = _line(rows, "alibi")
-    _measured(axes, line, line.y, "its accuracy, measured", 2 * line.error)
+    _measured(axes, line, line.y, "its accuracy, measured", line.error)
 
 
 ROWS = {
@@ -145,6 +147,12 @@ def _measured(axes: Axes, line: pd.DataFrame, y: Any, name: str, error: Any = No
         axes.errorbar(line.x, y, error, fmt="o", color=colour, label=name, lw=1.4)
 
 
+def _kept(records: list[Record]) -> float:
+    """Returns the share of labels that a release keeps; NaN where the records do not tell."""
+    value = score_of(records[0], "response_accuracy")
+    return math.nan if value is None else value
+
+
 def _line(rows: pd.DataFrame, mechanism: str) -> pd.DataFrame:
     return rows[(rows.mechanism == mechanism) & (rows.n > 0)].sort_values("x")
 
@@ -152,7 +160,7 @@ def _line(rows: pd.DataFrame, mechanism: str) -> pd.DataFrame:
 def _numbers(problem: RingProblem, rows: pd.DataFrame) -> dict[str, str]:
     """Returns the row of one K."""
     at = {point["mechanism"]: point for point in rows.to_dict("records") if point["n"]}
-    kept = {name: point["records"][0]["released_agreement"] for name, point in at.items()}
+    kept = {name: _kept(point["records"]) for name, point in at.items()}
     printed, tight = retention_bound(problem.eps, problem.num_classes)
     soft = soft_label(problem.eps, problem.num_classes)
     risk = at["rappor"]["bayes"] - at["rappor"]["y"] if "rappor" in at else math.nan

@@ -12,7 +12,7 @@ class Lines(Kind):
     """Lines with bands, a panel beside another."""
 
     options = ("share_y",)
-    caption = "Bands: two standard errors to each side, over trials or seeds."
+    caption = "Bands: 95 % t intervals over seeds, or over the trials of one seed."
 
     def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
         """Returns one panel per value of `panels`, one line per value of `lines`.

@@ -26,7 +26,7 @@ class Response(Kind):
     """Points with their budgets or settings written beside."""
 
     options = ("marks",)
-    caption = "Bars: two standard errors to each side, where there are several seeds."
+    caption = "Bars: 95 % t intervals, where there are several seeds."
 
     def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
         """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
@@ -83,7 +83,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
-            line.x, line.y, 2 * line.error.fillna(0), color=colour, marker="s" if bare else "o",
+            line.x, line.y, line.error.fillna(0), color=colour, marker="s" if bare else "o",
             linestyle="--" if bare else "-",
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip

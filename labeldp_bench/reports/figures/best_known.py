@@ -1,0 +1,83 @@
+"""The picture of the best-known table: printed and ours, a panel per data set. Imports no torch."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import data_name_of
+
+SERIES = {
+    "printed_local": ("printed, local", plotting.BLACK, "s", "white"),
+    "printed_central": ("printed, central (delta > 0)", plotting.GREY, "^", "white"),
+    "ours": ("ours, local", plotting.RED, "o", plotting.RED),
+    "ours_features": (
+        "ours, local, features of unlabelled images",
+        plotting.BLUE,
+        "o",
+        plotting.BLUE,
+    ),
+    "ours_central": ("ours, central (pure)", plotting.SKY, "^", plotting.SKY),
+}
+"""{column: label, colour, marker, its inside}."""
+PREFIXES = {"ours": "", "ours_features": "features_", "ours_central": "central_"}
+COLUMNS = 3
+APART = 0.13
+"""How far marks of one eps stand beside each other, in steps of the axis."""
+CAPTION = (
+    "Best value at each eps: printed by any paper, and the highest mean of ours. Bars: 95 % t "
+    "intervals over seeds; a mark of ours without a bar is one seed. "
+    "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
+)
+
+
+def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
+    """Writes the picture.
+
+    Args:
+        rows: of `tables.best_known.rows_of`.
+        path: a .png or .pdf.
+    """
+    panels = list(rows.groupby("dataset", sort=False))
+    figure, grid = plotting.new_figure(COLUMNS, math.ceil(len(panels) / COLUMNS), height=3.6)
+    all_axes = list(grid.flat)
+    for axes, (dataset, points) in zip(all_axes, panels, strict=False):
+        axes.set_title(data_name_of(str(dataset)))
+        _draw_panel(axes, points.reset_index(drop=True))
+    for axes in all_axes[len(panels) :]:
+        axes.axis("off")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("test accuracy, %")
+    shown: dict[str, Any] = {}
+    for axes in all_axes:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    ordered = [label for label, *_ in SERIES.values() if label in shown]
+    figure.legend(
+        [shown[label] for label in ordered], ordered, loc="outside upper left", ncols=5,
+        frameon=False, fontsize=plotting.LABEL_SIZE,
+    )  # fmt: skip
+    plotting.title_and_caption(figure, "", CAPTION)
+    plotting.save(figure, path)
+
+
+def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
+    for place, (column, (label, colour, marker, inside)) in enumerate(SERIES.items()):
+        known = points[points[column].notna()]
+        if known.empty:
+            continue
+        x = known.index + APART * (place - (len(SERIES) - 1) / 2)
+        half = None
+        if column in PREFIXES:
+            ends = known[f"{PREFIXES[column]}high"] - known[f"{PREFIXES[column]}low"]
+            half = (ends / 2).fillna(0)
+        axes.errorbar(
+            x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
+            linewidth=1.4, label=label,
+        )  # fmt: skip
+    axes.set_ylim(0, 102)
+    axes.set_xticks(points.index, [f"{eps:g}" for eps in points.eps])
+    axes.set_xlabel("privacy budget eps")

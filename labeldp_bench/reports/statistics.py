@@ -1,0 +1,168 @@
+"""Intervals and tests for means of few runs: every `±`, star and verdict comes from here.
+
+Student's t, since a cell has two to ten seeds. Two methods that share seeds are compared seed by
+seed, others by Welch's test. Where a table makes many comparisons, their p values are corrected
+after Holm (1979).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+LEVEL = 0.05
+"""A difference is called one only if its corrected p value is below this."""
+PLUS_MINUS = (
+    "±: half the width of the 95 % t interval over seeds; of one seed with trials, over its "
+    "trials. One run alone has none."
+)
+"""Stands under every table that shows an interval."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its uncertainty; all is missing (NaN) without a record.
+
+    Attributes:
+        value: the mean.
+        error: its standard error; NaN where one run alone is known.
+        freedom: degrees of freedom of the error, > 0.
+        by_seed: {seed: value}, for a comparison by seed; empty where there is none.
+    """
+
+    value: float
+    error: float = math.nan
+    freedom: float = math.inf
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % t interval; NaN where the error is unknown."""
+        if math.isnan(self.error):
+            return math.nan
+        return float(self.error * stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
+
+    @property
+    def probability_below(self) -> float:
+        """One-sided p value of the hypothesis that the true value is at most 0.
+
+        Near 0 the true value is positive, near 1 it is negative; NaN where the error is unknown.
+        """
+        if math.isnan(self.error):
+            return math.nan
+        if self.error == 0:
+            return 0.5 - math.copysign(0.5, self.value) if self.value else 0.5
+        return float(stats.t.sf(self.value / self.error, self.freedom))
+
+    @property
+    def p(self) -> float:
+        """Two-sided p value of the hypothesis that the true value is 0."""
+        one = self.probability_below
+        return 2 * min(one, 1 - one)
+
+    def scaled(self, factor: float) -> "Estimate":
+        """Returns the estimate in another unit."""
+        own = {seed: factor * value for seed, value in self.by_seed.items()}
+        return Estimate(factor * self.value, abs(factor) * self.error, self.freedom, own)
+
+    def minus(self, other: "Estimate") -> "Estimate":
+        """Returns the difference: by seed where at least two seeds are shared, else Welch's.
+
+        Of a comparison by seed the seeds that only one side has do not count.
+        """
+        shared = [seed for seed in self.by_seed if seed in other.by_seed]
+        if len(shared) > 1:
+            return from_seeds({seed: self.by_seed[seed] - other.by_seed[seed] for seed in shared})
+        parts = [(self.error**2, self.freedom), (other.error**2, other.freedom)]
+        return Estimate(self.value - other.value, *combined(parts))
+
+
+NOTHING = Estimate(math.nan)
+
+
+def from_seeds(values: Mapping[int, float]) -> Estimate:
+    """Returns the mean over seeds.
+
+    >>> round(from_seeds({0: 1.0, 1: 2.0, 2: 3.0}).half_width, 3)
+    2.484
+    """
+    if not values:
+        return NOTHING
+    found = np.array(list(values.values()))
+    count = len(found)
+    error = float(found.std(ddof=1)) / math.sqrt(count) if count > 1 else math.nan
+    return Estimate(float(found.mean()), error, max(1, count - 1), dict(values))
+
+
+def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Returns (standard error, degrees of freedom) of a sum (Welch 1947, Satterthwaite 1946).
+
+    Args:
+        parts: (variance of a mean, its degrees of freedom) of independent terms.
+    """
+    pairs = list(parts)
+    variance = sum(part for part, _ in pairs)
+    weights = sum(part**2 / freedom for part, freedom in pairs)
+    return math.sqrt(variance), variance**2 / weights if weights else math.inf
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p values corrected for their number (Holm 1979); NaN stays, and does not count.
+
+    >>> holm([0.04, 0.01, math.nan])
+    [0.04, 0.02, nan]
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    corrected, least = [math.nan] * len(p_values), 0.0
+    for rank, (p, place) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * p))
+        corrected[place] = least
+    return corrected
+
+
+def is_significant(p: float) -> bool:
+    """Returns whether a corrected p value is below `LEVEL`; never where it is unknown."""
+    return p < LEVEL
+
+
+def effect_size(one: Estimate, other: Estimate) -> float:
+    """Returns Hedges' g: the difference of two means in standard deviations over seeds.
+
+    NaN where either has less than two seeds. The small-sample factor is 1 - 3 / (4 f - 1) with
+    f = n + m - 2 (Hedges 1981).
+    """
+    samples = [list(each.by_seed.values()) for each in (one, other)]
+    if min(map(len, samples)) < 2:
+        return math.nan
+    freedom = sum(map(len, samples)) - 2
+    squares = sum((len(each) - 1) * float(np.var(each, ddof=1)) for each in samples)
+    spread = math.sqrt(squares / freedom)
+    gap = one.value - other.value
+    return gap / spread * (1 - 3 / (4 * freedom - 1)) if spread else math.copysign(math.inf, gap)
+
+
+def against_printed(
+    ours: Estimate, printed: float, n_test: float, *, spread: float = math.nan, runs: int = 1
+) -> Estimate:
+    """Returns our mean minus a printed value, both accuracies in percent.
+
+    The variance has three parts: our mean's, the printed value's, and that of drawing the test
+    images. Where a paper states no spread, its runs are taken to spread as ours do.
+
+    Args:
+        ours: over seeds; of one seed the error is unknown, and that of the difference too.
+        printed: what the paper prints.
+        n_test: how many test images the value is as good as.
+        spread: the standard deviation of the paper's runs; NaN where it states none.
+        runs: how many runs its value averages.
+    """
+    share, seeds = printed / 100, len(ours.by_seed)
+    images = (1e4 * share * (1 - share) / n_test, math.inf)
+    if math.isnan(spread):
+        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
+    else:
+        parts = [(ours.error**2, ours.freedom), (spread**2 / runs, max(1, runs - 1)), images]
+    return Estimate(ours.value - printed, *combined(parts))

@@ -1,0 +1,89 @@
+"""The best-known table: what it compares, how it tests, and that losing cells stand there."""
+
+import pandas as pd
+import pytest
+
+from labeldp_bench.reports.figures.best_known import draw_best_known
+from labeldp_bench.reports.tables.best_known import latex, markdown, rows_of
+
+PUBLISHED = pd.DataFrame(
+    [
+        ("mnist", "rappor", 1.0, 96.2, True, ""),
+        ("mnist", "alibi", 1.0, 99.0, False, "known to be wrong"),
+        ("mnist", "labeldp_pro", 1.0, 94.3, True, "central, approximate DP"),
+        ("mnist", "ple", 1.0, 99.9, True, ""),
+        ("mnist", "lp_2st", 4.0, 99.24, True, ""),
+        ("kmnist", "lp_2st", 4.0, 97.83, True, ""),
+    ],
+    columns=["dataset", "method", "eps", "value", "usable", "note"],
+).assign(paper="p", table="1", metric="accuracy")
+
+
+def runs(mechanism, accuracies, eps=1.0, **values):
+    """Records of one method, one per accuracy."""
+    found = {}
+    for seed, accuracy in enumerate(accuracies):
+        identity = {"mechanism": mechanism, "seed": seed, "model": values.get("model", "cnn")}
+        found[f"{mechanism} {eps} {seed} {values}"] = {
+            "dataset": "mnist", "mechanism": mechanism, "eps": eps, "seed": seed, "model": "cnn",
+            "loss": "marginal", "pretrain": "none", "accuracy": accuracy, "trust": "local",
+            "n_test": 10_000, "n_train": 60_000, "epochs": 5, "identity": identity,
+        } | values  # fmt: skip
+    return found
+
+
+def at(records, dataset="mnist", eps=1.0):
+    """The row of one data set and eps."""
+    rows = rows_of(records, PUBLISHED)
+    [row] = rows[(rows.dataset == dataset) & (rows.eps == eps)].to_dict("records")
+    return row
+
+
+def test_a_losing_cell_stands_there_like_a_winning_one():
+    row = at(runs("rr", [0.980, 0.981, 0.982], eps=4.0), eps=4.0)
+    assert (row["printed_local"], row["ahead"], row["seeds"]) == (99.24, "printed", 3)
+    assert row["low"] < row["ours"] < row["high"] and row["ours"] == pytest.approx(98.1)
+    assert at(runs("rr", [0.97]), "kmnist", 4.0)["ahead"] == ""  # print alone
+    alone = at(runs("rr", [0.97], eps=4.0), eps=4.0)
+    assert alone["ahead"] == "untested, printed is higher"
+
+
+def test_what_is_wrong_central_or_without_a_guarantee_is_no_local_print():
+    row = at(runs("rr", [0.97, 0.971, 0.972]))
+    assert (row["printed_local"], row["printed_central"]) == (96.2, 94.3)
+
+
+def test_the_best_of_many_must_be_further_ahead_than_one():
+    # Of forty methods at the printed value one is ahead by chance.
+    one = runs("rr", [0.9690, 0.9705, 0.9720])
+    alone = at(one)
+    many = dict(one)
+    for number in range(40):
+        many |= runs(f"other{number}", [0.96, 0.961, 0.962])
+    among = at(many)
+    assert alone["ours"] == among["ours"] and (alone["methods"], among["methods"]) == (1, 41)
+    assert among["p"] == pytest.approx(min(1, 41 * alone["p"]))
+
+
+def test_few_seeds_do_not_win_over_enough():
+    # One lucky seed would stand for a method.
+    row = at(runs("lucky", [0.99]) | runs("rr", [0.97, 0.971, 0.972]))
+    assert (row["mechanism"], row["methods"]) == ("rr", 1)
+
+
+def test_features_and_curators_have_columns_of_their_own():
+    records = runs("rr", [0.97, 0.971, 0.972]) | runs("rr", [0.98] * 3, model="eigenmaps")
+    records |= runs("noisy_clusters", [0.99] * 3, trust="central", model="clusters")
+    row = at(records)
+    assert (row["ours"], row["ours_features"], row["ours_central"]) == pytest.approx((97.1, 98, 99))
+    part = at(runs("rr", [0.5], n_test=100) | runs("rr", [0.97] * 3))
+    assert part["ours"] == pytest.approx(97)  # a part of the test set is no candidate
+
+
+def test_every_reader_gets_the_same_numbers(tmp_path):
+    rows = rows_of(runs("rr", [0.97, 0.971, 0.972]), PUBLISHED)
+    text = markdown(rows)
+    assert "| 1       | 96.2 " in text and "97.1 ± 0.2 (3) RR, marginal, cnn" in text
+    assert "97.1 $\\pm$ 0.2 (3) RR, marginal, cnn" in latex(rows)
+    draw_best_known(rows, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 5000

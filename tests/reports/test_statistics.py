@@ -1,0 +1,89 @@
+"""Intervals and tests from few runs, against scipy and against wrong variants."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from labeldp_bench.reports.draws import average, score_of
+from labeldp_bench.reports.statements.verdict import judge
+from labeldp_bench.reports.statistics import (
+    Estimate,
+    effect_size,
+    from_seeds,
+    holm,
+    is_significant,
+)
+
+ONE = {0: 81.0, 1: 84.5, 2: 79.0, 3: 83.0}
+OTHER = {0: 80.1, 1: 83.4, 2: 78.2, 3: 81.9}
+
+
+def test_an_interval_is_students_and_one_run_has_none():
+    # Two standard errors of two seeds cover 70 %, not 95.
+    found = from_seeds(ONE)
+    low, high = stats.t.interval(
+        0.95, 3, loc=np.mean(list(ONE.values())), scale=stats.sem(list(ONE.values()))
+    )
+    assert found.value - found.half_width == pytest.approx(low)
+    assert found.value + found.half_width == pytest.approx(high)
+    alone = from_seeds({0: 81.0})
+    assert alone.value == 81 and math.isnan(alone.half_width) and math.isnan(alone.p)
+    assert math.isnan(from_seeds({}).value)
+
+
+def test_shared_seeds_are_compared_seed_by_seed_and_others_are_not():
+    # The spread of seeds would hide a difference that every seed shows; or be taken away unshared.
+    paired = from_seeds(ONE).minus(from_seeds(OTHER))
+    assert paired.p == pytest.approx(
+        stats.ttest_rel(list(ONE.values()), list(OTHER.values())).pvalue
+    )
+    apart = from_seeds({seed + 10: value for seed, value in OTHER.items()})
+    welch = stats.ttest_ind(list(ONE.values()), list(OTHER.values()), equal_var=False)
+    assert from_seeds(ONE).minus(apart).p == pytest.approx(welch.pvalue)
+    assert paired.p < 0.01 < 0.3 < welch.pvalue
+    # A seed that one side lacks does not count; the mean is over those that are shared.
+    part = from_seeds({0: 80.1, 1: 83.4, 7: 0.0})
+    assert from_seeds(ONE).minus(part).value == pytest.approx(1.0)
+    # One shared seed is no pair to compare by.
+    assert from_seeds(ONE).minus(from_seeds({0: 80.1})).value == pytest.approx(81.875 - 80.1)
+
+
+def test_holm_is_stepwise_and_between_bonferroni_and_nothing():
+    # By hand: 4 * .01, 3 * .02, max(.06, 2 * .022), max(.06, .5).
+    assert holm([0.02, 0.01, 0.5, 0.022]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([0.04, math.nan])[0] == 0.04 and holm([0.9, 0.8]) == [1, 1]
+    assert is_significant(0.049) and not is_significant(0.05) and not is_significant(math.nan)
+
+
+def test_an_effect_is_in_standard_deviations_over_seeds():
+    spread = math.sqrt(
+        (np.var(list(ONE.values()), ddof=1) + np.var(list(OTHER.values()), ddof=1)) / 2
+    )
+    gap = effect_size(from_seeds(ONE), from_seeds(OTHER))
+    assert gap == pytest.approx((81.875 - 80.9) / spread * (1 - 3 / 23))
+    assert math.isnan(effect_size(from_seeds(ONE), from_seeds({0: 1.0})))
+
+
+def test_one_seed_with_trials_has_their_error_and_two_seeds_their_own():
+    record = {"mechanism": "rr", "accuracy": 0.5, "accuracy_sem": 0.01, "trials": 5, "seed": 0}
+    assert average([record], "accuracy").estimate.half_width == pytest.approx(0.01 * 2.776445)
+    two = [record, record | {"seed": 1, "accuracy": 0.6}]
+    assert average(two, "accuracy").estimate.half_width == pytest.approx(0.05 * 12.706205)
+
+
+def test_a_release_of_one_label_out_of_one_counts_whole():
+    # k=1 in LP-2ST fits every label: counted as a tenth, 89.5 % stood as 82.8.
+    old = {"released_agreement": 0.83}
+    assert score_of(old | {"mechanism": "lp_2st"}, "response_accuracy") is None
+    assert score_of(old | {"mechanism": "alibi"}, "response_accuracy") == 0.83
+    new = old | {"mechanism": "lp_2st", "response_accuracy": 0.9}
+    assert score_of(new, "response_accuracy") == 0.9
+
+
+def test_two_seeds_decide_no_statement_that_normal_errors_would():
+    # With one degree of freedom 5 standard errors are chance (p = 0.13).
+    assert judge([("a", Estimate(5.0, 1.0))]).word == "holds"
+    assert judge([("a", Estimate(5.0, 1.0, 1))]).word == "undecided"
+    assert judge([("a", Estimate(-5.0, 1.0, 1))]).word == "undecided"

@@ -4,6 +4,8 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -47,6 +49,19 @@ def task(config: DictConfig) -> int:
         raise SystemExit(print_error(error)) from None
 
 
+@contextmanager
+def ending_with_the_device() -> Iterator[None]:
+    """Ends the process where its GPU failed: every other cell would fail too."""
+    from labeldp_bench.support.device import DeviceLost
+
+    try:
+        yield
+    except DeviceLost:
+        say("error: the GPU failed, and this process cannot use it again", sys.stderr)
+        say("the same command goes on in a new process; what is done stays done")
+        raise SystemExit(sweeper.CELLS_LEFT) from None
+
+
 def _run_job(config: DictConfig) -> int:
     """Runs the cells of one job of a sweep; returns how many failed."""
     from labeldp_bench.reports.estimates import finished_in_time
@@ -66,7 +81,8 @@ def _run_job(config: DictConfig) -> int:
     job = config.job
     done = sweeper.progress(job.before, job.total, time.time() - job.started)
     say(f"[{job.number}/{job.of}] {sweeper.title(cells)}{f' ({done})' if job.of > 1 else ''}")
-    return run_cells(cells, environment)
+    with ending_with_the_device():
+        return run_cells(cells, environment)
 
 
 def _run_one(config: DictConfig) -> int:
@@ -104,7 +120,8 @@ def _run_one(config: DictConfig) -> int:
         done = {cell.config_hash: read_record(folder)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
         say("done before (delete its folder to run it again)")
-    failed = run_cells([cell], environment, raise_or_write_failure)
+    with ending_with_the_device():
+        failed = run_cells([cell], environment, raise_or_write_failure)
     if failed or not is_done(folder):
         raise SystemExit(1)
     show_run(folder)

@@ -95,8 +95,8 @@ class CellSweeper(Sweeper):
         except (KeyboardInterrupt, Exception) as error:
             if not comes_from_ctrl_c(error):
                 raise
-            left = len(every) - len(find())
-            say(f"interrupted: {left} of {len(every)} cells left; the same command goes on")
+            unfinished = len(every) - len(find())
+            say(f"interrupted: {unfinished} of {len(every)} cells left; the same command goes on")
             raise SystemExit(130) from None
         name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])

@@ -28,7 +28,17 @@ from labeldp_bench.support.validate import (
     did_you_mean,
 )
 
-CHOICES = (*GROUPS, "trainer", "views", "encoder", "pretrain", "tuning", "budget", "sweep", "experiment")
+CHOICES = (
+    *GROUPS,
+    "trainer",
+    "views",
+    "encoder",
+    "pretrain",
+    "tuning",
+    "budget",
+    "sweep",
+    "experiment",
+)
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 

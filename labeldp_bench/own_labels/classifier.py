@@ -104,9 +104,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             count = len(release.classes)
             if self.estimator in (None, "linear"):
                 penalties = PENALTIES if self.penalty is None else (self.penalty,)
-                self.model_ = fit_linear(
-                    inputs, targets, loss, count, penalties, self.random_state
-                )
+                self.model_ = fit_linear(inputs, targets, loss, count, penalties, self.random_state)
             else:
                 self.model_ = fit_network(
                     self.estimator, inputs, targets, loss, count, self.epochs, self.random_state

@@ -27,9 +27,7 @@ class Estimate:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-def estimate_accuracy(
-    model: Any, X: Any, release: Release, confidence: float = 0.95
-) -> Estimate:
+def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 0.95) -> Estimate:
     """Returns how often the model's class is the true one, with its interval.
 
     Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
@@ -131,7 +129,9 @@ def share_with_interval(estimates: NDArray[np.float64], confidence: float = 0.95
         low_value, high_value = ends
         ones = int((estimates > (low_value + high_value) / 2).sum())
         exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
-        low, high = (low_value + (high_value - low_value) * each for each in (exact.low, exact.high))
+        low, high = (
+            low_value + (high_value - low_value) * each for each in (exact.low, exact.high)
+        )
     else:
         error = float(estimates.std(ddof=1)) / size**0.5
         reach = float(t.ppf((1 + confidence) / 2, size - 1)) * error

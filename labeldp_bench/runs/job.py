@@ -17,6 +17,7 @@ from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
+from labeldp_bench.support.device import DeviceLost, device_lost
 from labeldp_bench.support.files import writing
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.training.classifier import NetworkFactory
@@ -32,6 +33,10 @@ def run_cells(
 
     A failure is reported by `fail` and leaves the other cells alone. Cells that are done, or that
     another process runs, are left out.
+
+    Raises:
+        DeviceLost: a GPU failed, after the cell's failure was reported: no other cell can run in
+            this process.
     """
     job = Job(environment, fail)
     with ExitStack() as locks:
@@ -182,6 +187,8 @@ class Job:
     def _report(self, cell: Cell, error: Exception) -> None:
         self.failed += 1
         self.fail(cell, self.environment.out_dir / cell.folder, error)
+        if device_lost(error):
+            raise DeviceLost("the GPU failed") from error
 
 
 def _announce(lap: float, trials: int, workers: int) -> None:

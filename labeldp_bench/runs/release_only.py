@@ -89,7 +89,7 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
     run = Run(cell, path.parent, parts)
     trial_data = TrialData(run, environment)
     data, seed = trial_data.of(0), trial_data.seed(0)
-    vault = open_vault(run, data, seed, environment)
+    vault = open_vault(run, mechanism, data, seed, environment)
     vault.check_task(mechanism)
     session = Session(
         seed, environment.device, lambda epoch, classifier: None, say, queries=data.test_features

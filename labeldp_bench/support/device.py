@@ -51,6 +51,15 @@ def out_of_memory(error: BaseException) -> bool:
     return on_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
+class DeviceLost(RuntimeError):
+    """A GPU failed: whatever this process asks of it from now on fails too."""
+
+
+def device_lost(error: BaseException) -> bool:
+    """Returns whether a GPU failed for good; a lack of memory passes."""
+    return isinstance(error, ACCELERATOR_ERROR) and not out_of_memory(error)
+
+
 def device_failed(error: BaseException) -> bool:
     """Returns whether the hardware is to blame for an error: no memory left, or a GPU failed."""
     return out_of_memory(error) or isinstance(error, ACCELERATOR_ERROR)

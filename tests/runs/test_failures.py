@@ -11,7 +11,7 @@ from labeldp_bench.models import NearestNeighbours
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
-from tests.shell import records_under
+from tests.shell import HANGS, SERVER, quick, records_under
 
 
 def cells(*mechanisms):
@@ -67,3 +67,33 @@ def test_next_try_takes_the_error_away(tmp_path, monkeypatch):
         assert run_cells(cells("rr"), environment(tmp_path)) == 1
     assert run_cells(cells("rr"), environment(tmp_path)) == 0
     assert list(tmp_path.rglob("error.txt")) == []
+
+
+def test_a_gpu_that_failed_ends_the_sweep_and_keeps_what_is_done(tmp_path):
+    # Every later cell would fail in the same process, with an error.txt each and exit status 0.
+    arguments = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor,alibi", "seed=0,1", "out_dir=runs"]
+    process = SERVER.Process(target=_main_until_the_gpu_fails, args=(arguments, tmp_path))
+    process.start()
+    process.join(HANGS)
+    assert process.exitcode == 75
+    assert len(records_under(tmp_path)) == 3, "one job of three cells, then the failure"
+    told = (tmp_path / ".err").read_text()
+    assert "the GPU failed, and this process cannot use it again" in told
+    assert "Traceback" not in told and "goes on" in (tmp_path / ".out").read_text()
+    assert quick(arguments, tmp_path).returncode == 0
+    assert len(records_under(tmp_path)) == 6
+
+
+def _main_until_the_gpu_fails(arguments, folder):
+    from tests.shell import _main
+
+    plain, calls = NearestNeighbours.fit, []
+
+    def fit(*given, **named):
+        calls.append(1)
+        if len(calls) == 7:  # two trials of three cells, then the next job
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+        return plain(*given, **named)
+
+    NearestNeighbours.fit = fit
+    _main(arguments, folder, [folder / ".out", folder / ".err"], {})

@@ -1,6 +1,6 @@
 """Train a model from features and a release of the labels.
 
-example:
+Example:
   labeldp fit features.csv --release survey.release.parquet --out model.skops
 
 Prints the accuracy to be expected on new rows, with a 95 % interval, from releases alone: models

@@ -1,6 +1,6 @@
 """Release one column of labels, each with its own noise, once.
 
-example:
+Example:
   labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \\
       --out survey.release.parquet
 

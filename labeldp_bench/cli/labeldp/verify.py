@@ -1,6 +1,6 @@
 """Audit somebody else's randomiser: whether it has the eps that it claims.
 
-example:
+Example:
   labeldp verify mine.py:randomise --classes 10 --eps 1
 
 OBJECT is a function (labels, generator) -> what is released. Exit status 1: the claim does not hold.
@@ -21,4 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints claimed, found and verdict."""
-    raise InputError("labeldp verify is not built yet (scripts/audit.py audits the mechanisms here)")
+    raise InputError(
+        "labeldp verify is not built yet (scripts/audit.py audits the mechanisms here)"
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms import (
     CubeMeans,
@@ -22,6 +22,7 @@ from labeldp_bench.mechanisms import (
     RandomizedResponse,
     Rappor,
 )
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.privacy.audits.group_channels import vault_histogram
 from labeldp_bench.privacy.vault import LabelVault
 
@@ -30,14 +31,14 @@ def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
     """Returns a mechanism that states what `honest` states and draws what `sampler` draws."""
 
     def release(
-        self: Mechanism, labels: Tensor, limit: float, generator: Generator,
+        self: Mechanism, labels: Tensor, limit: float, generator: Noise,
         prior: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         return sampler.release(labels, limit, generator, prior)
 
     def release_groups(
         self: Mechanism, labels: Tensor, limit: float, groups: Tensor, num_groups: int,
-        generator: Generator,
+        generator: Noise,
     ) -> Tensor:  # fmt: skip
         return sampler.release_groups(labels, limit, groups, num_groups, generator)
 
@@ -67,7 +68,7 @@ class UnclippedLaplace(Laplace):
     """Adds the noise of a clipped label to the label itself."""
 
     def release(
-        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+        self, values: Tensor, bound: float, generator: Noise, prior: Tensor | None = None
     ) -> Tensor:
         """Returns the label plus noise."""
         return values + super().release(torch.zeros_like(values), bound, generator, prior)
@@ -77,7 +78,7 @@ class UnclippedMeans(CubeMeans):
     """Adds the noise of clipped labels to the mean of the labels themselves."""
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns means of unclipped labels plus noise."""
         zeros = torch.zeros_like(labels)
@@ -91,12 +92,13 @@ class UnclippedLocalFull(LocalFull):
     """Clips the mean that it returns, and not the labels that it sums."""
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy means of unclipped labels; classes as they should be."""
         if not labels.is_floating_point():
             return super().release_groups(labels, limit, groups, num_groups, generator)
         reach, total = self.reach(limit), len(labels)
+        assert isinstance(generator, torch.Generator)
         stream = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
         gammas = torch.from_numpy(stream.standard_gamma(total, (4, num_groups)))
         sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
@@ -115,7 +117,7 @@ class NarrowClusters(NoisyClusters):
         return 0.97 * 2 / self.eps
 
     def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns counts with less noise."""
         less = NoisyClusters(self.eps / 0.97)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.privacy.vault import LabelVault
 
 Learn = Callable[[LabelVault, RandomizedResponse], Tensor]
@@ -17,9 +18,10 @@ class Deaf(RandomizedResponse):
     """Randomised response that ignores the labels: every output is uniform. For audits."""
 
     def release(
-        self, labels: Tensor, num_classes: int, generator: Generator, prior: Tensor | None = None
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Tensor | None = None
     ) -> Tensor:
-        """Returns uniform labels, int64 (N,)."""
+        """Returns uniform labels, int64 (N,), from seeded noise."""
+        assert isinstance(generator, torch.Generator)
         return torch.randint(num_classes, labels.shape, generator=generator)
 
 

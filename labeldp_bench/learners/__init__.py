@@ -2,8 +2,16 @@
 
 from labeldp_bench.learners.held_out_prior import HeldOutPrior
 from labeldp_bench.learners.local_averages import LocalAverages
+from labeldp_bench.learners.moments import Moments
 from labeldp_bench.learners.multi_stage import MultiStage
 from labeldp_bench.learners.ple_server import EnhancedLabels
 from labeldp_bench.learners.single_stage import SingleStage
 
-__all__ = ["EnhancedLabels", "HeldOutPrior", "LocalAverages", "MultiStage", "SingleStage"]
+__all__ = [
+    "EnhancedLabels",
+    "HeldOutPrior",
+    "LocalAverages",
+    "Moments",
+    "MultiStage",
+    "SingleStage",
+]

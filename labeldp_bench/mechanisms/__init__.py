@@ -22,6 +22,7 @@ from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.mechanisms.laplace import ClippedLaplace, Laplace
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
+from labeldp_bench.mechanisms.noisy_moments import NoisyMoments
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
 from labeldp_bench.mechanisms.real import RealMechanism
@@ -43,7 +44,7 @@ __all__ = [
     "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans",
     "FullCubeMeans", "FullExponentialCubes", "GroupMechanism", "HadamardResponse",
     "LabelEnhancement", "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism",
-    "NoPrivacy", "NoisyClusters", "OptimalMechanism", "OptimizedUnaryEncoding", "RPWithPrior",
-    "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
-    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+    "NoPrivacy", "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding",
+    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
+    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
 ]  # fmt: skip

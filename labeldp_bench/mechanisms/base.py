@@ -75,6 +75,22 @@ class Mechanism(ABC, Generic[Limit]):
             f"{type(self).__name__} releases nothing about groups of labels, only about single ones"
         )
 
+    def release_moments(
+        self, labels: Tensor, limit: Limit, /, rows: Tensor, generator: Noise
+    ) -> Tensor:
+        """Returns what is released of the sums of the rows of each class, float64 (d, K).
+
+        Args:
+            labels: int64 classes (N,), CPU; left untouched.
+            limit: the number of classes.
+            rows: public features, (N, d), each of length at most 1.
+            generator: CPU generator of the privacy stream.
+        """
+        raise InputError(
+            f"{type(self).__name__} releases nothing about sums of features (use "
+            "mechanism=noisy_moments)"
+        )
+
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(released | true label = c), float64 (N, K), exact.
 

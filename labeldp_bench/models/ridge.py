@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.pretrainable import PretrainableModel
@@ -92,6 +92,12 @@ class Ridge(PretrainableModel):
         session.notes["penalty"] = penalty
         return RidgeClassifier(encoder, weights, bias)
 
+    def linear(self, features: Tensor, session: Session) -> "LinearOnFeatures":
+        """Returns the encoder's features, each example's scaled to length 1."""
+        assert self.initial is not None, "a cell without pre-training is refused when it is built"
+        encoder, encoded = self._encoded(self.initial, features, session)
+        return LinearOnFeatures(encoder, nn.functional.normalize(encoded).cpu(), session.notes)
+
     def _prepared(
         self,
         initial: Mapping[str, Tensor],
@@ -100,12 +106,7 @@ class Ridge(PretrainableModel):
         session: Session,
     ) -> tuple[Encoder, Spectrum]:
         """Returns the encoder and the directions of the examples that releases came from."""
-
-        def encode() -> tuple[Encoder, Tensor]:
-            _ENCODED.clear()  # old features beside new ones would fill the memory
-            _SPECTRA.clear()
-            session.say(f"  the features of {len(features):,} examples, once")
-            return Encoder.pretrained(self.network, initial, features, session.device)
+        encoder, encoded = self._encoded(initial, features, session)
 
         def decompose() -> Spectrum:
             _SPECTRA.clear()
@@ -113,9 +114,69 @@ class Ridge(PretrainableModel):
                 session.say(f"  the directions of {encoded.shape[1]:,} features, once")
             return spectrum_of(encoded, supervision.indices)
 
-        key = (repr(self.network), *initial.values(), session.device, features)
-        encoder, encoded = _ENCODED.get(key, encode)
         return encoder, _SPECTRA.get((encoded, supervision.indices), decompose)
+
+    def _encoded(
+        self, initial: Mapping[str, Tensor], features: Tensor, session: Session
+    ) -> tuple[Encoder, Tensor]:
+        """Returns the encoder and what it makes of all examples."""
+
+        def encode() -> tuple[Encoder, Tensor]:
+            _ENCODED.clear()  # old features beside new ones would fill the memory
+            _SPECTRA.clear()
+            session.say(f"  the features of {len(features):,} examples, once")
+            return Encoder.pretrained(self.network, initial, features, session.device)
+
+        key = (repr(self.network), *initial.values(), session.device, features)
+        return _ENCODED.get(key, encode)
+
+
+@dataclass(frozen=True)
+class LinearOnFeatures:
+    """Least squares on features of length 1, from noisy sums over each class.
+
+    Attributes:
+        encoder: of images.
+        rows: the training examples' features, float32 (N, d), CPU, each of length 1.
+        notes: of the run.
+    """
+
+    encoder: Encoder
+    rows: Tensor
+    notes: dict[str, Any]
+
+    def fitted(self, moments: Tensor, stddev: float) -> "MomentsClassifier":
+        """Returns the classifier; each direction of the features counts by what noise leaves of it.
+
+        In the directions in which the features vary the noise is alike and independent. One whose K
+        moments are no larger than their noise is left out, the others shrink by the share of noise
+        in them (James, Stein 1961): no number to choose, and no label to choose it with.
+        """
+        rows = self.rows.to(torch.float64)
+        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        turned = vectors.T @ moments
+        noise = moments.shape[1] * stddev**2
+        kept = (1 - noise / turned.square().sum(1).clamp_min(1e-300)).clamp_min(0)
+        self.notes["directions"] = int((kept > 0).sum())
+        self.notes["features"] = len(values)
+        weights = vectors @ (turned * (kept / values.clamp_min(1e-9 * values[-1]))[:, None])
+        return MomentsClassifier(self.encoder, weights.float())
+
+
+@dataclass(frozen=True)
+class MomentsClassifier:
+    """An encoder and weights (d, K) of its features, which are scaled to length 1."""
+
+    encoder: Encoder
+    weights: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns the votes that are to be expected, float32 (m, K), CPU."""
+        return nn.functional.normalize(self.encoder(features)).cpu() @ self.weights
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        return vote_shares(self.scores(features), temperature)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,10 @@ class ReleaseDoor:
         """Returns what is released about groups of labels; see `LabelVault.release_groups`."""
         return self.__vault.release_groups(mechanism, groups, num_groups)
 
+    def release_moments(self, mechanism: Mechanism, rows: Tensor) -> Tensor:
+        """Returns what is released of sums of features; see `LabelVault.release_moments`."""
+        return self.__vault.release_moments(mechanism, rows)
+
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns noisy label counts; see `LabelVault.release_histogram`."""
         return self.__vault.release_histogram(indices, eps)

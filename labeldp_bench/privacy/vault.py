@@ -179,6 +179,35 @@ class LabelVault:
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
         return outputs
 
+    def release_moments(self, mechanism: Mechanism, rows: Tensor) -> Tensor:
+        """Returns what `mechanism` releases of the sums of the rows of each class; central.
+
+        Args:
+            mechanism: draws the noise, once. A curator sees the labels.
+            rows: public features, (N, d), CPU, each of length at most 1.
+
+        Returns:
+            Float64 (d, K).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+        if rows.dim() != 2 or len(rows) != len(self):
+            raise InputError(f"rows must have shape ({len(self)}, d), one for each label")
+        self._ledger.check(slice(None), check_eps(mechanism.eps))
+        number, name = len(self.ledger), f"{spelled(mechanism)}/moments"
+        everyone = torch.arange(len(self))
+
+        def draw() -> Tensor:
+            noise = self._noise.stream(number, name, rows)
+            labels = self._true(slice(None)).clone()
+            return mechanism.release_moments(labels, self._limit, rows, noise)
+
+        drawn = self._drawn.once(number, name, everyone, None, lambda: _guarded(mechanism, draw))
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        return drawn["outputs"]
+
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with Laplace noise, float64 (K,); central.
 

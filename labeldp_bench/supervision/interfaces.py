@@ -123,6 +123,24 @@ class Averages(Protocol):
 
 NetworkMaker = Callable[..., nn.Module]
 """Called with `num_classes` and `image_shape` (H, W, C)."""
+
+
+class Linear(Protocol):
+    """A linear model on public features, and the way from noisy moments to a classifier."""
+
+    @property
+    def rows(self) -> Tensor:
+        """The features of each training example, float32 (N, d), CPU, each of length at most 1."""
+
+    def fitted(self, moments: Tensor, stddev: float) -> Classifier:
+        """Returns the classifier of noisy sums of the rows of each class.
+
+        Args:
+            moments: float64 (d, K).
+            stddev: of the noise on each entry.
+        """
+
+
 WeightsFor = Callable[[NetworkMaker], tuple[NetworkMaker, Mapping[str, Tensor]]]
 """Takes a model's network; returns the one that is pre-trained, often the same, and its weights."""
 
@@ -170,6 +188,14 @@ class Model(ABC):
             InputError: the model has no groups.
         """
         raise InputError("learner=local_averages needs model=cubes, clusters or knn")
+
+    def linear(self, features: Tensor, session: Session) -> Linear:
+        """Returns the model as a linear one on public features, for learner=moments.
+
+        Raises:
+            InputError: the model is not linear.
+        """
+        raise InputError("learner=moments needs model=ridge")
 
     def pretrained(self, weights_for: WeightsFor) -> "Model":
         """Returns the model with a network that starts from the weights returned for it.

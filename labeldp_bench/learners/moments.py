@@ -1,0 +1,49 @@
+"""Least squares from one noisy product of features and labels."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.noisy_moments import NoisyMoments
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.support.validate import InputError
+
+
+@dataclass(frozen=True)
+class Moments(Learner):
+    """Asks a curator for X'Y once, and lets the model make of it what it can.
+
+    Source: WALR (Interoperable Private Attribution drafts, logistic_regression.md).
+
+    Args:
+        loss: `squared`.
+    """
+
+    loss: str = "squared"
+
+    def __post_init__(self) -> None:
+        if self.loss != "squared":
+            raise InputError(
+                f"learner=moments fits least squares: learner.loss must be squared, got "
+                f"{self.loss!r}"
+            )
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the classifier that the noisy moments give."""
+        if not isinstance(mechanism, NoisyMoments):
+            raise InputError(
+                "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
+                "releases of single labels)"
+            )
+        linear = model.linear(features, session)
+        moments = vault.release_moments(mechanism, linear.rows)
+        return linear.fitted(moments, mechanism.stddev)

@@ -80,7 +80,7 @@ def _scores(outcome: Outcome, data: DataBundle) -> dict[str, Any]:
         "per_class_accuracy": classes,
         "per_class_mean": mean([accuracy for accuracy in classes if accuracy is not None]),
     }
-    if data.bayes_accuracy is not None:
+    if data.bayes_accuracy is not None or len(outcome.accuracies) > 1:
         scores["accuracy_sem"] = standard_error(outcome.accuracies)
         scores |= {"bayes_accuracy": data.bayes_accuracy, "trials": len(outcome.accuracies)}
     return scores

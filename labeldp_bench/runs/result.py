@@ -40,6 +40,7 @@ def record_of(
         task=data.task,
         **_scores(outcome, data),
         eps_spent=outcome.eps_spent,
+        draws=outcome.draws,
         delta=mechanism.delta,
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),

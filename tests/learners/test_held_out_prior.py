@@ -26,7 +26,10 @@ def test_histogram_noise_has_scale_two_over_eps(eps):
     exact = torch.tensor([5.0, 3.0, 2.0]).double()
     everyone = torch.arange(10)
     noise = torch.cat(
-        [closed.open(eps, s).release_histogram(everyone, eps) - exact for s in range(1500)]
+        [
+            closed.open(eps, s, again="test").release_histogram(everyone, eps) - exact
+            for s in range(1500)
+        ]
     ).numpy()
     assert kstest(noise, laplace(scale=2 / eps).cdf).pvalue > 1e-3
     assert kstest(noise, laplace(scale=1 / eps).cdf).pvalue < 1e-6

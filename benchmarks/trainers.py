@@ -71,7 +71,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
         )
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
     bundle = parts.dataset.draw(data_dir, seed)
-    vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
+    vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name, again="timing")
     release = ReleaseDoor(vault).release(mechanism)
     session = Session(seed, device, lambda *_: None, say)
     started = time.perf_counter()

@@ -110,7 +110,8 @@ def _compared(
     """Returns verdict, expectation and reason for one record."""
     draws = int(before["draws"])
     alike = same_hardware(str(before["device"]), here)
-    expected = EQUAL if draws == DRAWS and alike else f"draws {draws}" if alike else "hardware"
+    current = DRAWS if again is None else again["draws"]
+    expected = EQUAL if draws == current and alike else f"draws {draws}" if alike else "hardware"
     if again is None:
         return {"expected": expected, "verdict": "failed", "why": "see its error.txt"}
     changed = [

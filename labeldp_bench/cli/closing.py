@@ -32,7 +32,7 @@ def show_run(folder: Path) -> None:
     spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
     budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
     if record["private"] and record.get("test_mse") is not None and record["trials"] > 1:
-        budget += f" in each of {record['trials']} trials on the same labels"
+        budget += f" by {record['trials']} trials on the same labels"
     privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
     if is_heuristic(record):
         agreement = 100 * record["released_agreement"]

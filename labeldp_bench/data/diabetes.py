@@ -24,7 +24,7 @@ class Diabetes:
     very set; it is public only because others published it.
 
     All trials and seeds have the same split, as with images. A trial draws fresh noise for the same
-    labels, so that a record's mean over trials costs trials * eps; `eps_spent` is that of one.
+    labels, so that a record's mean over trials costs trials * eps, as its `eps_spent` says.
 
     Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
     packs it; nothing is downloaded.

@@ -3,27 +3,30 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from scipy.integrate import quad
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows, two_levels
-from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream
 from labeldp_bench.support.validate import check_integer, check_labels, check_number
 
 ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
+STEP = 2.0**-10
 
 
 @dataclass(frozen=True)
 class AdditiveLaplace(ClassMechanism):
-    """Adds independent Laplace noise of scale 2/eps to each entry of the one-hot label.
+    """Adds discrete Laplace noise of scale 2/eps to each entry of the one-hot label.
 
     eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
-    L1, reached where the one entry is >= 1 and the other <= 0. Rounding to float32 happens after
-    the draw and does not see the label.
+    L1, reached where the one entry is >= 1 and the other <= 0. Noise and outputs are multiples of
+    1/1024, which float32 holds exactly down to eps of about 0.01; below, rounding happens after the
+    draw and does not see the label.
 
     Source: Malek Esmaeili et al. (2021), "Antipodes of label differential privacy: PATE and
     ALIBI", arXiv:2106.03408. Its `sigma` is the standard deviation 2 sqrt(2) / eps, not the scale.
@@ -31,6 +34,8 @@ class AdditiveLaplace(ClassMechanism):
     >>> AdditiveLaplace(eps=1.0).scale
     2.0
     """
+
+    draws: ClassVar[int] = 3
 
     @property
     def scale(self) -> float:
@@ -46,14 +51,15 @@ class AdditiveLaplace(ClassMechanism):
         released = torch.empty((len(labels), num_classes))
         size = max(1, ENTRIES // num_classes)
         for own, rows in zip(labels.split(size), released.split(size), strict=True):
-            noisy = laplace((len(own), num_classes), stream).mul_(self.scale)
-            noisy.scatter_add_(1, own[:, None], noisy.new_ones(len(own), 1))
-            rows.copy_(noisy)
+            noisy = discrete_laplace((len(own), num_classes), self.scale / STEP, stream)
+            noisy[np.arange(len(own)), own.numpy()] += round(1 / STEP)
+            rows.copy_(torch.from_numpy(noisy * STEP))
         return released
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
 
+        On the grid the differences between labels are exact; the level is that of the density.
         Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
         the output is the one-hot vector itself, with log-probability 0 or -inf.
         """

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.draws import Noise
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.support.validate import InputError, check_eps
 
 Limit = TypeVar("Limit", bound=float)
@@ -37,6 +38,8 @@ class Mechanism(ABC, Generic[Limit]):
     trust: ClassVar[str] = "local"
     """Who sees true labels: 'local' (nobody), 'central' (a curator), 'none' (no guarantee)."""
     delta: ClassVar[float] = 0.0
+    draws: ClassVar[int] = DRAWS
+    """Version of its draws; raise it whenever they change for the same seed (version.py)."""
     protects: ClassVar[str] = "labels"
     """What may be replaced in one example: its label, or 'labels and features'."""
 

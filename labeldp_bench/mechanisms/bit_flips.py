@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior, count_true
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
-from labeldp_bench.mechanisms.draws import Noise, coins, numpy_stream
+from labeldp_bench.mechanisms.draws import Noise, check_noise, coins, numpy_stream
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
@@ -61,6 +61,7 @@ class BitFlips(BitMechanism):
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K)."""
         check_labels(labels, num_classes)
+        check_noise(type(self).__name__, self.eps, 1 - self.p_drop, self.p_flip)
         stream = numpy_stream(generator)
         bits = coins(self.p_flip, (len(labels), num_classes), stream)
         bits[np.arange(len(labels)), labels.numpy()] = coins(1 - self.p_drop, labels.shape, stream)
@@ -75,6 +76,7 @@ class BitFlips(BitMechanism):
         From a seed, drawn from the exact law: a binomial number of kept ones plus one of
         flipped zeros.
         """
+        check_noise(type(self).__name__, self.eps, 1 - self.p_drop, self.p_flip)
         stream = numpy_stream(generator)
         if isinstance(stream, SecretGenerator):  # exact, and as fast as it need be
             return super().release_groups(labels, num_classes, groups, num_groups, stream)

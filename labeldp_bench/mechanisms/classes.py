@@ -148,6 +148,14 @@ def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
     cumulative = transition.cumsum(1)
     # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
     cumulative = cumulative / cumulative[:, -1:]
+    # How many of the 2^53 uniforms lead to each column; exact, as 2^53 is a power of two.
+    before = cumulative.new_zeros(len(cumulative), 1)
+    reached = (cumulative * 2.0**53).ceil().diff(dim=1, prepend=before)
+    if ((transition > 0) & (reached == 0)).any():
+        raise InputError(
+            "eps is too large here: in floating point a rare output is never drawn, so that it "
+            "would exclude a label (take a smaller eps, or inf)"
+        )
     uniform = uniforms((len(rows), 1), generator)
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
 

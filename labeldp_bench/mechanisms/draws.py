@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms.secret import SecretGenerator
+from labeldp_bench.support.validate import InputError
 
 Noise: TypeAlias = Generator | SecretGenerator
 """What a mechanism draws from: a seeded generator of torch, or secret randomness."""
@@ -22,7 +23,6 @@ Stream: TypeAlias = np.random.Generator | SecretGenerator
 FACES = 256  # of the byte that decides nearly every coin
 LAST_KEY = 2**32 - 1
 ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they are compared
-HALF_LESS_HALF_A_STEP = 0.5 - 2.0**-54
 
 
 def uniforms(shape: tuple[int, ...], generator: Noise) -> Tensor:
@@ -84,13 +84,60 @@ def sets_around(
     return sets
 
 
-def laplace(shape: tuple[int, ...], stream: Stream) -> Tensor:
-    """Returns independent Laplace variables of scale 1, float64, at most 36.8 in size."""
-    # In place, and exact up to the logarithm. Uniforms are multiples of 2^-53: moved by half a step
-    # they lie evenly around 0, and none is at an end, where the variable would be infinite.
-    centred = torch.from_numpy(stream.random(shape)).sub_(HALF_LESS_HALF_A_STEP)
-    # Torch's logarithm uses vector instructions on every CPU, NumPy's only with AVX-512.
-    return centred.abs().mul_(-2).add_(1).log_().copysign_(centred)
+def check_noise(name: str, eps: float, *probabilities: float) -> None:
+    """Refuses a finite eps at which rounding makes a coin of a mechanism certain.
+
+    Its noise would be gone, and one output would exclude a label for sure.
+
+    Raises:
+        InputError: a probability is 0 or 1.
+    """
+    if math.isfinite(eps) and any(each in (0.0, 1.0) for each in probabilities):
+        raise InputError(
+            f"eps={eps:g} is too large for {name} here: in floating point its noise vanishes, so "
+            "that labels would leave as they are (take a smaller eps, or inf)"
+        )
+
+
+def step_of(reach: float) -> float:
+    """Returns the step of the grid that real labels up to `reach` are rounded to.
+
+    A power of two, between 1/2048 and 1/1024 of the reach.
+    """
+    return math.ldexp(1.0, math.frexp(reach)[1] - 11)
+
+
+def on_grid(values: Tensor, reach: float) -> Tensor:
+    """Returns values, clipped to [-reach, reach], as whole numbers of steps, float64."""
+    return (values.clamp(-reach, reach) / step_of(reach)).round()
+
+
+def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> NDArray[np.int64]:
+    """Returns whole numbers k with P(k) proportional to exp(-|k| / scale).
+
+    The difference of two geometric variables, whose binary digits are independent coins: digit i is
+    1 with probability 1 / (1 + exp(2^i / scale)). Every number up to 42 scales can be drawn,
+    whatever is added to it: floating-point noise has gaps, which show what it was added to (Mironov
+    2012). The law is exact but for the coins, each within 2^-61, and digits that are 1 with
+    probability below e^-42: all of it less than 2^-55 for each number.
+
+    Source: Canonne, Kamath, Steinke (2020), "The discrete Gaussian for differential privacy",
+    section 5.2, for the law.
+
+    Args:
+        shape: of the result.
+        scale: >= 0, in steps; 0 gives zeros.
+        stream: where random numbers come from.
+    """
+    found = np.zeros(shape, np.int64)
+    place = 0
+    while scale > 0 and (place == 0 or 2**place <= 42 * scale):
+        probability = 1 / (1 + math.exp(min(2**place / scale, 700.0)))
+        for sign in (1, -1):
+            digit = coins(probability, shape, stream)
+            np.add(found, sign << place, out=found, where=digit)
+        place += 1
+    return found
 
 
 def _few_sets(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream, uniforms
+from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream, uniforms
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import check_choice
@@ -73,13 +73,16 @@ class FullExponentialCubes(ExponentialCubes):
 
 @dataclass(frozen=True)
 class NoisyClusters(GroupMechanism):
-    """Releases how often each class occurs in each group, with Laplace noise of scale 2 / eps.
+    """Releases how often each class occurs in each group, plus whole numbers of noise.
 
-    eps-label-DP, tight: a replaced label moves two counts of its group by 1.
+    The noise is discrete Laplace of scale 2 / eps. eps-label-DP, tight: a replaced label moves two
+    counts of its group by 1.
 
     Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
     is ours.
     """
+
+    draws: ClassVar[int] = 3
 
     @property
     def scale(self) -> float:
@@ -89,7 +92,7 @@ class NoisyClusters(GroupMechanism):
     def release_groups(
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
-        """Returns noisy counts, float64 (G, K); some are negative."""
+        """Returns noisy counts, whole numbers, float64 (G, K); some are negative."""
         counts = group_counts(labels, int(limit), groups, num_groups)
-        noise = laplace(counts.shape, numpy_stream(generator))
-        return counts + self.scale * noise
+        noise = discrete_laplace(counts.shape, self.scale, numpy_stream(generator))
+        return (counts + torch.from_numpy(noise)).to(torch.float64)

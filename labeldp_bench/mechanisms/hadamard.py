@@ -10,7 +10,7 @@ from torch import Tensor
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.bit_flips import BitMechanism, check_bits
 from labeldp_bench.mechanisms.classes import two_levels
-from labeldp_bench.mechanisms.draws import Noise, integers, uniforms
+from labeldp_bench.mechanisms.draws import Noise, check_noise, integers, uniforms
 from labeldp_bench.support.validate import check_integer, check_labels
 
 
@@ -47,6 +47,7 @@ class HadamardResponse(BitMechanism):
     ) -> Tensor:
         """Returns uint8 bits (N, K); O(N K + K^2)."""
         check_labels(labels, num_classes)
+        check_noise("hadamard", self.eps, self.p_keep)
         table = self.output_space(num_classes)
         message = integers(0, len(table), labels.shape, generator)
         uniform = uniforms(labels.shape, generator)

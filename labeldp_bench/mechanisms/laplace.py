@@ -9,7 +9,13 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.clipping import ClippingMechanism
-from labeldp_bench.mechanisms.draws import Noise, laplace, numpy_stream
+from labeldp_bench.mechanisms.draws import (
+    Noise,
+    discrete_laplace,
+    numpy_stream,
+    on_grid,
+    step_of,
+)
 from labeldp_bench.mechanisms.real import RealMechanism, exact_match
 from labeldp_bench.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
 from labeldp_bench.support.validate import InputError
@@ -17,16 +23,20 @@ from labeldp_bench.support.validate import InputError
 
 @dataclass(frozen=True)
 class Laplace(RealMechanism):
-    """Adds Laplace noise of scale 2 bound / eps to the label.
+    """Adds discrete Laplace noise of scale 2 bound / eps to the label, on a grid.
 
     eps-label-DP under label replacement, tight: two labels are at most 2 bound apart, and the
-    ratio e^eps is reached by the outermost ones wherever the output is beyond both.
+    ratio e^eps is reached by the outermost ones wherever the output is beyond both. Labels are
+    rounded to a grid of some 2,000 to 4,000 steps (`draws.step_of`), and so is the bound that the
+    scale is made of: eps is that of what is released, rounding included.
 
     Source: Zhao et al. (2025), theoretical_limits, section V-A (its T is our bound).
 
     >>> Laplace(eps=0.5).scale(1.0)
     4.0
     """
+
+    draws: ClassVar[int] = 3
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""
@@ -39,32 +49,47 @@ class Laplace(RealMechanism):
 
     def scale(self, bound: float) -> float:
         """Returns the scale b of the noise; its standard deviation is sqrt(2) b."""
-        return 2 * self.reach(bound) / self.eps
+        reach = self.reach(bound)
+        step = step_of(reach)
+        return 2 * round(reach / step) * step / self.eps
 
     def release(
         self, values: Tensor, bound: float, generator: Noise, prior: Prior = None
     ) -> Tensor:
-        """Returns the label, clipped to what is reached, plus noise, float64 (N,)."""
+        """Returns the label, clipped to what is reached, plus noise, float64 (N,).
+
+        Multiples of the grid's step; at eps=inf the label as it is.
+        """
         reach, scale = self.reach(bound), self.scale(bound)
-        noise = laplace(values.shape, numpy_stream(generator))
-        return values.clamp(-reach, reach) + scale * noise
+        if scale == 0:
+            return values.clamp(-reach, reach)
+        step = step_of(reach)
+        noise = discrete_laplace(values.shape, scale / step, numpy_stream(generator))
+        return (on_grid(values, reach) + torch.from_numpy(noise)) * step
 
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns sums of releases, float64 (G,), drawn from their exact law."""
-        reach, sizes = self.reach(bound), group_sizes(groups, num_groups)
-        noise = laplace_sums(sizes, self.scale(bound), numpy_stream(generator))
-        return group_sums(values.clamp(-reach, reach), groups, num_groups) + noise
+        reach, scale = self.reach(bound), self.scale(bound)
+        if scale == 0:
+            return group_sums(values.clamp(-reach, reach), groups, num_groups)
+        step, sizes = step_of(reach), group_sizes(groups, num_groups)
+        noise = laplace_sums(sizes, scale / step, numpy_stream(generator))
+        return (group_sums(on_grid(values, reach), groups, num_groups) + noise) * step
 
     def log_density(
         self, released: Tensor, values: Tensor, bound: float, prior: Prior = None
     ) -> Tensor:
-        """Returns -|z - y| / b - log 2b, float64 (R, V); at eps=inf 0 or -inf."""
+        """Returns -|z - y| / b - log 2b, float64 (R, V), of labels on the grid.
+
+        On the grid the differences between labels are exact, which is all that eps and a likelihood
+        need; the level is that of the density. At eps=inf 0 or -inf.
+        """
         reach, scale = self.reach(bound), self.scale(bound)
-        values = values.clamp(-reach, reach)
         if scale == 0:
-            return exact_match(released, values)
+            return exact_match(released, values.clamp(-reach, reach))
+        values = on_grid(values, reach) * step_of(reach)
         return -(released[:, None] - values[None, :]).abs() / scale - math.log(2 * scale)
 
     def breakpoints(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
 from labeldp_bench.mechanisms.classes import two_levels
-from labeldp_bench.mechanisms.draws import Noise, uniforms
+from labeldp_bench.mechanisms.draws import Noise, check_noise, uniforms
 from labeldp_bench.mechanisms.real import GridMechanism, exact_match
 from labeldp_bench.support.validate import check_number
 
@@ -58,6 +58,7 @@ class RPWithPrior(GridMechanism):
             return values.clone()
         low, high, radius = self.shape(bound, prior)
         share = 2 * radius / (2 * radius + math.exp(-self.eps) * (high - low))
+        check_noise("rp_with_prior", self.eps, share)
         uniform = uniforms((2, len(values)), generator)
         near = values + radius * (2 * uniform[1] - 1)
         # A place on [a - r, b + r] without the band, which is stepped over.

@@ -17,7 +17,7 @@ from labeldp_bench.mechanisms.bit_flips import (
     truth_values,
 )
 from labeldp_bench.mechanisms.classes import two_levels
-from labeldp_bench.mechanisms.draws import Noise, coins, numpy_stream, sets_around
+from labeldp_bench.mechanisms.draws import Noise, check_noise, coins, numpy_stream, sets_around
 from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
@@ -73,7 +73,9 @@ class SubsetSelection(BitMechanism):
         check_labels(labels, num_classes)
         size = self.chosen_size(num_classes)
         stream = numpy_stream(generator)
-        inside = coins(1 - p_outside(self.eps, num_classes, size), labels.shape, stream)
+        holds_own = 1 - p_outside(self.eps, num_classes, size)
+        check_noise("subset_selection", self.eps, holds_own)
+        inside = coins(holds_own, labels.shape, stream)
         sets = sets_around(labels.numpy(), inside, size, num_classes, stream)
         return torch.from_numpy(sets.view(np.uint8))
 

@@ -4,12 +4,14 @@ The sum of n independent releases has a known law. One draw from it has the same
 draws that are added up (tests/mechanisms/test_sum_laws.py), and costs as much as one of them.
 """
 
+import math
+
 import numpy as np
 import torch
-from scipy.special import gammaincinv
+from scipy.stats import nbinom
 from torch import Tensor
 
-from labeldp_bench.mechanisms.draws import Stream
+from labeldp_bench.mechanisms.draws import Stream, discrete_laplace
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.support.validate import check_labels
 
@@ -39,14 +41,21 @@ def binomial(counts: Tensor, probability: float, stream: np.random.Generator) ->
 
 
 def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
-    """Returns the sum of `counts` independent Laplace variables of the scale, float64.
+    """Returns the sum of `counts` discrete Laplace variables of the scale, whole float64.
 
-    A Laplace variable is a difference of two exponentials, so n of them are a difference of two
-    gamma variables of shape n; 0 where there are none.
+    Such a variable is a difference of two geometric ones, so that n of them are a difference of two
+    negative binomial ones; 0 where there are none. Single ones are drawn digit by digit; of secret
+    sums the uniforms are inverted, so that their law holds to 2^-53.
     """
-    shapes = counts.numpy().astype(np.float64)
+    sizes = counts.numpy()
+    if scale == 0 or not sizes.any():
+        return torch.zeros(counts.shape, dtype=torch.float64)
+    if sizes.max() == 1:
+        single = discrete_laplace(counts.shape, scale, stream) * sizes
+        return torch.from_numpy(single).to(torch.float64)
+    share, some = -math.expm1(-1 / scale), np.maximum(sizes, 1)
     if isinstance(stream, SecretGenerator):
-        gamma = [gammaincinv(shapes, stream.random(shapes.shape)) for _ in range(2)]
-        return torch.from_numpy(scale * np.where(shapes > 0, gamma[0] - gamma[1], 0.0))
-    difference = stream.standard_gamma(shapes) - stream.standard_gamma(shapes)
-    return torch.from_numpy(scale * difference)
+        parts = [nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]
+    else:
+        parts = [stream.negative_binomial(some, share).astype(np.float64) for _ in range(2)]
+    return torch.from_numpy(np.where(sizes > 0, parts[0] - parts[1], 0.0))

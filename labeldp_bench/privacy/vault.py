@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.draws import uniforms
+from labeldp_bench.mechanisms.draws import discrete_laplace, numpy_stream
+from labeldp_bench.mechanisms.version import DRAWS, HISTOGRAM
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
 from labeldp_bench.privacy.release import Release, ReleaseError
@@ -56,6 +57,7 @@ class LabelVault:
         self._drawn = DrawnReleases()
         self._absent = absent
         self._openings: list[Ledger] = []
+        self.draws = DRAWS  # the largest version of what was released
 
     def open(
         self, budget: float, seed: int | None, data: str = "", *, again: str | None = None
@@ -139,6 +141,7 @@ class LabelVault:
 
         drawn = self._drawn.once(number, name, indices, prior, lambda: _guarded(mechanism, draw))
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
+        self.draws = max(self.draws, mechanism.draws)
         outputs, prior = drawn["outputs"], drawn["prior"]
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
         if self.bound is None:  # real labels have no classes to agree with
@@ -177,6 +180,7 @@ class LabelVault:
         drawn = self._drawn.once(number, name, groups, None, lambda: _guarded(mechanism, draw))
         outputs = drawn["outputs"]
         self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        self.draws = max(self.draws, mechanism.draws)
         return outputs
 
     def release_moments(self, mechanism: Mechanism, rows: Tensor) -> Tensor:
@@ -209,7 +213,7 @@ class LabelVault:
         return drawn["outputs"]
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
-        """Returns the label counts of `indices` with Laplace noise, float64 (K,); central.
+        """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.
 
         eps-label-DP under label replacement: one label moves two counts by 1, so the scale is
         2 / eps. A curator sees the labels that are counted.
@@ -233,13 +237,12 @@ class LabelVault:
         def draw() -> Tensor:
             counts = torch.bincount(self._true(indices), minlength=self.num_classes)
             noise = self._noise.stream(number, name, indices)
-            uniform = uniforms((2, self.num_classes), noise)
-            # A difference of two exponentials is Laplace, and never infinite.
-            exponentials = -torch.log1p(-uniform)
-            return counts + (exponentials[0] - exponentials[1]) * (2 / eps)
+            drawn = discrete_laplace((self.num_classes,), 2 / eps, numpy_stream(noise))
+            return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
         noisy = self._drawn.once(number, name, indices, None, draw)["outputs"]
         self._ledger.book("LaplaceHistogram", "central", eps, indices)
+        self.draws = max(self.draws, HISTOGRAM)
         return noisy
 
     def state_dict(self) -> dict[str, Drawn]:

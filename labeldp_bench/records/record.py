@@ -36,7 +36,7 @@ def new_record(cell: Cell, **measured: Any) -> Record:
     identity = cell.identity
     return {
         "schema_version": SCHEMA_VERSION,
-        "draws": DRAWS,
+        "draws": measured.pop("draws", DRAWS),
         "noise": cell.noise,  # who knows the seed can undo what is seeded
         "task": measured.pop("task", "classification"),
         "dataset": measured.pop("dataset"),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
 from labeldp_bench.runs.risk import Tally, empty_tally
@@ -20,6 +21,9 @@ class Outcome:
         accuracies: one per trial; empty where a tally scores instead.
         confusion: counts, float64 (K, K), summed over trials.
         tally: excess risks or squared errors of trials.
+        eps_spent: of the worst-off label; trials that release the same labels add up.
+        same_labels: whether all trials release the same labels; made-up ones are drawn anew.
+        draws: the largest version of the draws of what was released.
         agreements: released agreement of each trial.
         responses: response accuracy of each trial.
         probability_scores: AUC and the like, of the last trial; empty where nobody asks.
@@ -38,7 +42,9 @@ class Outcome:
     notes: dict[str, Any] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
     trust: str = "local"
+    draws: int = DRAWS
     eps_spent: float = 0.0
+    same_labels: bool = False
     train_seconds: float = 0.0
     trained_examples: int = 0
     error: Exception | None = None
@@ -66,6 +72,8 @@ class Outcome:
         outcome.extra_tests = evaluator.extra_accuracies(classifier)
         outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
         outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
+        outcome.draws = vault.draws
+        outcome.same_labels = data.truth is None and data.bayes_accuracy is None
         agreement = vault.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
             outcome.agreements.append(agreement)
@@ -92,7 +100,11 @@ class Outcome:
         self.probability_scores = later.probability_scores
         self.notes |= later.notes
         self.ledger, self.trust = later.ledger, later.trust
-        self.eps_spent = max(self.eps_spent, later.eps_spent)
+        if later.same_labels:  # every trial releases them anew
+            self.eps_spent += later.eps_spent
+        else:
+            self.eps_spent = max(self.eps_spent, later.eps_spent)
+        self.draws = max(self.draws, later.draws)
         self.train_seconds += later.train_seconds
         self.trained_examples += later.trained_examples
 

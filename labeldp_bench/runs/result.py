@@ -43,6 +43,7 @@ def record_of(
         **(dict.fromkeys(PROBABILITY_SCORES) | outcome.probability_scores),
         eps_spent=outcome.eps_spent,
         labels_per_unit=data.labels_per_unit,
+        draws=outcome.draws,
         delta=mechanism.delta,
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),

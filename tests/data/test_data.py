@@ -14,7 +14,7 @@ from tests.images import cut, make_arrays, write_npz
 
 
 def true_labels(bundle):
-    return bundle.vault.open(float("inf"), seed=0).release(NoPrivacy()).outputs
+    return bundle.vault.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 3)])

@@ -194,7 +194,7 @@ def test_sampler_at_a_larger_eps_is_noticed(name, num_classes, eps, size):
     assert found < 1e-4
 
 
-@pytest.mark.parametrize("eps", [100.0, math.inf])
+@pytest.mark.parametrize("eps", [30.0, math.inf])
 @pytest.mark.parametrize("num_classes", CLASSES)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_infinite_eps_gives_no_nan(name, num_classes, eps):

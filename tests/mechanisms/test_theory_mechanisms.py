@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from scipy.stats import kstest
+from scipy.stats import dlaplace, kstest
 
 from labeldp_bench.mechanisms import (
     ClippedCubeMeans,
@@ -19,12 +19,14 @@ from labeldp_bench.mechanisms import (
     NoisyClusters,
     Rappor,
 )
+from labeldp_bench.mechanisms.draws import step_of
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_real_epsilon
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
+from tests.laws import has_law
 
 LOCAL = [Laplace(0.7), ClippedLaplace(0.7, clip=2.5)]
 GROUPS = [
@@ -81,7 +83,8 @@ def test_local_full_has_the_stated_noise(monkeypatch):
     # Its audit believes the scales that the mechanism states.
     one, cubes = torch.tensor([0]), 5000
     found = LocalFull(0.5).release_groups(one, 2, one, cubes, seeding.generator(0, "test"))
-    assert kstest(found[1:].flatten().numpy(), "laplace", (0, 2 / 0.5)).pvalue > 1e-3
+    assert has_law(found[1:].flatten(), dlaplace(0.5 / 2))
+    assert not has_law(found[1:].flatten(), dlaplace(0.5 / 1.9))
     assert group_epsilon(LocalFull(0.7, clip=3.0)) == pytest.approx(0.7)
     monkeypatch.setattr(LocalFull, "value_scale", lambda self, clip: 2 * clip / self.eps)
     assert group_epsilon(LocalFull(0.7)) == pytest.approx(1.5 * 0.7)  # the audit can say no
@@ -92,7 +95,7 @@ def test_local_full_has_the_stated_noise(monkeypatch):
     )
     values = torch.tensor([0.25], dtype=torch.float64)
     LocalFull(0.5, clip=3.0).release_groups(values, math.inf, one, 4, seeding.generator(0, "t"))
-    assert seen == [2 * 3.0 / 0.5, 4 / 0.5]  # noise has the scales that are audited
+    assert seen == [2 * 3.0 / 0.5 / step_of(3.0), 4 / 0.5]  # noise has the scales that are audited
 
 
 def test_cube_means_have_the_stated_noise():
@@ -100,6 +103,8 @@ def test_cube_means_have_the_stated_noise():
     values = torch.full((40_000,), 0.3, dtype=torch.float64)
     groups = torch.arange(10_000).repeat_interleave(4)
     means = CubeMeans(0.5).release_groups(values, 1.0, groups, 10_000, seeding.generator(0, "test"))
+    whole = means * 4 / step_of(1.0)
+    assert (whole == whole.round()).all()
     assert kstest((means - 0.3).numpy(), "laplace", (0, 2 / (4 * 0.5))).pvalue > 1e-3
 
 

@@ -9,7 +9,7 @@ import torch
 
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import LabelEnhancement
-from labeldp_bench.mechanisms.version import DRAWS
+from labeldp_bench.mechanisms.version import HISTOGRAM
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
@@ -18,41 +18,39 @@ NUM_LABELS, NUM_CLASSES, NUM_GROUPS = 60, 6, 4
 GROUPS = torch.arange(NUM_LABELS) % NUM_GROUPS
 PART = torch.arange(7, 29)
 PINNED = {
-    2: {
-        "alibi": "07b6ec9cb3a9",
-        "blockrr": "88e992b25c02",
-        "clipped_cube_means": "cd1c01119a15",
-        "clipped_laplace": "33fc2e552d99",
-        "cube_means": "423b7a7fde31",
-        "exponential_cubes": "5d2bec1da128",
-        "full_clipped_cube_means": "51984234e6d5",
-        "full_cube_means": "4fc225416eaf",
-        "full_exponential_cubes": "67d00dd1ded8",
-        "hadamard": "a15fbc399a77",
-        "histogram": "b31cea89863c",
-        "laplace": "ac41eb79b799",
-        "local_full": "8de9a1224f74",
-        "local_hashing": "b20c3f619ed7",
-        "lp_1st": "dbdcc58e6772",
-        "lp_1st_star": "dbdcc58e6772",
-        "lp_2st": "0adcd78d5536",
-        "lp_2st_star": "0adcd78d5536",
-        "lp_mst": "0adcd78d5536",
-        "noisy_clusters": "4535db5eb6b1",
-        "none": "027ba27e83bc",
-        "optimal": "adb79cfc9ad2",
-        "oue": "68c7da573ea3",
-        "ple": "e553bdf6f6b7",
-        "rappor": "f3235c6aa1cf",
-        "rp_with_prior": "77b5b7b92725",
-        "rr": "dbdcc58e6772",
-        "rr_on_bins": "2f124d71689c",
-        "rrwithprior": "0adcd78d5536",
-        "subset_selection": "94b1c7c99c02",
-        "topk_subset": "3407aa94caa8",
-        "unary": "3c82eac770be",
-        "unbiased_randomizer": "1c10115c8657",
-    },
+    "alibi": (3, "aaea05207071"),
+    "blockrr": (2, "88e992b25c02"),
+    "clipped_cube_means": (3, "1b2b63884dff"),
+    "clipped_laplace": (3, "ae3ec56d83d9"),
+    "cube_means": (3, "281cfabf8196"),
+    "exponential_cubes": (2, "5d2bec1da128"),
+    "full_clipped_cube_means": (3, "8a25cd8c678c"),
+    "full_cube_means": (3, "f28d77fc1ed8"),
+    "full_exponential_cubes": (2, "67d00dd1ded8"),
+    "hadamard": (2, "a15fbc399a77"),
+    "histogram": (3, "626bf415a229"),
+    "laplace": (3, "7db3dbaf0ac3"),
+    "local_full": (3, "677b5f60d11c"),
+    "local_hashing": (2, "b20c3f619ed7"),
+    "lp_1st": (2, "dbdcc58e6772"),
+    "lp_1st_star": (2, "dbdcc58e6772"),
+    "lp_2st": (2, "0adcd78d5536"),
+    "lp_2st_star": (2, "0adcd78d5536"),
+    "lp_mst": (2, "0adcd78d5536"),
+    "noisy_clusters": (3, "8a012649fccd"),
+    "none": (2, "027ba27e83bc"),
+    "optimal": (2, "adb79cfc9ad2"),
+    "oue": (2, "68c7da573ea3"),
+    "ple": (2, "e553bdf6f6b7"),
+    "rappor": (2, "f3235c6aa1cf"),
+    "rp_with_prior": (2, "77b5b7b92725"),
+    "rr": (2, "dbdcc58e6772"),
+    "rr_on_bins": (2, "2f124d71689c"),
+    "rrwithprior": (2, "0adcd78d5536"),
+    "subset_selection": (2, "94b1c7c99c02"),
+    "topk_subset": (2, "3407aa94caa8"),
+    "unary": (2, "3c82eac770be"),
+    "unbiased_randomizer": (2, "1c10115c8657"),
 }
 
 
@@ -110,22 +108,22 @@ def releases(mechanism):
 def test_draws_are_those_of_their_version(name):
     # A record would claim releases that today's code draws otherwise.
     config = compose_cell([f"mechanism={name}", "eps=1"]).config["mechanism"]
-    outputs = releases(hydra.utils.instantiate(config, _convert_="all"))
-    check(name, outputs)
+    mechanism = hydra.utils.instantiate(config, _convert_="all")
+    outputs = releases(mechanism)
+    check(name, outputs, mechanism.draws)
 
 
 def test_draws_of_histograms_are_those_of_their_version():
     # The same for what a curator counts.
-    check("histogram", [vaults()["classification"].release_histogram(PART, 1.0)])
+    check("histogram", [vaults()["classification"].release_histogram(PART, 1.0)], HISTOGRAM)
 
 
-def check(name, outputs):
+def check(name, outputs, version):
     assert outputs
     found = digest(outputs)
-    assert DRAWS in PINNED, f"pin all digests anew under {DRAWS}; {name}: {found}"
-    if name not in PINNED[DRAWS]:
-        pytest.skip(f"{name} is new; pin {found} once records of it are committed")
-    assert PINNED[DRAWS][name] == found, (
-        f"{name} does not draw what PINNED says for DRAWS = {DRAWS}: raise DRAWS in "
-        f"labeldp_bench/mechanisms/version.py and pin all digests anew; {name}: {found}"
+    if name not in PINNED:
+        pytest.skip(f"{name} is new; pin ({version}, {found!r}) once records of it are committed")
+    assert PINNED[name] == (version, found), (
+        f"{name} does not draw what PINNED says: raise `draws` of its class (or the version in "
+        f"labeldp_bench/mechanisms/version.py) and pin the digest anew; {name}: {version}, {found}"
     )

@@ -125,7 +125,7 @@ def test_compiled_search_leaves_the_record_alone(nearest, mechanism):
             model.search.compile(print)
             assert model.search._compiled is nearest
         bundle = parts.dataset.draw(None, seed=3)
-        vault = bundle.vault.open(1.0, seed=3)
+        vault = bundle.vault.open(1.0, seed=3, again="test")
         classifier = parts.learner.fit(
             bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, SESSION
         )
@@ -166,7 +166,7 @@ def test_votes_do_not_depend_on_who_searched_first():
         bundle = parts.dataset.draw(None, seed=0)
         found = {}
         for name, each in units.items():
-            vault = bundle.vault.open(1.0, seed=0)
+            vault = bundle.vault.open(1.0, seed=0, again="test")
             classifier = each.learner.fit(
                 bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
             )
@@ -193,7 +193,7 @@ def test_stages_share_the_search_of_single_stages(monkeypatch):
     single = compose_cell([*TINY_CIRCLE, "mechanism=rr"]).build()
     bundle = parts.dataset.draw(None, seed=0)
     for each in (single, parts, parts):
-        vault = bundle.vault.open(1.0, seed=0)
+        vault = bundle.vault.open(1.0, seed=0, again="test")
         classifier = each.learner.fit(
             bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
         )

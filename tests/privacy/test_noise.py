@@ -34,7 +34,7 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
     closed = LabelVault(labels, 4)
 
     def opened(data: str = "") -> LabelVault:
-        return closed.open(1.0, seed=0, data=data)
+        return closed.open(1.0, seed=0, data=data, again="test")
 
     one, more = (opened().release_histogram(torch.arange(n), 1.0) for n in (100, 101))
     assert not torch.equal((more - one).round(), (more - one))

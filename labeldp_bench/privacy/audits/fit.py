@@ -52,6 +52,7 @@ class Calibration:
 
     score: float = 0.0
     variance: float = 0.0
+    reach: float = 0.0
     impossible: bool = False
     parts: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
@@ -62,6 +63,8 @@ class Calibration:
             return
         belief = law.softmax(1)
         finite = law.clamp_min(-1e300)  # where the belief is 0
+        least = law.masked_fill(law == -math.inf, math.inf).amin(1)
+        self.reach = max(self.reach, float((law.amax(1) - least).max()))
         mean = (belief * finite).sum(1, keepdim=True)
         self.score += float((finite[:, number] - mean[:, 0]).sum())
         self.variance += float((belief * (finite - mean) ** 2).sum())
@@ -78,10 +81,21 @@ class Calibration:
         deviations = self._deviations()
         spread = math.sqrt(self.variance)
         # Outputs of which the law is sure have no variance; their score is 0 unless it is wrong.
-        z = self.score / spread if spread > 1e-9 else (0.0 if abs(self.score) < 1e-6 else math.inf)
-        values = [2 * norm.sf(abs(z)), len(deviations) * 2 * norm.sf(max(deviations, default=0.0))]
+        values = [self._score_value(spread)]
+        if deviations:
+            values.append(len(deviations) * 2 * norm.sf(max(deviations)))
         found = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / spread if spread > 1e-9 else math.inf
         return Fit(min(1.0, 2 * float(min(values))), float(found))
+
+    def _score_value(self, spread: float) -> float:
+        """Returns the p-value of the score, two-sided."""
+        size = abs(self.score)
+        if spread < 1e-9:
+            return 1.0 if size < 1e-6 else 0.0
+        if self.variance > 25 * self.reach**2:
+            return float(2 * norm.sf(size / spread))
+        # At a large eps the score is a sum of few rare surprises: Bernstein's inequality.
+        return 2 * math.exp(-(size**2) / 2 / (self.variance + self.reach * size / 3))
 
     def _deviations(self) -> list[float]:
         """Returns the size of the standardised deviation of each input's share in each bin."""

@@ -12,7 +12,7 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.latex import latex_table, replaced
-from labeldp_bench.reports.theory.series import Series, budget, is_theory, read_series
+from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
 from labeldp_bench.reports.theory.slopes import fit_slope
 
 COLUMNS = [
@@ -102,7 +102,7 @@ class ExponentTable(Table):
             floors = [
                 free[key]["excess_risk"] / at[x][0]["excess_risk"]
                 for x, cell in wanted
-                if (key := (series.task, cell.config["dataset"]["n_train"], budget(cell))) in free
+                if (key := (series.task, cell.config["dataset"]["n_train"], eps_of(cell))) in free
                 and x in at
             ]
             row["risk_at_eps_inf"] = max(floors, default=math.nan)

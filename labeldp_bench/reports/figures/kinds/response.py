@@ -21,6 +21,8 @@ At the same response accuracy, {panel}: what a private method's model reaches th
 eps; interpolated between the two nearest budgets (`-`: outside of what was run). PLE has no
 guarantee at any response accuracy."""
 
+UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
+
 
 class Response(Kind):
     """Points with their budgets or settings written beside."""
@@ -47,7 +49,9 @@ class Response(Kind):
 
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
         """Returns private methods at the response accuracies of those without a guarantee."""
-        parts = []
+        unknown = points[points.x.isna() & points.y.notna()]
+        names = ", ".join(unknown["name"].unique())
+        parts = [UNKNOWN.format(names=names, x=spec.x.symbol)] if names else []
         for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
             bare = rows["name"].str.contains(NO_GUARANTEE)
             lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]

@@ -71,7 +71,11 @@ class ExponentTable(Table):
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def _row(
-        self, series: Series, tuning: str, records: Records, free: dict[Any, Record]
+        self,
+        series: Series,
+        tuning: str,
+        records: Records,
+        free: dict[tuple[str, int, float], Record],
     ) -> dict[str, Any]:
         """Returns the row of one tuning; `free`: {(task, N, eps): record without privacy}."""
         wanted = [pair for pair in series.cells if tuning == "best" or is_theory(pair[1])]

@@ -1,4 +1,4 @@
-"""Runs of the theory as series: risk over N, over eps, or over N while eps shrinks with it."""
+"""Runs of the theory as series: risk over N, over eps, or over N with an eps that shrinks."""
 
 import math
 from dataclasses import dataclass, field

@@ -48,7 +48,7 @@ class Response(Kind):
         return figure
 
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
-        """Returns private methods at the response accuracies of those without a guarantee."""
+        """Returns what private methods reach at the response accuracies of PLE."""
         unknown = points[points.x.isna() & points.y.notna()]
         names = ", ".join(unknown["name"].unique())
         parts = [UNKNOWN.format(names=names, x=spec.x.symbol)] if names else []
@@ -103,7 +103,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
 def _write_mark(
     axes: Axes, point: dict[str, Any], text: str, colour: str, taken: list[Bbox]
 ) -> None:
-    """Writes a point's mark where it covers least of what is there; its box joins `taken`."""
+    """Writes a point's text where it overlaps least; appends its box to `taken`."""
     written = axes.annotate(
         text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
         fontsize=7.5, color=colour,
@@ -132,7 +132,7 @@ def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
 
 
 def _mark(point: dict[str, Any], spec: Spec) -> str:
-    """Returns what sets a point apart on its line: eps, else settings that `marks` names."""
+    """Returns the text beside a point: its eps, or else the settings that `marks` names."""
     eps = float(point["records"][0]["eps"])
     if math.isfinite(eps):
         return f"eps={eps:g}"

@@ -22,7 +22,8 @@ COLUMNS = [
 
 CAPTION = (
     "Exponents of the excess risk: slopes of log risk on data whose law is known, with 95 % "
-    "intervals (bootstrap from the standard errors of 200 trials), beside those of the theorems. "
+    "intervals (bootstrap from the standard errors of 200 trials, at one drawn function), beside "
+    "those of the theorems. "
     "*theory*: h, k and T by the theorems' rules, constants fixed once on a pilot seed. *best*: "
     "the best of a grid around it at every point, chosen by the known truth. *agrees*: inside the "
     "interval, or within {tolerance:g}, our allowance for a finite range; not asked of contrasts. "

@@ -106,9 +106,9 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     """Returns the cells of a job that are expected to finish one after the other in `seconds`.
 
     The others are named on stdout; those that are done are left out. Rates come from records on
-    the same hardware: those under `out_dir`, and the committed ones. A cell of which nothing is
-    known is started: it measures the rate. A cell that goes on from a checkpoint needs only its
-    epochs left.
+    the same hardware: those under `out_dir`, and the committed ones. A cell without an
+    estimate is started, since it measures the rate. A cell with a checkpoint needs only its
+    remaining epochs.
     """
     here = [read_record(path.parent) for path in environment.out_dir.rglob("record.json")]
     known = read_committed() | {record["config_hash"]: record for record in here}

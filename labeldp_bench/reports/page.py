@@ -4,7 +4,7 @@ Nothing is loaded from elsewhere: CSS and pictures are inside, and there is no s
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ MOST_DISAGREEMENTS = 12
 
 
 class Counts(NamedTuple):
-    """How many printed numbers have ours beside them at paper budget, at quick alone, or never."""
+    """Printed numbers for which we have a value at paper budget, at quick alone, or none."""
 
     paper: int
     quick: int
@@ -96,7 +96,7 @@ def _tiles(shown: Iterable[Shown]) -> dict[str, int]:
     }
 
 
-def _disagreements(shown: Iterable[Shown]) -> list[dict[Any, Any]]:
+def _disagreements(shown: Iterable[Shown]) -> list[dict[Hashable, Any]]:
     """Returns the rows that are farthest from print, the farthest first."""
     rows = pd.concat(
         each.rows.assign(where=f"{each.table.paper}, table {each.table.number}")

@@ -35,8 +35,8 @@ def markdown_table(rows: Any, columns: Sequence[str] | None = None, name: str | 
 
     Args:
         rows: a frame, or what one is made of.
-        columns: names of the columns, where `rows` does not say.
-        name: what stands above the index, which is left out without it.
+        columns: names of the columns, where `rows` has none.
+        name: heading of the index; without it the table has no index column.
     """
     frame = pd.DataFrame(rows, columns=columns)
     if name is not None:
@@ -44,7 +44,9 @@ def markdown_table(rows: Any, columns: Sequence[str] | None = None, name: str | 
     return str(frame.to_markdown(index=name is not None, disable_numparse=True))
 
 
-def lines_over_x(points: pd.DataFrame, xs: Sequence[float], headings: Sequence[str]) -> Any:
+def lines_over_x(
+    points: pd.DataFrame, xs: Sequence[float], headings: Sequence[str]
+) -> pd.DataFrame:
     """Returns a frame of texts: a row per line and one of the Bayes limit, a column per x.
 
     Args:

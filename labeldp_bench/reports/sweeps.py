@@ -41,7 +41,7 @@ def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
-    points: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    points: dict[tuple[str, str, str, float], list[Record]] = defaultdict(list)
     for record, panel, series in zip(
         records, panels, _series(records, panels, x_name), strict=True
     ):

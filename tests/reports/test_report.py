@@ -37,7 +37,7 @@ def test_nothing_is_loaded_from_elsewhere(small):
 
 def test_it_holds_tables_and_findings(small):
     text = small[0].decode()
-    assert 'name="viewport"' in text and "<h3>1. PLE" in text
+    assert 'name="viewport"' in text and "<h3>1. The vector" in text
     assert re.search(r'<tr class="paper">\n<td[^>]*></td>\n<td[^>]*>paper</td>', text)
     assert text.count("<table>") == text.count('<div class="scroll"><table>')
 

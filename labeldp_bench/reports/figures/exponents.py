@@ -10,6 +10,7 @@ from matplotlib.ticker import NullFormatter
 
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.statistics import Estimate
 from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.reports.theory.series import Series, is_theory
 
@@ -74,7 +75,11 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
     )
     bias = np.maximum(bias, 0.0)
     colour = TRUSTS[series.trust][2]
-    axes.errorbar(x, risk, 2 * error, fmt="o", color=colour, label="excess risk ± 2 s.e.")
+    half = [
+        Estimate(0.0, one, float(points[place]["trials"]) - 1).half_width
+        for place, one in zip(x, error, strict=True)
+    ]
+    axes.errorbar(x, risk, half, fmt="o", color=colour, label="excess risk, 95 % interval")
     axes.plot(x, bias, ":", color=plotting.GREEN, lw=1.4, label="bias")
     axes.plot(x, risk - bias, ":", color=plotting.WINE, lw=1.4, label="variance")
     slopes = []

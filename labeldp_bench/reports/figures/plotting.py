@@ -61,7 +61,7 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
     return colours
 
 
-def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, Any]:
+def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, np.ndarray]:
     """Returns a figure and its panels, an array (rows, columns), in the project's style."""
     plt.rcdefaults()
     plt.rcParams.update(STYLE)
@@ -172,7 +172,7 @@ def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
 
 
 def thin_ticks(figure: Figure) -> None:
-    """Takes away the labels on x that would touch the one before; the layout must be final."""
+    """Removes each label on x that would touch the one before; the layout must be final."""
     figure.draw_without_rendering()
     for axes in figure.axes:
         shown, edge = [], -np.inf
@@ -184,10 +184,10 @@ def thin_ticks(figure: Figure) -> None:
         axes.set_xticks(axes.get_xticks(), shown)
 
 
-def save(figure: Figure, path: Any) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Writes the figure without a date, so that the same records give the same bytes."""
-    with replacing(Path(path)) as unfinished:
-        if str(path).endswith("png"):
+    with replacing(path) as unfinished:
+        if path.suffix == ".png":
             drawn = io.BytesIO()
             figure.savefig(drawn, format="png")
             drawn.seek(0)

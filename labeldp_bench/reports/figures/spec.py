@@ -1,4 +1,4 @@
-"""What a figure shows, as its experiment YAML says it under `figure:`. Imports no torch."""
+"""What a figure shows: the section `figure:` of its experiment. Imports no torch."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The words beside a figure: its caption, its numbers, what the paper's text says of it."""
+"""The page of a figure: its caption, its numbers, what the paper's text says of it."""
 
 from collections.abc import Sequence
 

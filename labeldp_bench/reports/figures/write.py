@@ -44,8 +44,8 @@ def write_figure(
 ) -> None:
     """Writes one figure as PNG, PDF and Markdown.
 
-    Without any record there is no picture, and an older one is taken away: an empty one would look
-    like a result in a report. The Markdown says so.
+    Without any record no picture is written, and an old one is deleted: in a report an empty
+    picture would look like a result. The Markdown says so.
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):

@@ -21,7 +21,7 @@ from labeldp_bench.support.validate import InputError
 
 @dataclass(frozen=True)
 class Check:
-    """One line that was read.
+    """A check, read from one line of YAML.
 
     Attributes:
         relation: a key of `relations.RELATIONS`.

@@ -12,7 +12,7 @@ from labeldp_bench.support.validate import InputError
 Series = dict[float | None, Estimate]
 """{x: estimate}; the key None is a level, the same at every x."""
 Gaps = Iterator[tuple[str, Estimate]]
-"""What is compared, and by how much the check is true: it claims that each is > 0."""
+"""(What is compared, its difference); a check claims that every difference is > 0."""
 
 
 class Relation(NamedTuple):

@@ -13,7 +13,6 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import hydra
 import pandas as pd
@@ -91,7 +90,7 @@ def paper_tables() -> list[Table]:
     """Returns every table that has an experiment, as the papers number them."""
     names = [name for name in experiment_names() if re.search(r"/table\w+$", name)]
 
-    def parts(name: str) -> list[Any]:  # table 4 before table 10
+    def parts(name: str) -> list[int | str]:  # table 4 before table 10
         return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
     return [load_table(name) for name in sorted(names, key=parts)]

@@ -12,7 +12,7 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.latex import latex_table, replaced
-from labeldp_bench.reports.theory.series import Series, budget, is_theory, read_series
+from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
 from labeldp_bench.reports.theory.slopes import fit_slope
 
 COLUMNS = [
@@ -22,7 +22,8 @@ COLUMNS = [
 
 CAPTION = (
     "Exponents of the excess risk: slopes of log risk on data whose law is known, with 95 % "
-    "intervals (bootstrap from the standard errors of 200 trials), beside those of the theorems. "
+    "intervals (bootstrap from the standard errors of 200 trials, at one drawn function), beside "
+    "those of the theorems. "
     "*theory*: h, k and T by the theorems' rules, constants fixed once on a pilot seed. *best*: "
     "the best of a grid around it at every point, chosen by the known truth. *agrees*: inside the "
     "interval, or within {tolerance:g}, our allowance for a finite range; not asked of contrasts. "
@@ -71,7 +72,11 @@ class ExponentTable(Table):
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def _row(
-        self, series: Series, tuning: str, records: Records, free: dict[Any, Record]
+        self,
+        series: Series,
+        tuning: str,
+        records: Records,
+        free: dict[tuple[str, int, float], Record],
     ) -> dict[str, Any]:
         """Returns the row of one tuning; `free`: {(task, N, eps): record without privacy}."""
         wanted = [pair for pair in series.cells if tuning == "best" or is_theory(pair[1])]
@@ -102,7 +107,7 @@ class ExponentTable(Table):
             floors = [
                 free[key]["excess_risk"] / at[x][0]["excess_risk"]
                 for x, cell in wanted
-                if (key := (series.task, cell.config["dataset"]["n_train"], budget(cell))) in free
+                if (key := (series.task, cell.config["dataset"]["n_train"], eps_of(cell))) in free
                 and x in at
             ]
             row["risk_at_eps_inf"] = max(floors, default=math.nan)

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the numbers of an accuracy table stand.
+    """Arranges the numbers of an accuracy table.
 
     Attributes:
         panels, lines, columns: keys of rows that tell apart the parts of the printed layout.
@@ -97,14 +97,14 @@ class Layout:
             trust = " (central)" if self.lines == "method" and "central" in set(line.trust) else ""
             yield _heading(self.lines, value) + trust, line
 
-    def _values(self, rows: pd.DataFrame, key: str) -> list[Any]:
+    def _values(self, rows: pd.DataFrame, key: str) -> list[float | str]:
         """Returns the values of a key, sorted; methods that a paper prints before ours alone."""
         if key != "method":
             return sorted(rows[key].unique())
         ours_alone = rows.published.isna().groupby(rows.method, sort=False).min()
         return list(ours_alone.sort_values(kind="stable").index)
 
-    def _at(self, line: pd.DataFrame, budget: str) -> dict[Any, Row]:
+    def _at(self, line: pd.DataFrame, budget: str) -> dict[float | str, Row]:
         """Returns {column: row} of the cells at one budget."""
         rows = line[line.budget == budget].to_dict("records")
         return {row[self._column]: row for row in rows}
@@ -125,7 +125,7 @@ def caption(metric: str, budgets: set[str], rows: pd.DataFrame) -> str:
 
 
 def notes(rows: pd.DataFrame) -> list[str]:
-    """Returns what is to be said of printed values, each note once."""
+    """Returns the notes on printed values, each once."""
     lines = []
     for note, group in rows[rows.note != ""].groupby("note", sort=False):
         where = []
@@ -193,7 +193,7 @@ def _pair(row: Row) -> str:
     return f"{ours} [{row['published']:g}{wrong}]" + ("*" if row["marked"] else "")
 
 
-def _heading(key: str, value: Any) -> str:
+def _heading(key: str, value: float | str) -> str:
     if key in ("eps", "class"):
         return f"eps={value:g}" if key == "eps" else f"class {value:g}"
     return method_name(str(value)) if key == "method" else str(value)

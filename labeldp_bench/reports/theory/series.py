@@ -1,4 +1,4 @@
-"""Runs of the theory as series: risk over N, over eps, or over N while eps shrinks with it."""
+"""Runs of the theory as series: risk over N, over eps, or over N with an eps that shrinks."""
 
 import math
 from dataclasses import dataclass, field
@@ -90,12 +90,12 @@ class Series:
         """The power s of eps = c N^-s."""
         cells = [cell for _, cell in self.cells]
         n = np.log([cell.config["dataset"]["n_train"] for cell in cells])
-        return float(-np.polyfit(n, np.log([budget(cell) for cell in cells]), 1)[0])
+        return float(-np.polyfit(n, np.log([eps_of(cell) for cell in cells]), 1)[0])
 
     @property
     def against(self) -> str:
         """What the slope is taken against, for people."""
-        eps = budget(self.first)
+        eps = eps_of(self.first)
         if self.kind == "eps":
             return f"eps at N={self.first.config['dataset']['n_train']:,}"
         if self.kind == "along":
@@ -109,7 +109,7 @@ class Series:
             task="classification" if "num_classes" in data else "regression",
             trust=self.trust,
             num_examples=data["n_train"],
-            eps=budget(self.first),
+            eps=eps_of(self.first),
             dimension=data["dimension"],
             beta=data["beta"],
             gamma=data.get("gamma", 1.0),
@@ -132,7 +132,7 @@ def is_theory(cell: Cell) -> bool:
     return not {"learner.factor", "learner.clip_factor"} & set(cell.identity)
 
 
-def budget(cell: Cell) -> float:
+def eps_of(cell: Cell) -> float:
     """Returns eps of a cell, or the one that its rule assumes; infinity without either."""
     return float(cell.identity.get("learner.rule_eps", cell.identity.get("mechanism.eps", "inf")))
 
@@ -154,6 +154,6 @@ def read_series(experiment: Experiment) -> list[Series]:
         for overrides in expand([block], {}):
             cell = compose_cell(overrides)
             data = cell.config["dataset"]
-            x = {"eps": budget(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])
+            x = {"eps": eps_of(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])
             series.cells.append((float(x), cell))
     return list(found.values())

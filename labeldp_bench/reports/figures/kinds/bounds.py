@@ -1,4 +1,4 @@
-"""Upper bounds of vector_approximation over what is measured; where they say nothing is hatched."""
+"""Upper bounds of vector_approximation over measurements; a bound above 1 is hatched."""
 
 import math
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ ROWS = {
 
 
 def _bounds(axes: Axes, curves: dict[str, Sequence[float]]) -> None:
-    """Draws what is printed, solid, and what stands beside it, dashed."""
+    """Draws the printed bound solid and its counterpart dashed."""
     for (name, curve), style in zip(curves.items(), ("-", "--"), strict=True):
         axes.plot(CLASSES, curve, style, color=plotting.BLACK, lw=1.4, label=name)
 

@@ -21,6 +21,8 @@ At the same response accuracy, {panel}: what a private method's model reaches th
 eps; interpolated between the two nearest budgets (`-`: outside of what was run). PLE has no
 guarantee at any response accuracy."""
 
+UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
+
 
 class Response(Kind):
     """Points with their budgets or settings written beside."""
@@ -46,8 +48,10 @@ class Response(Kind):
         return figure
 
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
-        """Returns private methods at the response accuracies of those without a guarantee."""
-        parts = []
+        """Returns what private methods reach at the response accuracies of PLE."""
+        unknown = points[points.x.isna() & points.y.notna()]
+        names = ", ".join(unknown["name"].unique())
+        parts = [UNKNOWN.format(names=names, x=spec.x.symbol)] if names else []
         for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
             bare = rows["name"].str.contains(NO_GUARANTEE)
             lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]
@@ -99,7 +103,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
 def _write_mark(
     axes: Axes, point: dict[str, Any], text: str, colour: str, taken: list[Bbox]
 ) -> None:
-    """Writes a point's mark where it covers least of what is there; its box joins `taken`."""
+    """Writes a point's text where it overlaps least; appends its box to `taken`."""
     written = axes.annotate(
         text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
         fontsize=7.5, color=colour,
@@ -128,7 +132,7 @@ def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
 
 
 def _mark(point: dict[str, Any], spec: Spec) -> str:
-    """Returns what sets a point apart on its line: eps, else settings that `marks` names."""
+    """Returns the text beside a point: its eps, or else the settings that `marks` names."""
     eps = float(point["records"][0]["eps"])
     if math.isfinite(eps):
         return f"eps={eps:g}"

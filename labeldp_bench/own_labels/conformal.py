@@ -52,9 +52,7 @@ class PredictionSets:
         return 1 - np.asarray(self.model.predict_proba(X)) <= self.threshold
 
 
-def threshold(
-    scores: NDArray[np.float64], labels: NDArray[np.float64], coverage: float
-) -> float:
+def threshold(scores: NDArray[np.float64], labels: NDArray[np.float64], coverage: float) -> float:
     """Returns the last score below which the estimated share of true labels is too small.
 
     Args:

@@ -27,9 +27,7 @@ class Estimate:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-def estimate_accuracy(
-    model: Any, X: Any, release: Release, confidence: float = 0.95
-) -> Estimate:
+def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 0.95) -> Estimate:
     """Returns how often the model's class is the true one, with its interval.
 
     Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
@@ -78,7 +76,9 @@ def calibration(
     """Returns how often the model is right where it says how sure it is.
 
     Args:
-        model, X, release: as `estimate_accuracy`; the model has `predict_proba`.
+        model: fitted, with `predict_proba`.
+        X: features of the rows, in the order of the release.
+        release: of rows that were not used in the fit.
         bins: with about equally many rows, sorted by the probability of the predicted class.
         confidence: of each interval.
 
@@ -131,7 +131,9 @@ def share_with_interval(estimates: NDArray[np.float64], confidence: float = 0.95
         low_value, high_value = ends
         ones = int((estimates > (low_value + high_value) / 2).sum())
         exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
-        low, high = (low_value + (high_value - low_value) * each for each in (exact.low, exact.high))
+        low, high = (
+            low_value + (high_value - low_value) * each for each in (exact.low, exact.high)
+        )
     else:
         error = float(estimates.std(ddof=1)) / size**0.5
         reach = float(t.ppf((1 + confidence) / 2, size - 1)) * error

@@ -84,7 +84,9 @@ def fit_network(
                 optimizer.step()
                 schedule.step()
             if not bool(value.isfinite()):
-                raise Diverged("the network's loss became NaN or infinite (are features too large?)")
+                raise Diverged(
+                    "the network's loss became NaN or infinite (are features too large?)"
+                )
     return model
 
 

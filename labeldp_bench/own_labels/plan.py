@@ -110,10 +110,14 @@ def plan(
     names = ["mechanism", "bits_per_label", "effective_labels", "accuracy_low", "accuracy_high"]
     table = pd.DataFrame(rows, columns=names).sort_values("bits_per_label", ascending=False)
     table = table.reset_index(drop=True)
-    basis = "four of five runs of the benchmark with as many effective labels; --features narrows it"
+    basis = (
+        "four of five runs of the benchmark with as many effective labels; --features narrows it"
+    )
     low, high = table.loc[table.mechanism == best, names[3:]].to_numpy()[0]
     if X is not None:
-        seen = simulated_accuracies(np.asarray(X, dtype=np.float64), num_rows, num_classes, eps, best)
+        seen = simulated_accuracies(
+            np.asarray(X, dtype=np.float64), num_rows, num_classes, eps, best
+        )
         low, high = min(seen), max(seen)
         basis = f"{len(seen)} runs on labels made up from your features"
     return Plan(table, best, float(eps), float(low), float(high), basis)
@@ -175,9 +179,7 @@ def _eps_for(
     return high
 
 
-def _checked_shares(
-    shares: Sequence[float] | None, num_classes: int
-) -> tuple[float, ...] | None:
+def _checked_shares(shares: Sequence[float] | None, num_classes: int) -> tuple[float, ...] | None:
     if shares is None:
         return None
     given = tuple(float(each) for each in shares)

@@ -225,7 +225,9 @@ def _manifest(
     known: dict[str, Any] = {**class_mechanisms(), **REAL}
     name = next(name for name in ("rr", *known) if known[name] is type(made))
     parameters = {
-        each.name: vars(made)[each.name] for each in fields(made) if each.init and each.name != "eps"
+        each.name: vars(made)[each.name]
+        for each in fields(made)
+        if each.init and each.name != "eps"
     }
     made_alike = Manifest(name, parameters, float(eps), names, bounds, unit, noise, source)
     return replace(made_alike, identity=earlier[0].manifest.identity) if earlier else made_alike

@@ -69,9 +69,7 @@ def strengths(
     return found
 
 
-def recommended(
-    num_classes: int, eps: float, class_shares: Sequence[float] | None = None
-) -> str:
+def recommended(num_classes: int, eps: float, class_shares: Sequence[float] | None = None) -> str:
     """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
     if math.isinf(eps):
         return "none"

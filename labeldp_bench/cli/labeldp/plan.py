@@ -1,6 +1,6 @@
 """Say what to expect before any label is released, or which eps an accuracy needs.
 
-example:
+Example:
   labeldp plan --rows 20000 --classes 5 --eps 1
   labeldp plan --rows 20000 --classes 5 --accuracy 0.8
   labeldp plan --rows 20000 --classes 5 --eps 1 --features features.csv
@@ -37,9 +37,7 @@ def run(given: argparse.Namespace) -> int:
     if given.features is not None:
         table = read_people(given.features)
         features = features_to_numbers(table).fit_transform(table)
-    found = plan(
-        given.rows, given.classes, eps=given.eps, accuracy=given.accuracy, X=features
-    )
+    found = plan(given.rows, given.classes, eps=given.eps, accuracy=given.accuracy, X=features)
     if given.accuracy is not None:
         print(f"eps={found.eps:.3g} for an accuracy of {given.accuracy:.0%}, by "
               f"{found.mechanism}")  # fmt: skip

@@ -1,6 +1,6 @@
 """Predict classes and their probabilities for rows of features.
 
-example:
+Example:
   labeldp predict features.csv --model model.skops --out predictions.csv
 
 Writes a row for each row of features: its id, the class, the probability of each class.

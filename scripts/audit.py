@@ -3,10 +3,13 @@
     python scripts/audit.py mechanism=rappor eps=1 num_classes=10
     python scripts/audit.py mechanism=subset_selection eps=2 num_classes=100 mechanism.size=5
 
+Two halves: the formula's worst log ratio, and draws of every sampler that a run can reach, with a
+confidence bound, a comparison with the formula, and which leak the draws would have shown.
 Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. Further keys:
-`prior=[0.5,0.3,0.2]` (global), `draws`, `seed`, and every parameter as `mechanism.<name>`.
+`prior=[0.5,0.3,0.2]` (global), `draws` (of each sampler), `seed`, and every parameter as
+`mechanism.<name>`. `mechanism=histogram` is the vault's own noisy histogram.
 Mechanisms for real labels are audited at the breakpoints of their density for labels in [-1, 1];
-mechanisms that answer about groups over every pair of neighbouring small data sets.
+mechanisms that answer about groups over neighbouring small data sets. See docs/audits.md.
 """
 
 import math
@@ -31,12 +34,7 @@ from labeldp_bench.mechanisms import (
     RealMechanism,
 )
 from labeldp_bench.mechanisms.classes import check_global_prior
-from labeldp_bench.privacy.audits.groups import group_epsilon
-from labeldp_bench.privacy.audits.mechanism import (
-    exact_epsilon,
-    exact_real_epsilon,
-    sampled_epsilon,
-)
+from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
 from labeldp_bench.support.validate import (
     InputError,
     check_choice,
@@ -46,9 +44,9 @@ from labeldp_bench.support.validate import (
 )
 
 DEFAULTS: dict[str, Any] = {
-    "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 200_000, "seed": 0,
+    "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 1_000_000, "seed": 0,
 }  # fmt: skip
-CONFIDENCE = 0.99
+HISTOGRAM = "histogram"
 MOST_CLASSES = 10_000  # their square still fits into memory
 
 
@@ -56,14 +54,32 @@ MOST_CLASSES = 10_000  # their square still fits into memory
 def main(arguments: list[str]) -> int:
     """Prints the audit and returns the exit status."""
     options, parameters = parse(arguments)
-    mechanism = build(options["mechanism"], options["eps"], parameters)
-    if isinstance(mechanism, RealMechanism | GroupMechanism):
-        return audit_other(mechanism, options)
-    if isinstance(mechanism, ClassMechanism):
-        return audit(mechanism, options)
-    raise InputError(
-        f"mechanism={options['mechanism']} releases no single labels: there is nothing to audit"
-    )
+    name, num_classes = options["mechanism"], options["num_classes"]
+    if name == HISTOGRAM:
+        print(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
+        return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
+    mechanism = build(name, options["eps"], parameters)
+    if not isinstance(mechanism, ClassMechanism | RealMechanism | GroupMechanism):
+        raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
+    prior = read_prior(options)
+    if prior is not None and not isinstance(mechanism, ClassMechanism):
+        raise InputError(f"mechanism={name} takes no prior over classes")
+    classes = f", {num_classes} classes" if isinstance(mechanism, ClassMechanism) else ""
+    if isinstance(mechanism, LabelEnhancement):
+        print(f"mechanism  {name} ({mechanism}){classes}")
+        print("claimed    nothing: no guarantee")
+        print("found      no eps to search for: what it publishes follows from the true labels")
+        print("           (scripts/attack.py measures what that gives away)\nverdict    no claim")
+        return 0
+    found = audit(mechanism, num_classes, prior, options["draws"], options["seed"])
+    print(f"mechanism  {name} ({mechanism}){classes}")
+    return report(found)
+
+
+def report(found: Audit) -> int:
+    """Prints an audit and returns the exit status."""
+    print("\n".join(found.lines()))
+    return 1 if found.faults else 0
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -120,68 +136,6 @@ def read_prior(options: dict[str, Any]) -> Tensor | None:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"prior must be a list of numbers, got {prior!r}") from error
-
-
-def audit(mechanism: ClassMechanism, options: dict[str, Any]) -> int:
-    """Prints claimed, found and verdict; returns the exit status."""
-    num_classes, given = options["num_classes"], read_prior(options)
-    # Under a uniform prior RRWithPrior and BlockRR are plain randomised response: a skewed one too.
-    priors = {"skewed": skewed_prior(num_classes), "uniform": None}
-    priors = {"given": given} if given is not None else priors
-    makes_claim = mechanism.private and math.isfinite(mechanism.eps)
-    if isinstance(mechanism, LabelEnhancement):
-        print(f"mechanism  {options['mechanism']} ({mechanism}), {num_classes} classes")
-        print("claimed    nothing: no guarantee")
-        print("found      no eps to search for: what it publishes follows from the true labels")
-        print("           (scripts/attack.py measures what that gives away)\nverdict    no claim")
-        return 0
-    found = {name: exact_epsilon(mechanism, num_classes, prior) for name, prior in priors.items()}
-    worst = max(found, key=lambda name: found[name])
-    exact, prior = found[worst], priors[worst]
-    print(f"mechanism  {options['mechanism']} ({mechanism}), {num_classes} classes")
-    print(f"claimed    {f'eps = {mechanism.eps:g}' if makes_claim else 'nothing'}")
-    print(f"found      eps = {exact:.9g} exactly, from the likelihood ({worst} prior)")
-    if not makes_claim:
-        print("verdict    no claim")
-        return 0
-    sampled = sampled_epsilon(
-        mechanism, num_classes, options["draws"], options["seed"], CONFIDENCE, prior
-    )
-    print(f"           eps >= {sampled:.4g} with {CONFIDENCE:.0%} confidence, from draws alone")
-    if exact > mechanism.eps + 1e-9 or sampled > mechanism.eps:
-        print("verdict    the claim DOES NOT HOLD")
-        return 1
-    is_tight = exact > mechanism.eps - 1e-9
-    print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
-    return 0
-
-
-def audit_other(mechanism: RealMechanism | GroupMechanism, options: dict[str, Any]) -> int:
-    """Prints claimed, found and verdict of a mechanism for real labels or groups."""
-    if options["prior"] is not None:
-        raise InputError(f"mechanism={options['mechanism']} takes no prior over classes")
-    if isinstance(mechanism, RealMechanism):
-        found, how = exact_real_epsilon(mechanism), "from the density at its breakpoints"
-    else:
-        found = group_epsilon(mechanism, min(options["num_classes"], 3))
-        how = f"over neighbouring small data sets, {mechanism.trust}, protects {mechanism.protects}"
-    print(f"mechanism  {options['mechanism']} ({mechanism})")
-    if not math.isfinite(mechanism.eps):
-        print("claimed    nothing\nverdict    no claim")
-        return 0
-    print(f"claimed    eps = {mechanism.eps:g}\nfound      eps = {found:.9g}, {how}")
-    if found > mechanism.eps + 1e-9:
-        print("verdict    the claim DOES NOT HOLD")
-        return 1
-    is_tight = found > mechanism.eps - 1e-9
-    print(f"verdict    the claim holds{', and is tight' if is_tight else ''}")
-    return 0
-
-
-def skewed_prior(num_classes: int) -> Tensor:
-    """Returns p_i proportional to (i + 1)^2, float64 (K,)."""
-    prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
-    return prior / prior.sum()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes docs/audits.md: claimed and found eps of every mechanism, for several K and eps.
+"""Writes docs/audits_exact.md: claimed and found eps of every mechanism, for several K and eps.
 
     python scripts/audit_all.py
 
@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> int:
     table.index.name = "found"
     others = _others(names)
     write_text(
-        DOCS / "audits.md",
+        DOCS / "audits_exact.md",
         "# Exact audits\n\n"
         "The worst log ratio of any output under two labels, enumerated or at the likelihood's "
         "extreme points, next to the claim in the heading. Made by `python scripts/audit_all.py`; "
-        "one mechanism at a time, with a sampler audit beside it: `python scripts/audit.py "
+        "one mechanism at a time, with draws of its samplers beside it: `python scripts/audit.py "
         "mechanism=rappor eps=1 num_classes=10`. Priors are skewed, p_i proportional to (i + 1)^2. "
         "`=`: the claim is reached to 1e-9. `0`: under this prior one label is left, and the "
         "output says nothing. `-`: the mechanism refuses the case. A bold number would exceed "

@@ -21,7 +21,8 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.mechanisms.classes import LabelMechanism
 from labeldp_bench.mechanisms.ranking import ranking
-from labeldp_bench.privacy.audits.mechanism import exact_epsilon, sampled_epsilon
+from labeldp_bench.privacy.audits.audit import sampled_epsilon
+from labeldp_bench.privacy.audits.mechanism import exact_epsilon
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
@@ -207,7 +208,7 @@ def test_same_seed_same_bound():
 )  # fmt: skip
 def test_script_prints_claimed_found_verdict(script, capsys, arguments, lines, status):
     """If this fails, the audit command does not say what the contract promises."""
-    assert script.main(arguments) == status
+    assert script.main([*arguments, "draws=20000"]) == status
     printed = capsys.readouterr().out
     for line in lines:
         assert line in printed
@@ -216,7 +217,7 @@ def test_script_prints_claimed_found_verdict(script, capsys, arguments, lines, s
 def test_script_exits_1_when_the_claim_does_not_hold(script, capsys, monkeypatch):
     """If this fails, a leak passes a pipeline."""
     monkeypatch.setattr(script, "build", lambda *_: CarelessRappor(eps=1.0))
-    assert script.main(["mechanism=rappor", "eps=1", "num_classes=5"]) == 1
+    assert script.main(["mechanism=rappor", "num_classes=5", "draws=20000"]) == 1
     assert "DOES NOT HOLD" in capsys.readouterr().out
 
 
@@ -251,7 +252,7 @@ def test_bad_input_is_one_clear_line(script, capsys, arguments, message):
 def test_command_line():
     """If this fails, the script does not run as a user would run it."""
     result = subprocess.run(
-        [sys.executable, SCRIPT, "mechanism=lp_1st", "eps=0.5", "num_classes=3"],
+        [sys.executable, SCRIPT, "mechanism=lp_1st", "eps=0.5", "num_classes=3", "draws=20000"],
         capture_output=True, text=True, timeout=HANGS,
     )  # fmt: skip
     assert result.returncode == 0 and "verdict    the claim holds" in result.stdout

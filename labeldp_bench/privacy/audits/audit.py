@@ -1,0 +1,205 @@
+"""One audit: what a mechanism claims, what its formula says, and what its samplers do.
+
+The two halves are independent. The formula draws nothing: a sampler that forgets its noise passes
+it. The draws see a few inputs and events only, and no leak below `flagged_from`. A claim holds if
+neither half contradicts it, and the draws follow the formula.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.mechanisms import (
+    ClassMechanism,
+    GroupMechanism,
+    LabelEnhancement,
+    Mechanism,
+    RealMechanism,
+)
+from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.channels import channels_of
+from labeldp_bench.privacy.audits.group_channels import (
+    Histogram,
+    histogram_channel,
+    vault_histogram,
+)
+from labeldp_bench.privacy.audits.groups import group_epsilon
+from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
+from labeldp_bench.privacy.audits.sampling import Sampled, sample
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_eps, check_integer
+
+CONFIDENCE = 0.99
+"""That all bounds from draws of one audit hold together."""
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found of one mechanism.
+
+    Attributes:
+        claimed: eps; infinity claims nothing.
+        exact: the formula's worst log ratio.
+        how: where it comes from, in words.
+        sampled: what the draws of each sampler say; empty where nothing is claimed.
+    """
+
+    claimed: float
+    exact: float
+    how: str
+    sampled: tuple[Sampled, ...]
+
+    @property
+    def formula_holds(self) -> bool:
+        """Whether the formula is within the claim."""
+        return self.exact <= self.claimed + TOLERANCE
+
+    @property
+    def faults(self) -> list[str]:
+        """What contradicts the claim, a line each; empty if it holds, or if there is none."""
+        if not math.isfinite(self.claimed):
+            return []
+        faults = [] if self.formula_holds else [f"the formula gives eps = {self.exact:.6g}"]
+        for found in self.sampled:
+            if found.bound > self.claimed:
+                faults.append(f"draws of {found.sampler} show eps >= {found.bound:.4g}")
+            if found.fit is not None and not found.fit.agrees:
+                faults.append(
+                    f"draws of {found.sampler} do not follow the formula "
+                    f"(p = {found.fit.p_value:.1g})"
+                )
+        return faults
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the formula reaches the claim."""
+        return self.exact > self.claimed - TOLERANCE
+
+    def lines(self) -> list[str]:
+        """Returns the audit in words, a line each, from `claimed` to `verdict`."""
+        if not math.isfinite(self.claimed):
+            return ["claimed    nothing", f"found      eps = {self.exact:.9g} {self.how}",
+                    "verdict    no claim"]  # fmt: skip
+        lines = [f"claimed    eps = {self.claimed:g}"]
+        lines.append(f"found      eps = {self.exact:.9g} {self.how}")
+        for found in self.sampled:
+            lines.append(
+                f"draws      eps >= {found.bound:.4g} with {found.confidence:.2%} confidence, from "
+                f"{found.draws:,} draws of {found.sampler}"
+            )
+            if found.fit is not None:
+                says = "follow the formula" if found.fit.agrees else "DO NOT follow the formula"
+                lines.append(f"           they {says} (p = {found.fit.p_value:.2g})")
+            lines += _power(found, self.claimed)
+        if self.faults:
+            return [*lines, "verdict    the claim DOES NOT HOLD: " + "; ".join(self.faults)]
+        return [*lines, f"verdict    the claim holds{', and is tight' if self.is_tight else ''}"]
+
+
+def _power(found: Sampled, claimed: float) -> list[str]:
+    """Returns which leak the draws would have shown, a line each."""
+    least = found.flagged_from(claimed)
+    if math.isinf(least):
+        bound = "no leak by the bound alone (the event is too rare)"
+    else:
+        bound = f"a true eps from {least:.3g} by the bound"
+    lines = [f"power      90 of 100 such audits find {bound}"]
+    if found.fit is not None and math.isfinite(found.fit.found_from) and found.fit.found_from > 0:
+        lines.append(f"           or from {100 * found.fit.found_from:.2g} % less noise by the fit")
+    return lines
+
+
+def audit(
+    mechanism: Mechanism,
+    num_classes: int = 10,
+    prior: Tensor | None = None,
+    draws: int = 1_000_000,
+    seed: int = 0,
+) -> Audit:
+    """Returns both halves of the audit of a mechanism.
+
+    Args:
+        mechanism: for classes, real labels or groups.
+        num_classes: K, of mechanisms for classes.
+        prior: global, float64 (K,), for mechanisms for classes; None tries a skewed and a uniform
+            one: under a uniform prior some mechanisms are plain randomised response.
+        draws: of each sampler, in all; 0 leaves the draws out.
+        seed: of the audit.
+    """
+    if isinstance(mechanism, LabelEnhancement):
+        raise InputError("what is published follows from the true labels: there is no eps to find")
+    priors: dict[str, Tensor | None] = {"uniform": None}
+    if prior is not None:
+        priors = {"given": prior}
+    elif isinstance(mechanism, ClassMechanism):
+        priors = {"skewed": skewed_prior(num_classes), "uniform": None}
+    if isinstance(mechanism, ClassMechanism):
+        found = {name: exact_epsilon(mechanism, num_classes, one) for name, one in priors.items()}
+        worst = max(found, key=lambda name: found[name])
+        exact, how = found[worst], f"exactly, from the likelihood ({worst} prior)"
+    elif isinstance(mechanism, RealMechanism):
+        exact, how = exact_real_epsilon(mechanism), "from the density at its breakpoints"
+    elif isinstance(mechanism, GroupMechanism):
+        exact = group_epsilon(mechanism, min(num_classes, 3))
+        how = f"over neighbouring small data sets, {mechanism.trust}, protects {mechanism.protects}"
+    else:
+        raise InputError(f"no audit is known for {type(mechanism).__name__}")
+    if not mechanism.private or math.isinf(mechanism.eps):
+        return Audit(math.inf, exact, how, ())
+    channels = [
+        replace(channel, name=f"{channel.name} ({name} prior)") if name != "uniform" else channel
+        for name, one in priors.items()
+        if name != "skewed" or found[name] > 0  # one label is left: the output says nothing
+        for channel in channels_of(mechanism, num_classes, one)
+    ]
+    if draws and isinstance(mechanism, ClassMechanism):
+        check_integer("draws", draws, low=4 * num_classes)
+    return Audit(mechanism.eps, exact, how, sampled_all(channels if draws else [], draws, seed))
+
+
+def audit_histogram(
+    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = vault_histogram
+) -> Audit:
+    """Returns both halves of the audit of the vault's noisy histogram."""
+    check_eps(eps)
+    if math.isinf(eps):
+        return Audit(math.inf, math.inf, "exact counts", ())
+    # One label moves two counts by 1, and the stated scale is 2 / eps.
+    channels = [histogram_channel(eps, histogram)] if draws else []
+    return Audit(eps, 2 / (2 / eps), "from the scale 2 / eps", sampled_all(channels, draws, seed))
+
+
+def sampled_all(channels: list[Channel], draws: int, seed: int) -> tuple[Sampled, ...]:
+    """Returns what the draws of each sampler say; all bounds hold together at `CONFIDENCE`."""
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(channels))
+    return tuple(
+        sample(channel, draws, seeding.generator(seed, "audit", number), confidence)
+        for number, channel in enumerate(channels)
+    )
+
+
+def sampled_epsilon(
+    mechanism: Mechanism,
+    num_classes: int,
+    draws: int = 200_000,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+    prior: Tensor | None = None,
+) -> float:
+    """Returns a lower bound on eps that holds with the given confidence, from draws alone.
+
+    The bound of the first sampler, see `sample`; arguments as for `audit`.
+    """
+    check_integer("num_classes", num_classes, low=2)
+    check_integer("draws", draws, low=4 * num_classes)
+    channel = channels_of(mechanism, num_classes, prior)[0]
+    return sample(channel, draws, seeding.generator(seed, "audit"), confidence).bound
+
+
+def skewed_prior(num_classes: int) -> Tensor:
+    """Returns p_i proportional to (i + 1)^2, float64 (K,)."""
+    prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
+    return prior / prior.sum()

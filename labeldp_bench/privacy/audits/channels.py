@@ -1,0 +1,102 @@
+"""The samplers of a mechanism for single labels, as channels for an audit by draws.
+
+Both samplers that a run can reach are audited: `release`, and `release_groups`, which may draw the
+sum of many releases from its exact law.
+"""
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms import (
+    ClassMechanism,
+    GroupMechanism,
+    Laplace,
+    Mechanism,
+    RealMechanism,
+)
+from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.group_channels import group_channels
+from labeldp_bench.support.validate import InputError
+
+MOST_INPUTS = 10
+MOST_VALUES = 5
+MOST_ENTRIES = 100_000_000
+"""Entries that may be drawn in one audit: 1,000 classes leave 100,000 draws."""
+IN_MEMORY = 2_000_000
+BEYOND = 10.0
+"""Real labels this many times beyond the bound must be treated as the bound."""
+
+
+def channels_of(
+    mechanism: Mechanism, num_classes: int, prior: Tensor | None = None
+) -> list[Channel]:
+    """Returns a channel for each sampler of the mechanism.
+
+    Args:
+        mechanism: for classes, real labels or groups.
+        num_classes: K, of mechanisms for classes.
+        prior: global, float64 (K,), or None for uniform; for mechanisms for classes.
+    """
+    if isinstance(mechanism, ClassMechanism):
+        return _class_channels(mechanism, num_classes, prior)
+    if isinstance(mechanism, RealMechanism):
+        return _real_channels(mechanism)
+    if isinstance(mechanism, GroupMechanism):
+        return group_channels(mechanism)
+    raise InputError(f"no audit by draws is known for {type(mechanism).__name__}")
+
+
+def _class_channels(
+    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None
+) -> list[Channel]:
+    half = MOST_INPUTS // 2
+    ends = [*range(half), *range(num_classes - half, num_classes)]
+    labels = list(range(num_classes)) if num_classes <= MOST_INPUTS else ends
+    inputs = tuple(f"label {label}" for label in labels)
+    chosen = torch.tensor(labels)
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        same = torch.full((size,), labels[number])
+        return mechanism.release(same, num_classes, generator, prior)
+
+    def draw_sums(number: int, size: int, generator: Generator) -> Tensor:
+        same, each = torch.full((size,), labels[number]), torch.arange(size)
+        sums = mechanism.release_groups(same, num_classes, each, size, generator)
+        single = mechanism.release(same[:1], num_classes, torch.Generator().manual_seed(0), prior)
+        return sums.argmax(1) if single.dim() == 1 else sums.to(single.dtype)
+
+    def law(outputs: Tensor) -> Tensor:
+        return mechanism.log_likelihood(outputs, num_classes, prior)[:, chosen]
+
+    chunk, most = max(1, IN_MEMORY // num_classes), max(1000, MOST_ENTRIES // num_classes)
+    channels = [Channel("release", inputs, draw, law, most, chunk)]
+    # Sums take no prior: they are drawn as without one.
+    if prior is None and chunk > 1000:
+        channels.append(Channel("release_groups", inputs, draw_sums, law, most, min(chunk, 20_000)))
+    return channels
+
+
+def _real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]:
+    reach = mechanism.reach(bound) if isinstance(mechanism, Laplace) else bound
+    values = mechanism.breakpoints(bound)[1]
+    ends = values[torch.linspace(0, len(values) - 1, MOST_VALUES).round().long().unique()].tolist()
+    if isinstance(mechanism, Laplace):  # it clips; the others never see a label beyond the bound
+        ends = [-BEYOND * reach, *ends, BEYOND * reach]
+    inputs = tuple(f"label {value:g}" for value in ends)
+    clipped = torch.tensor(ends, dtype=torch.float64).clamp(-reach, reach)
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        same = torch.full((size,), ends[number], dtype=torch.float64)
+        return mechanism.release(same, bound, generator)
+
+    def draw_sums(number: int, size: int, generator: Generator) -> Tensor:
+        same = torch.full((size,), ends[number], dtype=torch.float64)
+        return mechanism.release_groups(same, bound, torch.arange(size), size, generator)
+
+    def law(outputs: Tensor) -> Tensor:
+        return mechanism.log_density(outputs, clipped, bound)
+
+    return [
+        Channel("release", inputs, draw, law),
+        Channel("release_groups", inputs, draw_sums, law),
+    ]

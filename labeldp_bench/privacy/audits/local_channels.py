@@ -1,0 +1,106 @@
+"""The samplers of `LocalFull`, where every example adds noise to every group.
+
+Every draw is a call of its own, too few to see 3 % less noise. So its noise is compared with the
+stated scales apart: groups without a label are noise alone, and one call gives many of them.
+"""
+
+import math
+
+import numpy as np
+import torch
+from scipy.stats import kstest, norm
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms import LocalFull
+from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.fit import LEVEL, Fit, all_of
+from labeldp_bench.privacy.audits.laws import laplace_law
+
+BEYOND = 10.0
+"""Real labels this many times beyond the bound must be treated as the bound."""
+CALLS = 20_000
+"""Draws in all where every draw is a call."""
+SIMULATED = 200_000
+DETECTED = norm.isf(LEVEL / 4) + norm.isf(0.1)
+"""Standard errors that a deviation must have to be found in 90 of 100 audits."""
+
+
+def local_channels(mechanism: LocalFull) -> list[Channel]:
+    """Returns the channels for classes and for real labels."""
+    return [_local_classes(mechanism), _local_values(mechanism)]
+
+
+def _local_classes(mechanism: LocalFull) -> Channel:
+    """One example, two groups, two classes."""
+    own = [(0, 0), (0, 1), (1, 0)]
+    means = torch.zeros((3, 4), dtype=torch.float64)
+    for number, (group, label) in enumerate(own):
+        means[number, 2 * group + label] = 1
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        group, label = (torch.tensor([part]) for part in own[number])
+        calls = [mechanism.release_groups(label, 2, group, 2, generator) for _ in range(size)]
+        return torch.stack(calls).reshape(size, 4)
+
+    def noise(draws: int, generator: Generator) -> Fit:
+        one, groups = torch.tensor([0]), draws // 2
+        rows = mechanism.release_groups(one, 2, one, groups, generator)[1:]
+        sizes = (rows.flatten() / mechanism.class_scale).abs().numpy()
+        z = (sizes.mean() - 1) * math.sqrt(len(sizes))
+        values = [2 * norm.sf(abs(z)), kstest(sizes, "expon").pvalue]
+        return Fit(min(1.0, 2 * float(min(values))), DETECTED / math.sqrt(len(sizes)))
+
+    inputs = tuple(f"class {label} in group {group}" for group, label in own)
+    return Channel("release_groups, classes", inputs, draw,
+                   lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
+                   most=CALLS, noise=noise)  # fmt: skip
+
+
+def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
+    """One example in the only group; its mean is a ratio of two noisy sums.
+
+    The law of the ratio has no closed form: the noise is compared with a simulation of our own, at
+    as many labels as make the mean about a third of the clip in size.
+    """
+    reach = mechanism.reach(bound)
+    own = [reach * place for place in (-BEYOND, -1.0, 1.0, BEYOND)]
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        value, alone = torch.tensor([own[number]]).double(), torch.tensor([0])
+        calls = [mechanism.release_groups(value, bound, alone, 1, generator) for _ in range(size)]
+        return torch.cat(calls)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        parts = (0.0, BEYOND)  # noise alone, and whether a label beyond the clip is clipped
+        calls = max(2, min(draws, CALLS) // 2)
+        return all_of([_compared(mechanism, part, reach, calls, generator) for part in parts])
+
+    inputs = tuple(f"label {value:g}" for value in own)
+    return Channel("release_groups, real labels", inputs, draw, None, most=CALLS, noise=noise)
+
+
+def _compared(
+    mechanism: LocalFull, place: float, reach: float, calls: int, generator: Generator
+) -> Fit:
+    """Compares means of equal labels, `place` times the clip, with a simulation of our own."""
+    count = max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
+    labels = torch.full((count,), place * reach, dtype=torch.float64)
+    alone = torch.zeros(count, dtype=torch.int64)
+    drawn = [mechanism.release_groups(labels, reach, alone, 1, generator) for _ in range(calls)]
+    found = torch.cat(drawn).abs().numpy() / reach
+    stated, less = (_simulated(mechanism, count, min(place, 1.0), f) for f in (1.0, 0.97))
+    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
+    z = (found.mean() - stated.mean()) / max(error, 1e-12)
+    slope = abs(stated.mean() - less.mean()) / 0.03
+    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
+
+
+def _simulated(
+    mechanism: LocalFull, count: int, place: float, factor: float
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Returns sizes of means of `count` labels, over the clip, at `factor` times the noise."""
+    stream = np.random.default_rng(0)  # the same for all factors
+    gammas = stream.standard_gamma(count, (4, SIMULATED))
+    sums = count * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
+    sizes = count + factor * mechanism.size_scale * (gammas[2] - gammas[3])
+    return np.minimum(np.abs(sums / np.maximum(sizes, count / 2)), 1.0)

@@ -1,0 +1,214 @@
+"""Mechanisms and learners that are broken on purpose, to see which audit notices.
+
+Each says what the honest one says, and draws something else. No run can reach them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms import (
+    CubeMeans,
+    GroupMechanism,
+    Laplace,
+    LocalFull,
+    Mechanism,
+    NoisyClusters,
+    NoPrivacy,
+    RandomizedResponse,
+    Rappor,
+)
+from labeldp_bench.privacy.audits.group_channels import vault_histogram
+from labeldp_bench.privacy.vault import LabelVault
+
+
+def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
+    """Returns a mechanism that states what `honest` states and draws what `sampler` draws."""
+
+    def release(
+        self: Mechanism, labels: Tensor, limit: float, generator: Generator,
+        prior: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        return sampler.release(labels, limit, generator, prior)
+
+    def release_groups(
+        self: Mechanism, labels: Tensor, limit: float, groups: Tensor, num_groups: int,
+        generator: Generator,
+    ) -> Tensor:  # fmt: skip
+        return sampler.release_groups(labels, limit, groups, num_groups, generator)
+
+    body: dict[str, object] = {"release_groups": release_groups}
+    if not isinstance(honest, GroupMechanism):
+        body["release"] = release
+    kind = type(type(honest).__name__, (type(honest),), body)
+    return kind(**vars(honest))
+
+
+def less_noise(honest: Mechanism) -> Mechanism:
+    """Draws at 1.03 times eps: 3 % less noise than stated."""
+    return drawn_by(honest, replace(honest, eps=honest.eps / 0.97))
+
+
+def no_noise(honest: Mechanism) -> Mechanism:
+    """Draws nothing: the label or the group's exact answer is released."""
+    return drawn_by(honest, replace(honest, eps=math.inf))
+
+
+def half_sensitivity(honest: Mechanism) -> Mechanism:
+    """Draws at 2 eps: as if a replaced label moved the answer by half of what it does."""
+    return drawn_by(honest, replace(honest, eps=2 * honest.eps))
+
+
+class UnclippedLaplace(Laplace):
+    """Adds the noise of a clipped label to the label itself."""
+
+    def release(
+        self, values: Tensor, bound: float, generator: Generator, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns the label plus noise."""
+        return values + super().release(torch.zeros_like(values), bound, generator, prior)
+
+
+class UnclippedMeans(CubeMeans):
+    """Adds the noise of clipped labels to the mean of the labels themselves."""
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns means of unclipped labels plus noise."""
+        zeros = torch.zeros_like(labels)
+        noise = super().release_groups(zeros, limit, groups, num_groups, generator)
+        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
+        sizes = torch.bincount(groups, minlength=num_groups)
+        return noise + sums / self.divisors(sizes)
+
+
+class UnclippedLocalFull(LocalFull):
+    """Clips the mean that it returns, and not the labels that it sums."""
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns noisy means of unclipped labels; classes as they should be."""
+        if not labels.is_floating_point():
+            return super().release_groups(labels, limit, groups, num_groups, generator)
+        reach, total = self.reach(limit), len(labels)
+        stream = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
+        gammas = torch.from_numpy(stream.standard_gamma(total, (4, num_groups)))
+        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
+        sums = sums + self.value_scale(reach) * (gammas[0] - gammas[1])
+        sizes = torch.bincount(groups, minlength=num_groups)
+        noisy = sizes + self.size_scale * (gammas[2] - gammas[3])
+        return (sums / noisy.clamp_min(total / num_groups / 2)).clamp(-reach, reach)
+
+
+class NarrowClusters(NoisyClusters):
+    """States and draws 3 % less noise than its eps asks for."""
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 0.97 * 2 / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Generator
+    ) -> Tensor:
+        """Returns counts with less noise."""
+        less = NoisyClusters(self.eps / 0.97)
+        return less.release_groups(labels, limit, groups, num_groups, generator)
+
+
+class CarelessRappor(Rappor):
+    """Spends all of eps on the own bit, where two bits change: the true bit is kept too often."""
+
+    @property
+    def p_drop(self) -> float:
+        """Probability that the own bit is dropped."""
+        return math.exp(-self.eps) / (1 + math.exp(-self.eps))
+
+    @property
+    def p_flip(self) -> float:
+        """Probability that another bit is set."""
+        return super().p_drop / 2
+
+
+def exact_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
+    """Returns exact counts, which the vault books at eps = inf."""
+    return vault_histogram(labels, num_classes, math.inf, seed)
+
+
+def narrow_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
+    """Returns counts with 3 % less noise."""
+    return vault_histogram(labels, num_classes, eps / 0.97, seed)
+
+
+def narrower_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
+    """Returns counts with noise for one count that moves, not two."""
+    return vault_histogram(labels, num_classes, 2 * eps, seed)
+
+
+HISTOGRAMS = {
+    "none": vault_histogram,
+    "no noise": exact_histogram,
+    "3 % less noise": narrow_histogram,
+    "wrong sensitivity": narrower_histogram,
+}
+
+
+def asks_every_epoch(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
+    """A learner that asks for fresh noise in every epoch and averages it away."""
+    outputs = [vault.release(mechanism).outputs for _ in range(3)]
+    return torch.stack(outputs).double().mean(0)
+
+
+def counts_first(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
+    """A learner that takes its prior from exact counts of all labels, before the release."""
+    counts = torch.bincount(vault.trusted_labels(NoPrivacy(), "prior", torch.arange(len(vault))))
+    return vault.release(mechanism).outputs + counts.argmax()
+
+
+def asks_once(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
+    """An honest learner."""
+    return vault.release(mechanism).outputs
+
+
+LEARNERS: dict[str, Callable[[LabelVault, RandomizedResponse], Tensor]] = {
+    "none": asks_once,
+    "fresh noise every epoch": asks_every_epoch,
+    "a peek before the release": counts_first,
+}
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One fault in one mechanism."""
+
+    fault: str
+    name: str
+    mechanism: Mechanism
+
+
+def plants(name: str, honest: Mechanism) -> list[Plant]:
+    """Returns the honest mechanism and those with each fault that it can have."""
+    made = {
+        "none": honest,
+        "no noise": no_noise(honest),
+        "3 % less noise": less_noise(honest),
+        "wrong sensitivity": half_sensitivity(honest),
+    }
+    for kind, unclipped in (
+        (Laplace, UnclippedLaplace), (CubeMeans, UnclippedMeans), (LocalFull, UnclippedLocalFull),
+    ):  # fmt: skip
+        if isinstance(honest, kind):
+            # The fault comes first, so that it stands before the clip of the honest class.
+            broken = type(unclipped.__name__, (unclipped, type(honest)), {})
+            made["no clip"] = broken(**vars(honest))
+    if isinstance(honest, NoisyClusters):
+        made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
+    if isinstance(honest, Rappor):
+        made["wrong probability, and says so"] = CarelessRappor(honest.eps)
+    return [Plant(fault, name, mechanism) for fault, mechanism in made.items()]

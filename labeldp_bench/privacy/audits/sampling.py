@@ -1,0 +1,97 @@
+"""The half of an audit that draws: a lower bound on eps, and whether draws fit the stated law."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from
+from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.events import (
+    Literals,
+    choose_event,
+    choose_literals,
+    event_counts,
+)
+from labeldp_bench.privacy.audits.fit import Calibration, Fit, all_of
+
+PILOT = 1000
+"""Draws of each input that say what to look at; used for nothing else."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What draws say of one sampler.
+
+    Attributes:
+        sampler: which one.
+        bound: eps is at least this, at the stated confidence, whatever the formula says.
+        confidence: of the bound.
+        draws: how many outputs the bound rests on, of both inputs together.
+        share: how often the event happened under the input that makes it likelier.
+        event: the inputs and the event, in words.
+        fit: whether the draws follow the claimed law; None where no law is known.
+    """
+
+    sampler: str
+    bound: float
+    confidence: float
+    draws: int
+    share: float
+    event: str
+    fit: Fit | None
+
+    def flagged_from(self, eps: float) -> float:
+        """Returns the smallest true eps that 90 of 100 such audits would put above `eps`."""
+        return flagged_from(eps, self.share, self.draws // 2, self.confidence)
+
+
+def sample(channel: Channel, draws: int, generator: Generator, confidence: float = 0.99) -> Sampled:
+    """Draws from a sampler and returns what follows for eps, and whether the draws fit.
+
+    Half of the draws, equally many of each input, choose two inputs and an event, and are compared
+    with the law. The other half, drawn afresh from the two inputs, gives Clopper-Pearson bounds on
+    the event's two probabilities: what was tried on the first half costs no confidence.
+
+    Args:
+        channel: the sampler, see `Channel`.
+        draws: outputs in all, >= 4 times the inputs.
+        generator: of the audit.
+        confidence: of the bound, in (0, 1).
+    """
+    asked = draws
+    draws, count = min(draws, channel.most), len(channel.inputs)
+    few = max(1, min(PILOT, channel.chunk, draws // 4))
+    pilot = [channel.draw(i, few, generator) for i in range(count)]
+    literals = choose_literals(pilot, channel.law is not None)
+    calibration = Calibration()
+
+    def counts(number: int, size: int, *, is_first: bool) -> Tensor:
+        total = torch.zeros((literals.count + 1,) * 2, dtype=torch.float64)
+        for batch in channel.batches(size):
+            holds, law = _look(channel, literals, number, batch, generator)
+            if law is not None and is_first:
+                calibration.add(law, number)
+            total += event_counts(holds)
+        return total
+
+    table = torch.stack(
+        [counts(i, max(2, draws // 2 // count), is_first=True) for i in range(count)]
+    )
+    more, less, (high, low) = choose_event(table)
+    fits = [calibration.fit()] if channel.law is not None else []
+    further = channel.noise(asked // 4, generator) if channel.noise is not None else None
+    fits += [further] if further is not None else []
+    rest = max(1, draws // 4)
+    hits = [int(counts(i, rest, is_first=False)[high, low]) for i in (more, less)]
+    words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
+    bound = eps_bound(hits[0], hits[1], rest, confidence)
+    return Sampled(channel.name, bound, confidence, 2 * rest, hits[0] / rest, words, all_of(fits))
+
+
+def _look(
+    channel: Channel, literals: Literals, number: int, size: int, generator: Generator
+) -> tuple[Tensor, Tensor | None]:
+    outputs = channel.draw(number, size, generator)
+    law = None if channel.law is None else channel.law(outputs)
+    return literals(outputs, law), law

@@ -1,0 +1,50 @@
+"""Lower bounds on eps from trained models beside the eps that was claimed.
+
+Imports no torch.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import name_of
+
+BOUNDS = {"sampled": ("o", "mechanism, draws"), "one_run_release": ("^", "release, one run"),
+          "one_run_model": ("s", "model, one run"),
+          "observational": ("D", "model, observational")}  # fmt: skip
+
+
+def draw_audits(rows: pd.DataFrame, path: Path) -> None:
+    """Writes a panel per data set and model: eps found against eps claimed.
+
+    Args:
+        rows: of results/audits/end_to_end.csv.
+        path: a .png or .pdf.
+    """
+    rows = rows[np.isfinite(rows.claimed)]
+    panels = list(rows.groupby(["dataset", "model"], sort=False))
+    figure, axes = plotting.new_figure(len(panels), rows=1, height=3.4)
+    figure.set_figwidth(3.1 * len(panels) + 1.6)
+    names = list(rows.mechanism.unique())
+    shown = {}
+    for panel, (key, points) in zip(axes[0], panels, strict=True):
+        panel.set_title(" / ".join(key))
+        top = points.claimed.max()
+        panel.plot([0, top], [0, top], color="0.6", linewidth=1)
+        for number, name in enumerate(names):
+            own = points[points.mechanism == name].sort_values("claimed")
+            for column, (marker, words) in BOUNDS.items():
+                if own[column].notna().any():
+                    (line,) = panel.plot(own.claimed, own[column], marker=marker, markersize=5,
+                                         linewidth=1, alpha=0.85, color=f"C{number}")  # fmt: skip
+                    if number == 0:
+                        shown[words] = line
+        panel.set_xlabel("eps claimed")
+    axes[0][0].set_ylabel("eps at least")
+    colours = [axes[0][0].plot([], [], color=f"C{number}")[0] for number in range(len(names))]
+    figure.legend([*colours, *shown.values()], [*map(name_of, names), *shown],
+                  loc="outside right upper", fontsize=8)  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,112 @@
+"""Planted faults: which half of an audit notices, and that the honest pass."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import binom
+
+from labeldp_bench.mechanisms import (
+    ClippedCubeMeans,
+    ExponentialCubes,
+    FullClippedCubeMeans,
+    HadamardResponse,
+    Laplace,
+    LocalFull,
+    NoisyClusters,
+    RandomizedResponse,
+    Rappor,
+    RPWithPrior,
+)
+from labeldp_bench.privacy.audits.audit import audit, audit_histogram
+from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from, one_run_bound
+from labeldp_bench.privacy.audits.local_channels import local_channels
+from labeldp_bench.privacy.audits.plants import HISTOGRAMS, LEARNERS, plants
+from labeldp_bench.privacy.audits.wall import learner_faults
+from labeldp_bench.support import seeding
+
+EPS = 1.0
+HONEST = {
+    "rr": RandomizedResponse(EPS), "rappor": Rappor(EPS), "laplace": Laplace(EPS),
+    "rp_with_prior": RPWithPrior(EPS), "exponential_cubes": ExponentialCubes(EPS),
+    "noisy_clusters": NoisyClusters(EPS), "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
+    "full_clipped_cube_means": FullClippedCubeMeans(EPS, clip=2.0),
+}  # fmt: skip
+PLANTS = [plant for name, honest in HONEST.items() for plant in plants(name, honest)]
+COARSE = [plant for plant in PLANTS if not plant.fault.startswith("3 %")]
+FINE = [plant for plant in PLANTS if plant.fault == "3 % less noise"
+        and plant.name in ("rr", "laplace", "noisy_clusters")]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", COARSE, ids=lambda plant: f"{plant.name}: {plant.fault}")
+def test_draws_see_every_coarse_fault_and_accuse_nobody(plant):
+    # With the noise removed, an audit that does not draw said "the claim holds, and is tight".
+    found = audit(plant.mechanism, 4, draws=20_000)
+    assert bool(found.faults) == (plant.fault != "none"), found.lines()
+    if "says so" not in plant.fault:
+        assert found.formula_holds  # the formula alone would let it pass
+
+
+@pytest.mark.parametrize("plant", FINE, ids=lambda plant: plant.name)
+def test_three_percent_less_noise_is_seen_by_the_fit(plant):
+    # Far too little for a bound from as many draws; a wrong constant is just that small.
+    found = audit(plant.mechanism, 4, draws=400_000)
+    assert any(not one.fit.agrees for one in found.sampled)
+    assert all(one.fit.found_from < 0.03 for one in found.sampled)
+
+
+def test_local_full_loses_its_noise_and_its_clip():
+    # Every example adds noise to every group: draws are calls, and noise is looked at apart.
+    planted = {plant.fault: plant.mechanism for plant in plants("local_full", LocalFull(8.0))}
+    for fault in ("none", "no noise", "no clip"):
+        assert bool(audit(planted[fault], draws=1200).faults) == (fault != "none")
+    classes = local_channels(planted["3 % less noise"])[0]
+    assert not classes.noise(60_000, seeding.generator(0, "test")).agrees
+
+
+@pytest.mark.parametrize("fault", HISTOGRAMS)
+def test_histogram_of_the_vault(fault):
+    # No mechanism, so that no audit ever looked at it.
+    draws = 400_000 if "3 %" in fault else 20_000
+    assert bool(audit_histogram(EPS, draws, 0, HISTOGRAMS[fault]).faults) == (fault != "none")
+
+
+@pytest.mark.parametrize("fault", LEARNERS)
+def test_learners_that_ask_anew_or_peek(fault):
+    found = learner_faults(LEARNERS[fault])
+    assert bool(found) == (fault != "none")
+    if "peek" in fault:
+        assert "beyond the release" in found[-1]
+
+
+def test_the_fit_accuses_the_innocent_as_seldom_as_it_says():
+    # p-values that are too small would accuse, too large ones see nothing.
+    for mechanism in (RandomizedResponse(EPS), HadamardResponse(0.5), NoisyClusters(2.0)):
+        values = [one.fit.p_value for seed in range(10)
+                  for one in audit(mechanism, 3, draws=2000, seed=seed).sampled]  # fmt: skip
+        assert min(values) > 1e-3 and sum(value < 0.2 for value in values) < 0.45 * len(values)
+
+
+def test_power_is_what_it_says():
+    # A leak at `flagged_from` must be found nine times in ten, and one well below it must not.
+    share, draws = 0.4, 5000
+    least = flagged_from(EPS, share, draws, 0.99)
+    stream = torch.Generator().manual_seed(0)
+
+    def found(true_eps):
+        hits = [torch.binomial(torch.full((200,), float(draws)), torch.full((200,), p), stream)
+                for p in (share, share * math.exp(-true_eps))]  # fmt: skip
+        bounds = [eps_bound(int(a), int(b), draws, 0.99) for a, b in zip(*hits, strict=True)]
+        return sum(bound > EPS for bound in bounds) / 200
+
+    assert found(least) > 0.85 > 0.2 > found(EPS + (least - EPS) / 3)
+    assert found(EPS) <= 0.02
+    assert math.isinf(flagged_from(EPS, 1e-4, 100, 0.99))
+
+
+def test_one_run_bound_inverts_the_binomial_tail():
+    # Steinke et al.: with r guesses right with probability 1 / (1 + e^-eps) at most.
+    found = one_run_bound(80, 100, 0.95)
+    assert binom.sf(79, 100, 1 / (1 + math.exp(-found))) == pytest.approx(0.05, abs=1e-6)
+    assert one_run_bound(50, 100, 0.95) == one_run_bound(0, 0, 0.95) == 0
+    assert eps_bound(60, 50, 100, 0.95, delta=0.7) == 0

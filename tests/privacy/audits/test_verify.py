@@ -1,0 +1,80 @@
+"""Randomisers that others wrote: which claims fall, and the page that says so."""
+
+import numpy as np
+import pytest
+
+from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.privacy.audits.verify import verify
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.validate import InputError
+from scripts import verify as script
+
+EXAMPLES = CHECKOUT / "docs" / "examples" / "randomisers"
+LABELS = ["classes=10", "eps=1"]
+VOTES = ["classes=3", "eps=1.36", "delta=0.001"]
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "status", "says"),
+    [
+        ("honest.py:randomise", LABELS, 0, "nothing contradicts the claim"),
+        ("honest.py:TABLE", LABELS, 0, "found      eps = 1 for one call, exactly"),
+        ("honest.py:TABLE", ["classes=10", "eps=0.9"], 1, "DOES NOT HOLD"),
+        ("fresh_every_batch.py:labels_of_an_epoch", [*LABELS, "calls=20"], 1, "drawn anew"),
+        ("fresh_every_batch.py:kept", [*LABELS, "calls=20"], 0, "further calls cost nothing"),
+        ("dpmlbench_lp_mst.py:randomise", LABELS, 1, "DOES NOT HOLD"),
+        ("dpmlbench_lp_mst.py:corrected", LABELS, 0, "nothing contradicts the claim"),
+        ("pate_threshold.py:bit", VOTES, 0, "nothing contradicts the claim"),
+        ("pate_threshold.py:noisy_counts", [*VOTES, "draws=1000000"], 1, "DOES NOT HOLD"),
+    ],
+)
+def test_the_first_cases(capsys, source, arguments, status, says):
+    # A published randomiser with a fault would pass, or an honest one be accused.
+    draws = [] if "draws=1000000" in arguments else ["draws=100000"]
+    assert script.main([f"{EXAMPLES}/{source}", *arguments, *draws]) == status
+    page = capsys.readouterr().out
+    assert says in page and page.count("\n") < 30
+
+
+def test_true_labels_given_back_are_seen():
+    found = verify(lambda labels: labels, 4, 3.0, draws=20_000)
+    assert found.noise == "none" and not found.holds and found.bound > 5
+    reals = verify(lambda labels: labels + np.random.default_rng(0).laplace(0, 3, len(labels)),
+                   4, 1.0, draws=100_000)  # fmt: skip
+    assert reals.holds and reals.noise == "kept" and reals.bound > 0.8
+    assert verify(RandomizedResponse(1.0), 5, 1.0).exact == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (lambda labels: labels[:-1], "must return 4000 outputs"),
+        (lambda labels: ["a"] * len(labels), "must return numbers"),
+        (lambda labels: labels / 0, "NaN or infinity"),
+        (lambda labels: 1 // 0, "failed on int64 labels of shape (4000,): ZeroDivisionError"),
+        ([[0.5, 0.6]] * 4, "sum to 1"),
+        ([[0.5, 0.5]], "4 rows"),
+        ({}, "must be a function"),
+    ],
+)
+def test_bad_randomisers_are_one_line(source, says):
+    with pytest.raises(InputError) as error, np.errstate(all="ignore"):
+        verify(source, 4, 1.0, draws=10_000)
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "FILE.py:OBJECT"),
+        (["nowhere.py:x", *LABELS], "no file nowhere.py"),
+        ([f"{EXAMPLES}/honest.py", *LABELS], "FILE.py:OBJECT"),
+        ([f"{EXAMPLES}/honest.py:randomize", *LABELS], "did you mean randomise"),
+        ([f"{EXAMPLES}/honest.py:randomise", "classes=10"], "eps must be given"),
+        ([f"{EXAMPLES}/honest.py:randomise", "classes=10", "eps=inf"], "eps must be finite"),
+    ],
+)
+def test_bad_arguments_are_one_line(capsys, arguments, says):
+    assert script.main(arguments) == 2
+    captured = capsys.readouterr().err
+    assert says in captured and captured.count("\n") == 1

@@ -11,7 +11,12 @@ from torch import nn
 
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.linear import LinearClassifier
-from labeldp_bench.own_labels.expectation import fit_by_expectation, probabilities, shares_of
+from labeldp_bench.own_labels.expectation import (
+    fit_by_expectation,
+    probabilities,
+    shares_of,
+    weight_keyword,
+)
 from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
 from labeldp_bench.own_labels.network import fit_network
 from labeldp_bench.own_labels.release import Release
@@ -91,6 +96,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         check_integer("max_rounds", self.max_rounds, low=1)
         check_integer("epochs", self.epochs, low=1)
         own = self._own()
+        if not own:
+            weight_keyword(self.estimator)  # refuses what takes no weights, before any work
         inputs = self._checked(X, reset=True)
         if len(release) != inputs.shape[0]:
             raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")

@@ -76,7 +76,9 @@ def calibration(
     """Returns how often the model is right where it says how sure it is.
 
     Args:
-        model, X, release: as `estimate_accuracy`; the model has `predict_proba`.
+        model: fitted, with `predict_proba`.
+        X: features of the rows, in the order of the release.
+        release: of rows that were not used in the fit.
         bins: with about equally many rows, sorted by the probability of the predicted class.
         confidence: of each interval.
 

@@ -1,4 +1,4 @@
-"""The models of the command line, and their files."""
+"""The model of the command line, and its file."""
 
 import zipfile
 from pathlib import Path
@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import skops.io
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from skops.io.exceptions import UntrustedTypesFoundException
@@ -18,29 +17,24 @@ from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_wi
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.tables import features_to_numbers
 from labeldp_bench.support.files import replacing
-from labeldp_bench.support.validate import InputError, check_choice
+from labeldp_bench.support.validate import InputError
 
-MODELS = ("linear", "forest")
-"""Boosted trees are for `LabelDPClassifier`: skops does not trust their files."""
 FOLDS = 5
 TRUSTED = [
     "numpy.dtype",
     "labeldp_bench.own_labels.classifier.LabelDPClassifier",
     "labeldp_bench.own_labels.linear.LinearModel",
-    "labeldp_bench.own_labels.expectation.Expectation",
 ]
 """Types of ours that a model file may hold, beside those of scikit-learn and NumPy."""
 
 
-def model_for(table: pd.DataFrame, name: str) -> Pipeline:
-    """Returns the unfitted model: from columns to numbers, from numbers to classes."""
-    check_choice("--model", name, MODELS)
-    estimators = {
-        "linear": None,
-        "forest": RandomForestClassifier(100, min_samples_leaf=5, random_state=0),
-    }
-    classifier = LabelDPClassifier(estimators[name])
-    return Pipeline([("columns", features_to_numbers(table)), ("classifier", classifier)])
+def model_for(table: pd.DataFrame) -> Pipeline:
+    """Returns the unfitted model: from columns to numbers, from numbers to classes, linearly.
+
+    Forests and boosted trees are for `LabelDPClassifier`: skops does not trust files of trees, as a
+    wrong index in one crashes the reader.
+    """
+    return Pipeline([("columns", features_to_numbers(table)), ("classifier", LabelDPClassifier())])
 
 
 def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estimate:

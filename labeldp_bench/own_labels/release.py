@@ -74,7 +74,7 @@ class Release:
         """Returns the release of the chosen rows: positions, truth values or a slice."""
         if isinstance(rows, tuple):  # scikit-learn writes y[indices, ...]
             rows = rows[0]
-        chosen = np.atleast_1d(np.arange(len(self))[rows])  # type: ignore[index]
+        chosen = np.atleast_1d(np.arange(len(self))[rows])  # type: ignore[call-overload]
         return replace(
             self,
             outputs=self.outputs[torch.from_numpy(chosen)],

@@ -4,7 +4,7 @@ Example:
   labeldp fit features.csv --release survey.release.parquet --out model.skops
 
 Prints the accuracy to be expected on new rows, with a 95 % interval, from releases alone: models
-fitted to four fifths of the rows are tried on the rest. No label is needed, and no privacy is spent.
+fitted to four fifths of the rows are tried on the rest. It needs no label and spends no privacy.
 """
 
 import argparse
@@ -21,8 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FEATURES", help="CSV or Parquet, a header")
     parser.add_argument("--release", type=Path, required=True, metavar="RELEASE.parquet")
     parser.add_argument("--out", type=Path, required=True, metavar="MODEL.skops")
-    parser.add_argument("--model", default="linear",
-                        help="linear (default) or forest")  # fmt: skip
     parser.add_argument("--row-id", metavar="COLUMN", help="as for `release`; no feature")
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
                         help="a column that is no feature; may be given several times")  # fmt: skip
@@ -60,11 +58,11 @@ def run(given: argparse.Namespace) -> int:
             f"({len(missing):,} of {len(wanted):,} are missing; do both have the same row ids?)"
         )
     table = table.iloc[np.array([position[each] for each in wanted])]
-    model = model_for(table, given.model)
+    model = model_for(table)
     estimate = cross_validated(model, table, release)
     model.fit(table, release)
     save_model(model, given.out)
-    print(f"{given.model} model of {len(release.classes)} classes from {len(release):,} releases "
+    print(f"linear model of {len(release.classes)} classes from {len(release):,} releases "
           f"(eps={release.eps_spent:g}), {len(table.columns)} columns")  # fmt: skip
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip

@@ -1,7 +1,7 @@
-"""Release one column of labels, each with its own noise, once.
+r"""Release one column of labels, each with its own noise, once.
 
 Example:
-  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \\
+  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \
       --out survey.release.parquet
 
 The file holds row ids, what was released, and a manifest that says how; no label, no seed. Hand it
@@ -61,7 +61,8 @@ def run(given: argparse.Namespace) -> int:
     source = given.label
     same = [
         path for path, each in releases.items()
-        if each.manifest.source == source and np.isin(each.row_ids.astype(str), ids.astype(str)).any()
+        if each.manifest.source == source
+        and np.isin(each.row_ids.astype(str), ids.astype(str)).any()
     ]  # fmt: skip
     if same and not given.again:
         raise InputError(

@@ -1,0 +1,119 @@
+"""The commands for own labels, as a user runs them: from a survey to predictions."""
+
+import pandas as pd
+import pytest
+
+import labeldp_bench as ldp
+from labeldp_bench.cli.labeldp.__main__ import main
+from tests.conftest import CHECKOUT
+
+
+@pytest.fixture
+def survey(tmp_path, monkeypatch):
+    """A folder with 300 people, their features and what they answered."""
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"person": [f"p{n}" for n in range(300)], "age": range(300)})
+    table["town"] = ["north", "south", "west"] * 100
+    table["answer"] = ["yes" if age > 150 else "no" for age in table.age]
+    table.to_csv("survey.csv", index=False)
+    table.drop(columns="answer").to_csv("features.csv", index=False)
+    return table
+
+
+RELEASE = ["release", "survey.csv", "--label", "answer", "--classes", "yes,no", "--eps", "4", "--row-id", "person", "--out", "r.parquet"]  # fmt: skip
+FIT = ["fit", "features.csv", "--release", "r.parquet", "--row-id", "person", "--out", "m.skops"]
+
+
+def test_from_a_survey_to_predictions(survey, capsys):
+    assert main(RELEASE) == 0
+    assert "300 labels released by rr, eps=4" in capsys.readouterr().out
+    release = ldp.load_release("r.parquet")
+    assert release.row_ids.tolist() == survey.person.tolist()
+    assert main(FIT) == 0
+    assert "from releases alone: 9" in capsys.readouterr().out  # more than 90 %
+    assert (
+        main(
+            [
+                "predict",
+                "features.csv",
+                "--model",
+                "m.skops",
+                "--row-id",
+                "person",
+                "--out",
+                "p.csv",
+            ]
+        )
+        == 0
+    )
+    found = pd.read_csv("p.csv")
+    assert found.columns.tolist() == ["row", "predicted", "p_yes", "p_no"]
+    assert (found.predicted == survey.answer).mean() > 0.9
+
+
+def test_a_second_release_is_refused_and_adds_up(survey, capsys):
+    assert main([*RELEASE, "--seed", "1"]) == 0
+    second = [*RELEASE[:-1], "s.parquet", "--seed", "2"]
+    assert main(second) == 2
+    assert "r.parquet holds a release of column answer already, eps=4" in capsys.readouterr().err
+    assert main([*second, "--again"]) == 0
+    assert "eps=8 spent" in capsys.readouterr().out
+    assert ldp.load_release("s.parquet").eps_spent == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--label", "answr"), "survey.csv has no column answr"),
+        (("--classes", "yes,maybe"), "survey.csv, column answer: row 0: the label is none"),
+        (("--eps", "0"), "eps must be a number > 0"),
+        (("--eps", "x"), "argument --eps: must be a number, got 'x'"),
+        (("--out", "r.csv"), "--out must end in .parquet"),
+        (("--mechanism", "ple"), "mechanism must be one of"),
+        (("--row-id", "town"), "survey.csv, row 3, column town: has 'north' a second time"),
+        (("--unit", "twon"), "survey.csv has no column twon"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, change, message):
+    before = sorted(tmp_path.iterdir())
+    arguments = list(RELEASE)
+    if change[0] in arguments:
+        arguments[arguments.index(change[0]) + 1] = change[1]
+    else:
+        arguments += change
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_features_must_not_hold_the_secret_column(survey, capsys):
+    assert main([*RELEASE, "--seed", "1"]) == 0
+    assert main(["fit", "survey.csv", *FIT[2:]]) == 2
+    assert "which is what the release keeps secret" in capsys.readouterr().err
+
+
+def test_plan_and_help(capsys):
+    assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.8"]) == 0
+    assert "for an accuracy of 80%" in capsys.readouterr().out
+    assert main(["plan", "--rows", "20000", "--classes", "3"]) == 2
+    for name in ("plan", "release", "fit", "predict", "verify"):
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        assert ended.value.code == 0
+        assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
+
+
+def test_verify(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("honest = [[0.7, 0.3], [0.3, 0.7]]\n")
+    assert main(["verify", f"{path}:honest", "--classes", "2", "--eps", "1"]) == 0
+    assert main(["verify", f"{path}:honest", "--classes", "2", "--eps", "0.5"]) == 1
+    assert "DOES NOT HOLD" in capsys.readouterr().out
+    assert main(["verify", f"{path}:honets", "--classes", "2", "--eps", "1"]) == 2
+    assert "did you mean honest" in capsys.readouterr().err
+
+
+def test_the_console_script_is_declared():
+    text = (CHECKOUT / "pyproject.toml").read_text()
+    assert 'labeldp = "labeldp_bench.cli.labeldp.__main__:entry"' in text

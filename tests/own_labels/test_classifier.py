@@ -1,0 +1,158 @@
+"""The classifier: what it takes, what it learns, and that scikit-learn accepts it."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from torch import nn
+
+import labeldp_bench as ldp
+from labeldp_bench.support.validate import InputError
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+RELEASE = ldp.privatize(NAMES[Y], classes=NAMES.tolist(), eps=3.0, seed=0)
+
+
+class OnTrueLabels(ldp.LabelDPClassifier):
+    """For scikit-learn's checks, which give labels: released without privacy, then learnt."""
+
+    def fit(self, X, y):
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import check_X_y
+
+        _, y = check_X_y(X, y, dtype=None)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError("needs two classes, got one class")
+        release = ldp.privatize(y, classes=classes, eps=float("inf"), mechanism="none", seed=0)
+        super().fit(X, release)
+        self.classes_ = classes
+        return self
+
+    def score(self, X, y):
+        return float((self.predict(X) == y).mean())
+
+
+NOT_APPLICABLE = {
+    "check_classifiers_one_label": "one class is refused: a release of it tells nothing",
+}
+
+
+def test_scikit_learns_own_checks():
+    failed = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for estimator, check in estimator_checks_generator(OnTrueLabels(penalty=1e-3)):
+            name = check.func.__name__
+            try:
+                check(estimator)
+            except Exception as error:
+                if type(error).__name__ != "SkipTest" and name not in NOT_APPLICABLE:
+                    failed.append(f"{name}: {error}")
+    assert not failed, failed
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        None,
+        GaussianNB(),
+        HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=5),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        "mlp",
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
+    ],
+    ids=["linear", "bayes", "boosting", "pipeline", "mlp", "module"],
+)
+def test_learns_from_a_release(estimator):
+    clf = ldp.LabelDPClassifier(estimator, epochs=200, max_rounds=3).fit(X, RELEASE)
+    assert clf.classes_.tolist() == NAMES.tolist()
+    probabilities = clf.predict_proba(X)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert (clf.predict(X) == NAMES[Y]).mean() > 0.85
+
+
+def test_smooth_functions():
+    clf = ldp.LabelDPClassifier(features="smooth").fit(X, RELEASE)
+    assert (clf.predict(X) == NAMES[Y]).mean() > 0.8
+
+
+def test_data_frames():
+    columns = ["a", "b", "c", "d"]
+    pandas = ldp.LabelDPClassifier(penalty=0.01).fit(pd.DataFrame(X, columns=columns), RELEASE)
+    polars = ldp.LabelDPClassifier(penalty=0.01).fit(pl.DataFrame(X, schema=columns), RELEASE)
+    assert pandas.feature_names_in_.tolist() == columns
+    assert np.array_equal(
+        pandas.predict(pd.DataFrame(X, columns=columns)),
+        polars.predict(pl.DataFrame(X, schema=columns)),
+    )
+
+
+def test_scikit_learns_tools():
+    clf = ldp.LabelDPClassifier(penalty=0.01)
+    scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)
+    assert scores.shape == (3,)
+    steps = make_pipeline(StandardScaler(), clone(clf))
+    search = GridSearchCV(
+        steps, {"labeldpclassifier__penalty": [0.01, 10.0]}, scoring=ldp.released_accuracy, cv=3
+    ).fit(X[::2], RELEASE[::2])
+    assert search.best_params_ == {"labeldpclassifier__penalty": 0.01}
+    assert ldp.estimate_accuracy(search, X[1::2], RELEASE[1::2]).high > 0.7
+
+
+def test_refuses_what_is_no_release():
+    for labels in (Y, NAMES[Y], Y.tolist(), RELEASE.log_likelihood()):
+        with pytest.raises(InputError, match="fit takes a release as its second argument"):
+            ldp.LabelDPClassifier().fit(X, labels)
+    with pytest.raises(InputError, match="150 rows of features, but 149 releases"):
+        ldp.LabelDPClassifier().fit(X, RELEASE[1:])
+    with pytest.raises(InputError, match="takes sample_weight"):
+        ldp.LabelDPClassifier(LinearRegression).fit(X, RELEASE)
+    with pytest.raises(InputError, match="estimator must be one of linear, mlp"):
+        ldp.LabelDPClassifier("tree").fit(X, RELEASE)
+    with pytest.raises(ValueError):  # a release is no label for other estimators
+        RandomForestClassifier(2).fit(X, RELEASE[:, ...].__array__() + 0.1j.real)
+
+
+def test_marginal_likelihood_beats_the_plain_loss():
+    # With 85 % of the labels of the rare class changed, plain training forgets it.
+    stream = np.random.default_rng(0)
+    features = stream.normal(size=(4000, 2))
+    labels = (features[:, 0] > 1.2).astype(int)
+    release = ldp.privatize(labels, classes=[0, 1], eps=1.0, mechanism="rr", seed=0)
+    rare = labels == 1
+    found = {
+        loss: ldp.LabelDPClassifier(loss=loss, penalty=1e-3)
+        .fit(features, release)
+        .predict(features)
+        for loss in ("plain", "marginal")
+    }
+    assert (found["marginal"][rare] == 1).mean() > 0.6 > (found["plain"][rare] == 1).mean()
+
+
+def test_regressor():
+    stream = np.random.default_rng(0)
+    features = stream.normal(size=(5000, 3))
+    values = 5 + features @ [1.0, -1.0, 0.0]
+    release = ldp.privatize(values, bounds=(0, 10), eps=2.0, seed=0)
+    model = ldp.LabelDPRegressor().fit(features, release)
+    assert np.square(model.predict(features) - values).mean() < 0.2 * values.var()
+    with pytest.raises(InputError, match="fit takes a release"):
+        ldp.LabelDPRegressor().fit(features, values)
+    with pytest.raises(InputError, match="use LabelDPClassifier"):
+        ldp.LabelDPRegressor().fit(X, RELEASE)

@@ -1,0 +1,105 @@
+"""Answers from releases alone: right in the mean, and intervals that hold as often as they say."""
+
+import runpy
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import labeldp_bench as ldp
+from labeldp_bench.own_labels.conformal import threshold
+from labeldp_bench.own_labels.estimates import share_with_interval
+from labeldp_bench.own_labels.unbiased import unbiased_labels
+from labeldp_bench.support.validate import InputError
+from tests.conftest import CHECKOUT
+
+
+class Constant:
+    """Says the same class for every row."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def predict(self, X):
+        return np.array([self.name] * len(X))
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "hadamard", "optimal", "alibi"])
+def test_estimates_of_labels_are_unbiased(name):
+    # A wrong inverse of the channel would shift the mean.
+    labels = np.repeat([0, 1, 2], [6000, 3000, 1000])
+    release = ldp.privatize(labels, classes=[0, 1, 2], eps=1.0, mechanism=name, seed=0)
+    found = unbiased_labels(release)
+    error = found.std(0) / 100
+    assert (np.abs(found.mean(0) - [0.6, 0.3, 0.1]) < 4 * error).all()
+
+
+def test_rows_of_the_fit_are_refused():
+    stream = np.random.default_rng(0)
+    X, y = stream.normal(size=(300, 2)), stream.integers(0, 2, 300)
+    release = ldp.privatize(y, classes=[0, 1], eps=4.0, seed=0)
+    clf = ldp.LabelDPClassifier(penalty=0.1).fit(X[:200], release[:200])
+    with pytest.raises(InputError, match="50 of 150 rows were used in the fit"):
+        ldp.estimate_accuracy(clf, X[150:], release[150:])
+    assert 0 <= ldp.estimate_accuracy(clf, X[200:], release[200:]).value <= 1
+    table = ldp.calibration(clf, X[200:], release[200:], bins=4)
+    assert table.rows.tolist() == [25] * 4
+    sets = ldp.PredictionSets(clf, X[200:], release[200:], coverage=0.8).predict(X)
+    assert sets.shape == (300, 2)
+
+
+def test_intervals_hold_as_often_as_they_say():
+    # The small version of scripts/coverage.py; an interval half as wide would hold 67 % of times.
+    hits = shares = 0
+    warnings.simplefilter("ignore")
+    for seed in range(150):
+        labels = (np.random.default_rng(seed).random(300) < 0.3).astype(int)
+        release = ldp.privatize(labels, classes=[0, 1], eps=1.0, mechanism="rr", seed=seed)
+        found = ldp.estimate_accuracy(Constant(1), labels, release)
+        hits += found.low <= 0.3 <= found.high
+        share = ldp.class_shares(release)[1]
+        shares += share.low <= 0.3 <= share.high
+    for count in (hits, shares):
+        assert binomtest(count, 150, 0.95).pvalue > 1e-3
+        assert binomtest(count, 150, 0.67).pvalue < 1e-6
+
+
+def test_without_noise_the_interval_is_the_exact_one():
+    found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5))
+    exact = binomtest(45, 50).proportion_ci(0.95, method="exact")
+    assert (found.value, found.low, found.high) == pytest.approx((0.9, exact.low, exact.high))
+    assert share_with_interval(np.ones(50)).low == pytest.approx(0.025 ** (1 / 50))
+
+
+def test_threshold_with_true_labels_is_the_conformal_quantile():
+    scores = np.random.default_rng(0).random((99, 3))
+    labels = np.eye(3)[np.random.default_rng(1).integers(0, 3, 99)]
+    own = np.sort(scores[labels == 1])
+    assert threshold(scores, labels, 0.9) == pytest.approx(own[89])  # the 90th of 99
+
+
+def test_plan_and_its_inverse():
+    found = ldp.plan(num_rows=20_000, num_classes=5, eps=1.0)
+    assert found.mechanism in ("rr", "subset_selection")
+    assert found.table.bits_per_label.is_monotonic_decreasing
+    assert 0.2 <= found.accuracy_low <= found.accuracy_high <= 1
+    eps = ldp.plan(num_rows=20_000, num_classes=5, accuracy=0.8).eps
+    more = ldp.plan(num_rows=20_000, num_classes=5, accuracy=0.9).eps
+    assert 0.01 < eps < more < 20
+    with pytest.raises(InputError, match="either eps or accuracy"):
+        ldp.plan(num_rows=10, num_classes=2)
+    with pytest.raises(InputError, match="no eps reaches"):
+        ldp.plan(num_rows=100, num_classes=10, accuracy=0.999)
+
+
+def test_a_plan_sees_features():
+    stream = np.random.default_rng(0)
+    X = np.concatenate([stream.normal(c, 0.3, (150, 2)) for c in (-2, 0, 2)])
+    assert ldp.plan(num_rows=450, num_classes=3, eps=4.0, X=X).accuracy_high > 0.9
+
+
+def test_coverage_script_runs(tmp_path):
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "coverage.py"))
+    found = script["simulate"]("rr", 1.0, 2)
+    assert found.question.tolist() == list(script["NOMINAL"])

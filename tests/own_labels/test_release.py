@@ -1,0 +1,186 @@
+"""Releases of own labels: what they hold, what they refuse, and that they add up."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import chisquare
+
+import labeldp_bench as ldp
+from labeldp_bench.own_labels.known import class_mechanisms
+from labeldp_bench.privacy.ledger import BudgetError
+from labeldp_bench.support.validate import InputError
+from tests.conftest import CHECKOUT
+
+CLASSES = ["no", "yes", "refused", "other"]
+LABELS = np.random.default_rng(0).choice(CLASSES, 4000)
+CLIENT = CHECKOUT / "docs" / "examples" / "client.js"
+
+
+def released(**changed):
+    return ldp.privatize(LABELS, **({"classes": CLASSES, "eps": 1.0, "seed": 0} | changed))
+
+
+def test_mechanisms_are_those_without_a_prior():
+    # A new mechanism's file must be found; one that needs a prior would fail on the first label.
+    names = "alibi hadamard local_hashing lp_1st none optimal oue rappor rr subset_selection unary"
+    assert sorted(class_mechanisms()) == names.split()
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "alibi", "optimal"])
+def test_a_file_gives_back_the_release(name, tmp_path):
+    release = released(mechanism=name)
+    release.save(tmp_path / "a.parquet")
+    again = ldp.load_release(tmp_path / "a.parquet")
+    assert (again.mechanism, again.eps, again.classes) == (name, 1.0, CLASSES)
+    assert again.eps_spent == 1.0
+    assert len(again) == 4000
+    assert np.array_equal(again.log_likelihood(), release.log_likelihood())
+    assert b"seed" not in (tmp_path / "a.parquet").read_bytes().replace(b'"noise": "seeded"', b"")
+
+
+def test_likelihood_says_what_was_drawn():
+    # If labels were coded in another order than the likelihood's columns, the mean would be lower.
+    likelihood = np.exp(released(eps=2.0, mechanism="rr").log_likelihood())
+    own = likelihood[np.arange(4000), [CLASSES.index(label) for label in LABELS]]
+    keep = 1 / (1 + 3 * np.exp(-2))
+    expected = keep**2 + (1 - keep) ** 2 / 3
+    assert own.mean() == pytest.approx(expected, abs=0.02)
+
+
+def test_polars_and_lists_are_taken():
+    assert np.array_equal(
+        released().log_likelihood(),
+        ldp.privatize(pl.Series(LABELS), classes=CLASSES, eps=1.0, seed=0).log_likelihood(),
+    )
+    whole_numbers = ldp.privatize([0, 1, 1], classes=[0, 1], eps=1.0, seed=0)
+    assert whole_numbers.classes == [0, 1]
+
+
+def test_rows_can_be_chosen_as_of_an_array():
+    release = released()
+    part = release[np.array([5, 2])]
+    assert part.row_ids.tolist() == [5, 2]
+    assert np.array_equal(part.log_likelihood(), release.log_likelihood()[[5, 2]])
+    assert len(release[release.row_ids < 7]) == len(release[:7]) == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": None}, "classes must be given"),
+        ({"classes": ["no", "yes"]}, r"row \d+: the label is none of the classes no, yes"),
+        ({"classes": ["no", "no"]}, "classes must be different"),
+        ({"eps": None}, "eps must be given"),
+        ({"eps": -1.0}, "eps must be a number > 0"),
+        ({"mechanism": "rapor"}, "did you mean rappor"),
+        ({"parameters": {"sise": 2}}, "sise"),
+        ({"row_ids": [1] * 4000}, "row ids must be distinct"),
+        ({"most_rows": 2}, "give unit= too"),
+    ],
+)
+def test_wrong_input_is_one_line(change, message):
+    with pytest.raises(InputError, match=message) as caught:
+        released(**change)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_message_does_not_show_the_label():
+    # It would go into log files.
+    with pytest.raises(InputError) as caught:
+        ldp.privatize(["no", "hiv"], classes=["no", "yes"], eps=1.0)
+    assert "hiv" not in str(caught.value)
+    assert "row 1" in str(caught.value)
+
+
+def test_a_second_release_is_refused_and_adds_up_if_asked_for():
+    labels = np.random.default_rng(7).choice(CLASSES, 500)
+    first = ldp.privatize(labels, classes=CLASSES, eps=1.0)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, classes=CLASSES, eps=0.5)
+    second = ldp.privatize(labels, classes=CLASSES, eps=0.5, after=first)
+    assert (second.eps, second.eps_spent) == (0.5, 1.5)
+    assert ldp.privatize(labels, classes=CLASSES, eps=0.5, after=second).eps_spent == 2.0
+
+
+def test_secret_noise_differs_and_seeded_noise_does_not():
+    first, second = (ldp.privatize(LABELS, classes=CLASSES, eps=1.0, again=True) for _ in range(2))
+    assert not np.array_equal(first.log_likelihood(), second.log_likelihood())
+    assert np.array_equal(released().log_likelihood(), released().log_likelihood())
+    assert "for tests only" in released().summary()
+
+
+def test_warnings_of_no_privacy_and_of_noise():
+    with pytest.warns(UserWarning, match="practically no privacy"):
+        released(eps=12.0)
+    with pytest.warns(UserWarning, match="practically noise"):
+        released(eps=0.01)
+
+
+def test_a_person_with_several_rows_spends_eps_in_all():
+    persons = np.repeat(np.arange(1000), 4)
+    release = released(unit=persons, most_rows=2, unit_name="person")
+    assert len(release) == 2000
+    assert release.eps == release.eps_spent == 1.0
+    each = np.exp(release.log_likelihood())
+    assert np.log(each.max() / each.min()) == pytest.approx(0.5)
+    assert released(unit=persons).manifest.row_eps == 0.25
+
+
+def test_numbers_are_released_without_bias():
+    release = ldp.privatize([3.0] * 20_000, bounds=(0, 10), eps=1.0, seed=0)
+    values = release.unbiased_values()
+    assert values.mean() == pytest.approx(3.0, abs=4 * values.std() / 20_000**0.5)
+    with pytest.raises(InputError, match="use LabelDPRegressor"):
+        ldp.LabelDPClassifier().fit(np.zeros((20_000, 1)), release)
+
+
+def test_client_and_curator_have_the_same_law():
+    manifest = ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="rr")
+    one_by_one = [ldp.privatize(["yes"], classes=CLASSES, eps=1.0, row_ids=[n]) for n in range(400)]
+    joined = ldp.Release.joined(one_by_one)
+    assert len(joined) == 400
+    assert joined.mechanism == manifest.mechanism
+    # "yes" at probability .475, others at .175: 400 draws are within four standard errors.
+    hits = (joined.outputs.numpy() == 1).mean()
+    assert hits == pytest.approx(np.e / (np.e + 3), abs=4 * 0.025)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed here")
+@pytest.mark.parametrize("name", ["rr", "rappor", "subset_selection", "hadamard"])
+def test_the_javascript_client_draws_from_the_law(name, tmp_path):
+    manifest = ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism=name)
+    path = tmp_path / "manifest.json"
+    path.write_text(manifest.to_json())
+    drawn = subprocess.run(
+        ["node", CLIENT, path, "refused", "20000"], capture_output=True, text=True, check=True
+    )
+    reports = np.array(json.loads(drawn.stdout))
+    release = ldp.Release.of_reports(manifest, range(20_000), reports)
+    mechanism = manifest.class_mechanism()
+    outputs = mechanism.output_space(4)
+    expected = mechanism.log_likelihood(outputs, 4).exp().numpy()
+    rows = {str(each.tolist()): number for number, each in enumerate(outputs)}
+    found = np.bincount([rows[str(each.tolist())] for each in release.outputs], minlength=len(rows))
+    possible = expected[:, 2] > 0
+    assert chisquare(found[possible], 20_000 * expected[possible, 2]).pvalue > 1e-4
+    # Another label's law must not fit.
+    assert chisquare(found[possible], 20_000 * expected[possible, 1]).pvalue < 1e-4
+
+
+def test_reports_that_nobody_can_have_drawn_are_refused():
+    manifest = ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="subset_selection")
+    with pytest.raises(InputError, match="report 1 cannot come from subset_selection"):
+        ldp.Release.of_reports(manifest, [0, 1], [[1, 0, 0, 0], [1, 1, 1, 0]])
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match="there is no file"):
+        ldp.load_release(path)
+    path.write_text("no parquet")
+    with pytest.raises(InputError, match="is no Parquet file"):
+        ldp.load_release(path)

@@ -28,8 +28,8 @@ COLUMNS = (
     "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
     "trust", "private", "released_agreement", "selection", "pretrain", "precision", "epochs",
     "trials", "n_train", "n_test", "data_sha256", "wall_seconds", "images_per_second", "device",
-    "torch_version", "git_commit", "schema_version", "draws", "task", "excess_risk", "excess_risk_sem", "bias",
-    "variance", "test_mse", "test_mse_sem", "config_hash", "identity",
+    "torch_version", "git_commit", "schema_version", "draws", "task", "excess_risk",
+    "excess_risk_sem", "bias", "variance", "test_mse", "test_mse_sem", "config_hash", "identity",
 )  # fmt: skip
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]

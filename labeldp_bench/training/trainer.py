@@ -18,6 +18,7 @@ from labeldp_bench.support.validate import (
     check_integer,
     check_list,
     check_made,
+    check_number,
 )
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
@@ -85,6 +86,8 @@ class Trainer:
             for key, value in self.optimizer.keywords.items():
                 if isinstance(value, str):
                     raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
+                if isinstance(value, float):
+                    check_number(f"trainer.optimizer.{key}", value)
         try:
             self.optimizer([torch.zeros(1, requires_grad=True)])
         except (TypeError, ValueError) as error:

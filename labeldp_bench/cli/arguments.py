@@ -1,6 +1,8 @@
 """The command line before Hydra reads it."""
 
+import argparse
 import contextlib
+import io
 import re
 from collections.abc import Sequence
 
@@ -17,7 +19,7 @@ NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 def check_arguments(arguments: list[str]) -> None:
     """Refuses what Hydra answers with a page of usage or a traceback."""
-    options, unknown = get_args_parser().parse_known_args(arguments)
+    options, unknown = _options(arguments)
     for key in ("config_name", "config_path"):
         if (value := getattr(options, key)) is not None:
             raise InputError(
@@ -54,7 +56,18 @@ def check_arguments(arguments: list[str]) -> None:
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:
-                    raise InputError(f"{key} must be the name of a choice, got {value}")
+                    raise InputError(f"{key} must be the name of a choice, got {values}")
+
+
+def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Returns Hydra's options and what it takes for none; a usage page becomes one line."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return get_args_parser().parse_known_args(arguments)
+    except SystemExit:
+        why = said.getvalue().strip().rpartition("error: ")[2]
+        raise InputError(f"{why} (overrides are key=value; see --help)") from None
 
 
 def left_to_cells(arguments: Sequence[str]) -> list[str]:

@@ -52,6 +52,14 @@ def one_line(error: Exception) -> str:
         key = getattr(innermost, "full_key", "") or "a value"
         kind = {"Float": "a number", "Integer": "an integer"}.get(wrong_type[2], wrong_type[2])
         return f"{key} must be {kind}, got {wrong_type[1]!r}"
+    no_flag = re.search(r"Value '(.*)' is not a valid bool", text)
+    if no_flag:
+        key = getattr(innermost, "full_key", "") or "a value"
+        return f"{key} must be true or false, got {no_flag[1]!r}"
+    nowhere = re.search(r"Interpolation key '(.*)' not found", text)
+    if nowhere:
+        key = getattr(innermost, "full_key", "")
+        return f"{f'{key}: ' if key else ''}${{{nowhere[1]}}} refers to a key that is not there"
     empty = re.search(r"field '(\w+)' is not Optional", text)
     if empty:
         return f"{empty[1]} must have a value, got null"

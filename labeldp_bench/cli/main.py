@@ -91,6 +91,8 @@ def _run_one(config: DictConfig) -> int:
         raise InputError("cells are a sweep (add -m)")
     if config.minutes is not None:
         raise InputError("minutes is for a sweep (add -m)")
+    if config.rerun:
+        raise InputError(f"rerun=true has no effect here: {sweeper.NO_RERUN}")
     given = HydraConfig.get().overrides.task
     keys = [key_of(text) for text in given]
     cell = cell_of(config, HydraConfig.get().runtime.choices)

@@ -35,6 +35,13 @@ CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
 
 
+NO_RERUN = (
+    "it passes over an experiment's stored results (to train again, delete the run's folder, or "
+    "name another out_dir)"
+)
+"""What `rerun=true` is for, where it was asked for in vain."""
+
+
 class CellSweeper(Sweeper):
     """Runs the cells that a command line and an experiment spell, and reports on them."""
 
@@ -69,6 +76,8 @@ class CellSweeper(Sweeper):
         cells = self._cells(axes, experiment or choices.get("sweep"))
         every = [cell for cell, _ in cells.values()]
         check_effect(axes, every)
+        if self.config.rerun and not experiment:
+            raise InputError(f"rerun=true has no effect here: {NO_RERUN}")
         # They pull in pandas and torch, which a mere `--help` must not wait for.
         from labeldp_bench.cli.closing import close_sweep
         from labeldp_bench.records.collect import find_done
@@ -87,6 +96,7 @@ class CellSweeper(Sweeper):
 
         done = find()
         refuse_changed_data(every, done, out_dir, environment.data_dir)
+        refuse_if_none_can_run([cell for key, (cell, _) in cells.items() if key not in done])
         jobs = group([pair for key, pair in cells.items() if key not in done])
         todo = len(cells) - len(done)
         say(f"{sources(every, done, out_dir)}, {todo} to run in {len(jobs)} jobs")
@@ -112,8 +122,8 @@ class CellSweeper(Sweeper):
         missing = [cell.title for cell in every if cell.config_hash not in done]
         if len(missing) > failed:
             by_minutes, titles = self.config.minutes is not None, "; ".join(missing)
-            left = "left" if by_minutes else "left to another process, which is still at work"
-            say(f"{len(missing)} of {len(cells)} cells {left} (the same command goes on): {titles}")
+            how = "left" if by_minutes else "left to another process, which is still at work"
+            say(f"{len(missing)} of {len(cells)} cells {how} (the same command goes on): {titles}")
             raise SystemExit(CELLS_LEFT)
         if failed:
             raise SystemExit(1)
@@ -198,6 +208,23 @@ def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
     for key in keys:
         if key.partition(".")[0] == "trainer" and not any(cell.has("trainer") for cell in cells):
             raise InputError(f"{key} has no effect: this model is not trained (name a network)")
+
+
+def refuse_if_none_can_run(cells: Sequence[Cell]) -> None:
+    """Refuses a sweep whose every cell has a wrong value, before anything is written.
+
+    One cell that can be built is enough: then each of the others fails alone.
+    """
+    refused: list[InputError] = []
+    for cell in cells:
+        try:
+            cell.build()
+        except InputError as error:
+            refused.append(error)
+        else:
+            return
+    if refused:
+        raise refused[0]
 
 
 def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str]]]]:

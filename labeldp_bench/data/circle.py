@@ -15,6 +15,9 @@ from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
+SMALLEST, LARGEST = 1e-6, 1e6
+"""Standard deviations beyond which points are equal, or means are, in float32."""
+
 
 @dataclass(frozen=True)
 class CircleGaussians:
@@ -45,6 +48,7 @@ class CircleGaussians:
         check_integer("dataset.num_classes", self.num_classes, low=2)
         if not isinstance(self.sigma, str):
             check_number("dataset.sigma", self.sigma, above=0.0)
+            check_number("dataset.sigma", self.sigma, low=SMALLEST, high=LARGEST)
         elif self.sigma.replace(" ", "").upper() != "2/K":
             raise InputError(
                 f"dataset.sigma must be a number > 0 or the text 2/K, got {self.sigma!r}"

@@ -199,6 +199,8 @@ def _read_split(path: Path, part: str, labelled: bool = True) -> Split:
         raise InputError(
             f"{path.name}: x_{part} must be uint8 (N, H, W) or (N, H, W, C) with C at most "
             f"{MAX_CHANNELS} and no axis of length 0, got {_describe(images)}"
+            + " (scale floats to 0..255)"
+            * (images.dtype.kind == "f")
         )
     labels = as_labels(path.name, f"y_{part}", labels)
     if len(images) != len(labels):

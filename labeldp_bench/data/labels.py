@@ -24,7 +24,8 @@ def as_labels(file: str, key: str, labels: np.ndarray) -> np.ndarray:
     """
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise InputError(
-            f"{file}: {key} must be integers (N,), got {labels.dtype} of shape {labels.shape}"
+            f"{file}: {key} must be integers (N,), got {labels.dtype} of shape {labels.shape} "
+            "(numpy.unique(y, return_inverse=True) numbers classes of any kind)"
         )
     cast = labels.astype(np.int64)
     if not np.array_equal(cast, labels):  # uint64 beyond 2**63

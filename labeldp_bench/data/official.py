@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeldp_bench.support.files import only_one, replacing
+from labeldp_bench.support.files import CannotWrite, only_one, replacing
 from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.validate import InputError
 
@@ -63,8 +63,10 @@ def fetch(name: str, path: Path) -> None:
                 arrays = _read_official(name, path)
                 with replacing(path) as partial, partial.open("wb") as file:
                     np.savez(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise NotAvailable(path, f"it cannot be written: {brief(error)}") from error
+    except (OSError, CannotWrite) as error:
+        raise NotAvailable(
+            path, f"it cannot be written: {brief(error.__cause__ or error)}"
+        ) from error
     finally:
         if is_new and not path.exists():  # such as a mistyped data_dir
             _remove_empty(path)

@@ -60,10 +60,10 @@ class NetworkModel(PretrainableModel):
     ) -> NetworkClassifier:
         """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
         check_images(features)
-        self._tell_few_steps(len(supervision.indices), session)
         with seeding.global_stream(session.seed, session.device):
             classifier = self._begin(features, supervision, session, start)
             fit = NetworkFit(self.trainer, classifier, supervision, session)
+            self._tell_few_steps(len(supervision.indices), session)
             self.trainer.run(fit, features, session)
         compiled = compilation_notes(session.device)
         if compiled.get("failed_graphs"):

@@ -42,8 +42,7 @@ def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
     ways_out = [f"at most dataset.num_classes={int(fits)}"] if fits >= 2 else []
     fewer = int(room / classes - squares * classes)
     if fewer >= 1:
-        key = "n_train" if cell.has("dataset.n_train") else "limit_train"
-        ways_out.append(f"at most dataset.{key}={fewer}")
+        ways_out.append(f"at most {fewer:,} examples")
     how = f" ({', or '.join(ways_out)})" if ways_out else ""
     raise InputError(
         f"dataset.num_classes={classes} with {examples:,} examples needs {_gigabytes(needed)} for "
@@ -52,10 +51,13 @@ def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
 
 
 def _num_examples(cell: Cell, data_dir: Path) -> int | None:
-    """Returns N; None where it cannot be told before the data are read."""
-    drawn = cell.setting("dataset.n_train")
+    """Returns N, test points of drawn data with it, as they are scored for each class.
+
+    None where it cannot be told before the data are read.
+    """
+    drawn, tested = cell.setting("dataset.n_train"), cell.setting("dataset.n_test")
     if isinstance(drawn, int):
-        return drawn
+        return drawn + (tested if isinstance(tested, int) else 0)
     source = cell.setting("dataset.source") or cell.setting("dataset.name")
     limit = cell.setting("dataset.limit_train")
     held = count_examples(file_of(data_dir, str(source))) if source else None

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_EPS = 700.0
+LARGEST_INTEGER = 2**63 - 1
+"""Of torch and numpy."""
 
 
 class InputError(ValueError):
@@ -50,6 +52,8 @@ def check_integer(name: str, value: object, *, low: int, high: int | None = None
         raise InputError(f"{name} must be an integer {allowed}, got {value!r}")
     if value < low or (high is not None and value > high):
         raise InputError(f"{name} must be {allowed}, got {value}")
+    if high is None and value > LARGEST_INTEGER:
+        raise InputError(f"{name} must be in [{low}, {LARGEST_INTEGER}], got {value}")
     return value
 
 
@@ -67,7 +71,8 @@ def check_number(
         return float(value)
     limits = ((">", above), (">=", low), ("<=", high), ("<", below))
     given = [f"{sign} {limit:g}" for sign, limit in limits if math.isfinite(limit)]
-    raise InputError(f"{name} must be a number {' and '.join(given) or 'finite'}, got {value!r}")
+    allowed = f"a number {' and '.join(given)}" if given else "a finite number"
+    raise InputError(f"{name} must be {allowed}, got {value!r}")
 
 
 def check_choice(name: str, value: object, allowed: Collection[str]) -> str:

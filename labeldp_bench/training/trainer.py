@@ -101,6 +101,8 @@ class Trainer:
             for key, value in self.optimizer.keywords.items():
                 if isinstance(value, str):
                     raise InputError(f"trainer.optimizer.{key} must be a number, got {value!r}")
+                if isinstance(value, float):
+                    check_number(f"trainer.optimizer.{key}", value)
         try:
             self.optimizer([torch.zeros(1, requires_grad=True)])
         except (TypeError, ValueError) as error:

@@ -15,7 +15,7 @@ from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.checkpoint import Checkpoint
 from tests.shell import SERVER, quick, records_under
 
-TIMED = ("wall_seconds", "images_per_second", "checksum")
+TIMED = ("wall_seconds", "images_per_second", "checksum", "data_written")
 TWO_STAGES = [
     "mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true",
     "trainer.selection=mean_last_10", "trainer.epochs=4", "+trainer.optimizer.weight_decay=0.01",

@@ -111,7 +111,7 @@ def test_discrete_laplace_law(scale, secret):
     noise = draws.discrete_laplace((200, 300), scale, stream).ravel()
     assert noise.dtype == np.int64
     assert has_law(noise, dlaplace(1 / scale), 1e-6)
-    assert not has_law(noise, dlaplace(1 / (0.97 * scale)))
+    assert not has_law(noise, dlaplace(1 / (0.9 * scale)))
 
 
 @pytest.mark.parametrize("secret", [False, True])

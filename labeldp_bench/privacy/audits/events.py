@@ -86,7 +86,9 @@ def choose_literals(pilot: list[Tensor], has_law: bool) -> Literals:
     low, high = centres.amin(0)[columns], centres.amax(0)[columns]
     above = low + 1e-9 * (1 + low.abs())  # so that the opposite says `<= low`
     thresholds = torch.stack([high, above])
-    if len(columns) <= FEW_ENTRIES:  # noise that is not Laplace's tells more in its tails
+    if (
+        len(columns) <= FEW_ENTRIES and not has_law
+    ):  # noise that is not Laplace's tells more in its tails
         thresholds = torch.cat([thresholds, pooled[:, columns].quantile(TAILS.double(), dim=0)])
     everywhere = columns.repeat(len(thresholds))
     return Literals(everywhere, thresholds.flatten(), False, inputs)

@@ -76,7 +76,7 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
     bias = np.maximum(bias, 0.0)
     colour = TRUSTS[series.trust][2]
     half = [
-        Estimate(0.0, one, float(points[place]["trials"]) - 1).half_width
+        Estimate(0.0, one, float(points[place].get("trials") or math.inf) - 1).half_width
         for place, one in zip(x, error, strict=True)
     ]
     axes.errorbar(x, risk, half, fmt="o", color=colour, label="excess risk, 95 % interval")

@@ -172,7 +172,9 @@ def _line(row: dict[str, float | str]) -> dict[str, str]:
         share = (float(row[loss]) - float(row["plain"])) / gap if is_known else math.nan
         return "-" if math.isnan(share) else f"{100 * share:.0f} %"
 
-    difference = f"{row['difference']:+.4f} ± {row['half_width']:.4f}"
+    difference = f"{row['difference']:+.4f}"
+    if int(row["seeds"]) > 1:
+        difference += f" ± {row['half_width']:.4f}"
     p = float(row["p"])
     if p < LEVEL:
         difference = f"**{difference}**"

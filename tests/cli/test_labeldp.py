@@ -20,8 +20,10 @@ def survey(tmp_path, monkeypatch):
     return table
 
 
-RELEASE = ["release", "survey.csv", "--label", "answer", "--classes", "yes,no", "--eps", "4", "--row-id", "person", "--out", "r.parquet"]  # fmt: skip
+RELEASE = ["release", "survey.csv", "--label", "answer", "--classes", "yes,no", "--eps", "4"]
+RELEASE += ["--row-id", "person", "--out", "r.parquet"]
 FIT = ["fit", "features.csv", "--release", "r.parquet", "--row-id", "person", "--out", "m.skops"]
+PREDICT = ["predict", "features.csv", "--model", "m.skops", "--row-id", "person", "--out", "p.csv"]
 
 
 def test_from_a_survey_to_predictions(survey, capsys):

@@ -18,6 +18,8 @@ from labeldp_bench.support.validate import InputError, check_list, check_number
 EXACT_UP_TO = 2000
 """Features whose eigenvectors are found in float64; in float32 more take minutes rather than an
 hour, and every penalty that wins is far above its rounding."""
+DECAYS = (0.0, 0.5, 1.0, 1.5, 2.0)
+"""Powers by which weights may be smaller in directions in which the features vary more."""
 ROWS = 2000
 """Examples at a time, for sums over all of them."""
 
@@ -148,19 +150,42 @@ class LinearOnFeatures:
     def fitted(self, moments: Tensor, stddev: float) -> "MomentsClassifier":
         """Returns the classifier; each direction of the features counts by what noise leaves of it.
 
-        In the directions in which the features vary the noise is alike and independent. One whose K
-        moments are no larger than their noise is left out, the others shrink by the share of noise
-        in them (James, Stein 1961): no number to choose, and no label to choose it with.
+        In the directions in which the features vary the noise is alike and independent. A weight is
+        taken to be normal with variance `scale` over the features' variance to the power `decay`;
+        the two are those under which the noisy moments are likeliest (empirical Bayes), and the
+        weights are their posterior means. No label is needed to choose anything.
         """
         rows = self.rows.to(torch.float64)
         values, vectors = torch.linalg.eigh(rows.T @ rows)
+        values = values.clamp_min(1e-9 * values[-1])
         turned = vectors.T @ moments
-        noise = moments.shape[1] * stddev**2
-        kept = (1 - noise / turned.square().sum(1).clamp_min(1e-300)).clamp_min(0)
-        self.notes["directions"] = int((kept > 0).sum())
-        self.notes["features"] = len(values)
-        weights = vectors @ (turned * (kept / values.clamp_min(1e-9 * values[-1]))[:, None])
-        return MomentsClassifier(self.encoder, weights.float())
+        scale, decay = _likeliest_prior(turned, values, stddev)
+        variance = scale * values**-decay
+        kept = values * variance / (values.square() * variance + stddev**2)
+        self.notes.update(weight_decay_power=decay, features=len(values))
+        return MomentsClassifier(self.encoder, (vectors @ (turned * kept[:, None])).float())
+
+
+def _likeliest_prior(moments: Tensor, values: Tensor, stddev: float) -> tuple[float, float]:
+    """Returns scale and decay of the weights' variance that explain the moments best.
+
+    Args:
+        moments: noisy, in the directions of the features, (d, K).
+        values: sums of squares of the features in each direction, > 0, (d,).
+        stddev: of the noise.
+    """
+    squares, count = moments.square().sum(1), moments.shape[1]
+
+    def misfit(scale: float, decay: float) -> float:
+        expected = scale * values ** (2 - decay) + stddev**2
+        return float((count * expected.log() + squares / expected).sum())
+
+    choices = []
+    for decay in DECAYS:
+        # What the moments would say of the scale if there were no noise, and much less.
+        largest = float((squares / count / values ** (2 - decay)).max())
+        choices += [(largest * 10 ** (-step / 5), decay) for step in range(-5, 60)]
+    return min(choices, key=lambda each: misfit(*each))
 
 
 @dataclass(frozen=True)

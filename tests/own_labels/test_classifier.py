@@ -11,7 +11,6 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -71,16 +70,15 @@ def test_scikit_learns_own_checks():
     "estimator",
     [
         None,
-        GaussianNB(),
         HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=5),
         make_pipeline(StandardScaler(), LogisticRegression()),
         "mlp",
         nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
     ],
-    ids=["linear", "bayes", "boosting", "pipeline", "mlp", "module"],
+    ids=["linear", "boosting", "pipeline", "mlp", "module"],
 )
 def test_learns_from_a_release(estimator):
-    clf = ldp.LabelDPClassifier(estimator, epochs=200, max_rounds=3).fit(X, RELEASE)
+    clf = ldp.LabelDPClassifier(estimator, epochs=600, max_rounds=2).fit(X, RELEASE)
     assert clf.classes_.tolist() == NAMES.tolist()
     probabilities = clf.predict_proba(X)
     assert np.allclose(probabilities.sum(1), 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         estimate_accuracy,
         released_accuracy,
     )
-    from labeldp_bench.own_labels.file import load_release
+    from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.plan import plan
     from labeldp_bench.own_labels.privatize import manifest_for_clients, privatize
     from labeldp_bench.own_labels.regressor import LabelDPRegressor
@@ -37,7 +37,7 @@ __all__ = [
 _MODULES = {
     "LabelDPClassifier": "classifier", "LabelDPRegressor": "regressor",
     "PredictionSets": "conformal", "Release": "release", "calibration": "estimates",
-    "class_shares": "estimates", "estimate_accuracy": "estimates", "load_release": "file",
+    "class_shares": "estimates", "estimate_accuracy": "estimates", "load_release": "load",
     "manifest_for_clients": "privatize", "plan": "plan", "privatize": "privatize",
     "released_accuracy": "estimates",
 }  # fmt: skip

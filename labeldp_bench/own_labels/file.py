@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
+from numpy.typing import NDArray
 
 from labeldp_bench.own_labels.manifest import Manifest
-from labeldp_bench.own_labels.release import Release, checked_row_ids
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.validate import InputError
 
@@ -16,19 +15,20 @@ KEY = b"labeldp"
 COLUMNS = ["row", "released", "eps_spent"]
 
 
-def write_release(release: Release, path: Path) -> None:
+def write_parts(
+    path: Path, outputs: NDArray, row_ids: NDArray, spent: NDArray, manifest: Manifest
+) -> None:
     """Writes the file in one step.
 
     Raises:
         InputError: the folder is not there, or cannot be written to.
     """
-    outputs = release.outputs.numpy()
     released = pa.array(outputs.ravel())
     if outputs.ndim == 2:
         released = pa.FixedSizeListArray.from_arrays(released, outputs.shape[1])
-    columns = [pa.array(release.row_ids.tolist()), released, pa.array(release.spent)]
+    columns = [pa.array(row_ids.tolist()), released, pa.array(spent)]
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
-    table = table.replace_schema_metadata({KEY: release.manifest.to_json().encode()})
+    table = table.replace_schema_metadata({KEY: manifest.to_json().encode()})
     try:
         with replacing(path) as partial:
             pq.write_table(table, partial)
@@ -36,32 +36,26 @@ def write_release(release: Release, path: Path) -> None:
         raise InputError(f"cannot write {path} ({error.strerror or error})") from None
 
 
-def load_release(path: str | Path) -> Release:
-    """Returns the release that `Release.save` wrote.
+def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
+    """Returns outputs, row ids, costs and manifest.
 
     Raises:
         InputError: there is no such file, or it holds no release.
     """
-    table = read_table(Path(path))
+    table = read_table(path)
     metadata = table.schema.metadata or {}
     if KEY not in metadata or table.column_names != COLUMNS:
         raise InputError(f"{path} holds no release (write one by `labeldp release`)")
-    try:
-        manifest = Manifest.from_json(metadata[KEY].decode())
-        released = table["released"].combine_chunks()
-        if pa.types.is_fixed_size_list(released.type):
-            width = released.type.list_size
-            values = released.flatten().to_numpy().reshape(-1, width)
-        else:
-            values = released.to_numpy()
-        outputs = torch.from_numpy(np.array(values))  # Arrow's memory may not be written to
-        ids = checked_row_ids(table["row"].to_numpy(), len(values))
-        release = Release(outputs, ids, table["eps_spent"].to_numpy().copy(), manifest)
-        if manifest.classes and len(release) and np.isnan(release.log_likelihood()).any():
-            raise InputError("an output is no number")
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    return release
+    manifest = Manifest.from_json(metadata[KEY].decode())
+    released = table["released"].combine_chunks()
+    if pa.types.is_fixed_size_list(released.type):
+        values = released.flatten().to_numpy().reshape(-1, released.type.list_size)
+    else:
+        values = released.to_numpy()
+    # Arrow's memory may not be written to.
+    parts = (values, table["row"].to_numpy(), table["eps_spent"].to_numpy())
+    outputs, row_ids, spent = (np.array(part) for part in parts)
+    return outputs, row_ids, spent, manifest
 
 
 def holds_release(path: Path) -> bool:

@@ -20,8 +20,8 @@ from labeldp_bench.support.validate import (
 )
 
 EPS_RANGE = (0.01, 20.0)
-STEPS = 14
-"""Halvings of the range of log eps: to a twentieth of a percent of it."""
+STEPS = 10
+"""Halvings of the range of log eps: to within one percent of eps."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,7 @@ def plan(
     names = ["mechanism", "bits_per_label", "effective_labels", "accuracy_low", "accuracy_high"]
     table = pd.DataFrame(rows, columns=names).sort_values("bits_per_label", ascending=False)
     table = table.reset_index(drop=True)
-    basis = (
-        "four of five runs of the benchmark with as many effective labels; --features narrows it"
-    )
+    basis = "four of five runs of the benchmark with as many effective labels"
     low, high = table.loc[table.mechanism == best, names[3:]].to_numpy()[0]
     if X is not None:
         seen = simulated_accuracies(

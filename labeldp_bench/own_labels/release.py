@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp_bench.own_labels.file import write_parts
 from labeldp_bench.own_labels.law import chance_of_change
 from labeldp_bench.own_labels.manifest import ClassName, Manifest
 from labeldp_bench.privacy import release as vault
@@ -135,9 +136,8 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Writes a Parquet file with row ids, what was released, what was spent, the manifest."""
-        from labeldp_bench.own_labels.file import write_release
-
-        write_release(self, Path(path))
+        outputs = self.outputs.numpy()
+        write_parts(Path(path), outputs, self.row_ids, self.spent, self.manifest)
 
     @classmethod
     def of_reports(

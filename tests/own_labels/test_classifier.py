@@ -11,7 +11,6 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -48,11 +47,6 @@ class OnTrueLabels(ldp.LabelDPClassifier):
         return float((self.predict(X) == y).mean())
 
 
-NOT_APPLICABLE = {
-    "check_classifiers_one_label": "one class is refused: a release of it tells nothing",
-}
-
-
 def test_scikit_learns_own_checks():
     failed = []
     with warnings.catch_warnings():
@@ -62,7 +56,7 @@ def test_scikit_learns_own_checks():
             try:
                 check(estimator)
             except Exception as error:
-                if type(error).__name__ != "SkipTest" and name not in NOT_APPLICABLE:
+                if type(error).__name__ != "SkipTest":
                     failed.append(f"{name}: {error}")
     assert not failed, failed
 
@@ -71,16 +65,15 @@ def test_scikit_learns_own_checks():
     "estimator",
     [
         None,
-        GaussianNB(),
         HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=5),
         make_pipeline(StandardScaler(), LogisticRegression()),
         "mlp",
         nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
     ],
-    ids=["linear", "bayes", "boosting", "pipeline", "mlp", "module"],
+    ids=["linear", "boosting", "pipeline", "mlp", "module"],
 )
 def test_learns_from_a_release(estimator):
-    clf = ldp.LabelDPClassifier(estimator, epochs=200, max_rounds=3).fit(X, RELEASE)
+    clf = ldp.LabelDPClassifier(estimator, epochs=600, max_rounds=2).fit(X, RELEASE)
     assert clf.classes_.tolist() == NAMES.tolist()
     probabilities = clf.predict_proba(X)
     assert np.allclose(probabilities.sum(1), 1)

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True)
-    from labeldp_bench.own_labels.file import load_release
+    from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.models import cross_validated, model_for, save_model
     from labeldp_bench.own_labels.tables import column_of, read_people, row_ids_of
 

@@ -45,7 +45,8 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--most-rows is for persons with several rows (give --unit too)")
     if (given.classes is None) == (given.bounds is None):
         raise InputError("give --classes (all values that a label may have) or --bounds (numbers)")
-    from labeldp_bench.own_labels.file import holds_release, load_release
+    from labeldp_bench.own_labels.file import holds_release
+    from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.privatize import privatize
     from labeldp_bench.own_labels.tables import column_of, read_people, row_ids_of
 

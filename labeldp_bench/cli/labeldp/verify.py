@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 from labeldp_bench.cli.labeldp.arguments import number
 from labeldp_bench.support.validate import InputError, did_you_mean
@@ -39,7 +40,7 @@ def run(given: argparse.Namespace) -> int:
     return 0 if found.holds else 1
 
 
-def load(text: str) -> object:
+def load(text: str) -> Any:
     """Returns what FILE.py:OBJECT names; runs the file.
 
     Raises:

@@ -23,12 +23,14 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 def main(arguments: list[str]) -> int:
     """Prints the page and returns the exit status."""
     if not arguments or "=" in arguments[0]:
-        raise InputError("give FILE.py:OBJECT first (--help shows how)")
+        got = f", got {arguments[0]!r}" if arguments else ""
+        raise InputError(f"give FILE.py:OBJECT first (--help shows how){got}")
+    randomiser = load(arguments[0])
     own = {"classes": "", "eps": "", "calls": "1", "delta": "0", "draws": "1000000", "seed": "0"}
     own = read_arguments(arguments[1:], own)
     classes = integer("classes", own["classes"], low=2)
     found = verify(
-        load(arguments[0]),
+        randomiser,
         classes,
         _number("eps", own["eps"]),
         draws=integer("draws", own["draws"], low=1),

@@ -38,7 +38,9 @@ def example(group: str, name: str, own: str | None = None) -> str:
             return f"{example('dataset', each, own)} {group}={name}"
     data = POINTS if name in ("single_stage", "none") else _images_of(name)
     mechanism = "rappor" if group != "learner" else "rr"
-    return f"dataset={data} {group}={name} mechanism={mechanism} eps=1"
+    # Features that stay as they are suit no network.
+    model = " model=ridge" if group == "pretrain" and name != "none" else ""
+    return f"dataset={data} {group}={name}{model} mechanism={mechanism} eps=1"
 
 
 def _of_mechanism(name: str, own: str | None) -> str:

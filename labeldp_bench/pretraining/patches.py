@@ -33,7 +33,10 @@ class Patches(PretrainingRecipe):
 
     Args:
         seed: as every recipe's.
-        filters, size, cells, threshold: as `PatchNetwork`.
+        filters: how many patches, >= 1.
+        size: of a patch, in pixels, >= 2.
+        cells: parts of each side of the image whose answers are averaged, >= 1.
+        threshold: >= 0; what an answer must exceed to count.
         whitening: > 0; added to the eigenvalues of the patches' covariance. Theirs is 0.1.
     """
 

@@ -35,7 +35,7 @@ def test_every_group_and_choice_has_a_line():
         for name, path in choices_of(group).items()
         if len(first_sentence(header(path))) < 20
     ]
-    assert silent == []
+    assert silent == [], silent
 
 
 def test_every_key_has_a_line():
@@ -51,7 +51,7 @@ def test_every_key_has_a_line():
             keys[f"{group}={name}"] = group_keys(group, {group: target | node}, {})
     assert sum(map(len, keys.values())) > 300
     silent = [f"{of} {key.name}" for of, own in keys.items() for key in own if not key.meaning]
-    assert silent == []
+    assert silent == [], silent
 
 
 def test_losses_are_those_that_learner_loss_takes():

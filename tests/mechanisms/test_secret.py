@@ -92,6 +92,7 @@ def released(mechanism, task):
     for ask in (
         lambda vault: vault.release(mechanism).outputs,
         lambda vault: vault.release_groups(mechanism, groups, 20),
+        lambda vault: vault.release_moments(mechanism, torch.eye(600)),
     ):
         try:
             found.append(ask(opened(task)))

@@ -113,7 +113,7 @@ PLAUSIBLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("eps", [0.01, 1.0, 8.0, 100.0, math.inf])
+@pytest.mark.parametrize("eps", [0.01, 1.0, 8.0, 30.0, math.inf])
 @pytest.mark.parametrize("num_classes", [2, 5, 30])
 @pytest.mark.parametrize("mechanism", PLAUSIBLE, ids=repr)
 def test_short_way_to_plausible_classes_is_the_argmax_of_the_likelihood(

@@ -74,7 +74,10 @@ def test_nothing_that_a_learner_gets_leads_to_labels(tiny_network, tmp_path):
         assert not isinstance(item, LabelVault | Evaluator)
         assert not (isinstance(item, torch.Tensor) and torch.equal(item, test_labels))
     # The walk itself works: it finds what does lead there.
-    vault, evaluator = trial_data.last.vault, evaluator_of(spy_run, trial_data.last, 0)
+    vault, evaluator = (
+        trial_data.last.vault,
+        evaluator_of(spy_run, trial_data.last, 0, trial_data.environment.device),
+    )
     for leads_there in (
         trial_data, vault.release, lambda: vault, partial(print, vault), {"key": [(vault,)]},
     ):  # fmt: skip

@@ -254,7 +254,7 @@ def test_a_gpu_gives_the_same_without_waiting(name):
         (lambda: PadCrop(10, "reflect")(batch(), seeded()), "padding must be < 10 .*, got 10"),
         (lambda: Cutout(size=0), "size must be >= 1, got 0"),
         (lambda: Cutout(scope="batch"), "scope must be one of per_sample, per_batch"),
-        (lambda: Cutout(fill=float("nan")), "fill must be a number"),
+        (lambda: Cutout(fill=float("nan")), "fill must be a finite number"),
         (lambda: Cutout(size=11)(batch(), seeded()), "size must leave room in 12 x 10, got 11"),
         (lambda: Cutout(10, skip_last=True)(batch(), seeded()), "size must leave room"),
         (lambda: Mixup(0.0), "mixup.alpha must be a number > 0, got 0.0"),

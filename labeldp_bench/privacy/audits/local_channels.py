@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import torch
-from scipy.stats import kstest, norm
+from scipy.stats import chisquare, dlaplace, norm
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LocalFull
@@ -45,15 +45,28 @@ def _local_classes(mechanism: LocalFull) -> Channel:
     def noise(draws: int, generator: Generator) -> Fit:
         one, groups = torch.tensor([0]), draws // 2
         rows = mechanism.release_groups(one, 2, one, groups, generator)[1:]
-        sizes = (rows.flatten() / mechanism.class_scale).abs().numpy()
-        z = (sizes.mean() - 1) * math.sqrt(len(sizes))
-        values = [2 * norm.sf(abs(z)), kstest(sizes, "expon").pvalue]
-        return Fit(min(1.0, 2 * float(min(values))), DETECTED / math.sqrt(len(sizes)))
+        sizes, rate = rows.flatten().abs().numpy(), 1 / mechanism.class_scale
+        mean = 1 / math.sinh(rate)  # of the size of a discrete Laplace variable
+        error = math.sqrt((dlaplace.var(rate) - mean**2) / len(sizes))
+        z = (sizes.mean() - mean) / error
+        values = [2 * norm.sf(abs(z)), _shape(sizes, rate)]
+        # How much the mean moves with the scale: its derivative, times the scale.
+        slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
+        return Fit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
 
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
     return Channel("release_groups, classes", inputs, draw,
                    lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
                    most=CALLS, noise=noise)  # fmt: skip
+
+
+def _shape(sizes: np.ndarray, rate: float) -> float:
+    """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
+    last = max(1, int(dlaplace.ppf(1 - 20 / len(sizes), rate)))  # beyond it few are expected
+    chances = np.append(dlaplace.pmf(np.arange(last), rate), dlaplace.sf(last - 1, rate))
+    chances[1:] *= 2  # both signs
+    seen = np.bincount(np.minimum(sizes, last).astype(int), minlength=last + 1)
+    return float(chisquare(seen, chances / chances.sum() * len(sizes)).pvalue)
 
 
 def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
@@ -100,7 +113,9 @@ def _simulated(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Returns sizes of means of `count` labels, over the clip, at `factor` times the noise."""
     stream = np.random.default_rng(0)  # the same for all factors
-    gammas = stream.standard_gamma(count, (4, SIMULATED))
+    gammas = stream.standard_gamma(count, (2, SIMULATED))  # the grid of labels is too fine to see
     sums = count * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
-    sizes = count + factor * mechanism.size_scale * (gammas[2] - gammas[3])
+    chance = -math.expm1(-1 / (factor * mechanism.size_scale))
+    wholes = stream.negative_binomial(count, chance, (2, SIMULATED))
+    sizes = count + (wholes[0] - wholes[1])
     return np.minimum(np.abs(sums / np.maximum(sizes, count / 2)), 1.0)

@@ -183,7 +183,8 @@ class PaperFigure:
         if value is None:  # x is a field of the record, or the point is a level
             known = {record.get(x.key) for record in records}
             # One value, as no privacy has eps=inf, needs no average.
-            value = known.pop() if len(known) == 1 else average(records, x.key).estimate.value
+            one = known.pop() if len(known) == 1 else None
+            value = average(records, x.key).estimate.value if one is None else one
         number = float(value) * x.scale
         return number if math.isfinite(number) else math.nan
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from labeldp_bench.experiments.compose import CHOICES, use_configs
 from labeldp_bench.support.checkout import CONFIGS
@@ -92,7 +92,7 @@ def brings(path: Path) -> dict[str, str]:
     for below in _starts_from(path):
         found |= brings(below)
     for entry in _defaults(path):
-        for key, name in entry.items() if isinstance(entry, DictConfig) else ():
+        for key, name in entry.items() if isinstance(entry, dict) else ():
             match = re.match(r"override /(\w+)", str(key))
             found |= {match[1]: str(name)} if match else {}
     return found
@@ -113,8 +113,9 @@ def target_of(path: Path, key: str) -> str:
 
 @cache
 def _defaults(path: Path) -> list[Any]:
-    node = OmegaConf.load(path)
-    return list(node.get("defaults") or []) if isinstance(node, DictConfig) else []
+    # Unresolved: an entry such as `/encoder: ${encoder}` refers to what only a run composes.
+    node = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    return list(node.get("defaults") or []) if isinstance(node, dict) else []
 
 
 def _starts_from(path: Path) -> list[Path]:

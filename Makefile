@@ -37,10 +37,11 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 test: $(VENV)/.test  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
-lint: $(VENV)/.lint  ## format check, lint, type check, layers of imports
+lint: $(VENV)/.lint  ## format check, lint, type check, spelling, layers of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/codespell README.md CHANGELOG.md docs configs labeldp_bench scripts benchmarks
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint  ## format and mend what can be mended by itself

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()((?:\.\./)+)([^)#\s]+)([^)]*\))")
@@ -23,7 +24,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     readme = INSIDE.sub(_from_docs, (CHECKOUT / "README.md").read_text())
     files.append(File.generated(config, "index.md", content=readme))
     linked = {match[3] for file in files if file.is_documentation_page()
-              for match in LINK.finditer(file.content_string)}  # fmt: skip
+              for match in LINK.finditer(file.content_string) if _leaves(match, file)}  # fmt: skip
     for path in sorted(linked):
         if (CHECKOUT / path).is_file():
             copy = f"{COPIES}/{path}" + (".txt" if path.endswith((".md", ".py")) else "")
@@ -31,9 +32,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Returns a page whose links out of docs/ lead to the site's copies."""
-    return LINK.sub(_to_copy, markdown)
+    return LINK.sub(lambda link: _to_copy(link) if _leaves(link, page.file) else link[0], markdown)
+
+
+def _leaves(link: re.Match[str], file: File) -> bool:
+    """Returns whether a link goes further up than to docs/."""
+    return len(link[2]) // 3 > file.src_uri.count("/")
 
 
 def _from_docs(link: re.Match[str]) -> str:

@@ -113,9 +113,9 @@ def target_of(path: Path, key: str) -> str:
 
 @cache
 def _defaults(path: Path) -> list[Any]:
-    node = OmegaConf.load(path)
-    plain = OmegaConf.to_container(node, resolve=False)  # a choice may be named as ${encoder}
-    return list(plain.get("defaults") or []) if isinstance(plain, dict) else []
+    # Unresolved: an entry such as `/encoder: ${encoder}` refers to what only a run composes.
+    node = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    return list(node.get("defaults") or []) if isinstance(node, dict) else []
 
 
 def _starts_from(path: Path) -> list[Path]:

@@ -36,6 +36,8 @@ def example(group: str, name: str, own: str | None = None) -> str:
             if user == "model":
                 return f"dataset={IMAGES} model={each} {group}={name} mechanism=rappor eps=1"
             return f"{example('dataset', each, own)} {group}={name}"
+    if group == "pretrain" and name.startswith("patches"):  # features that stay as they are
+        return f"dataset={IMAGES} model=ridge {group}={name} mechanism=rappor eps=1"
     data = POINTS if name in ("single_stage", "none") else _images_of(name)
     mechanism = "rappor" if group != "learner" else "rr"
     # Features that stay as they are suit no network.

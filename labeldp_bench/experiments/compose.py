@@ -52,13 +52,13 @@ class RunConfig:
     Attributes:
         eps: privacy budget of each label, > 0, in natural-log units; inf: no noise.
         seed: of data, noise and training; an integer >= 0.
-        noise: where the noise comes from: seeded, which anybody can repeat, or secret.
+        noise: seeded, which a seed repeats, or secret, from a cipher's key that nothing repeats.
         device: where networks train: auto, cpu, cuda or cuda:0.
         data_dir: the folder with <dataset>.npz; downloads go there.
         out_dir: the folder of runs, records and tables.
         checkpoint_epochs: epochs between two saves of a training; null: after a minute or more.
-        release_only: a file: the labels are released into it, and nothing is trained.
-        releases: a file of release_only: one learns from it, and the labels stay closed.
+        release_only: a file; releases are written there, and the run ends before it learns.
+        releases: such a file; the run learns from it and never reads training labels.
         minutes: a sweep starts no cell that is not expected to finish in time; exit 75 when cells
             are left.
         rerun: whether an experiment trains again what results/records.csv holds.

@@ -33,10 +33,10 @@ class Patches(PretrainingRecipe):
 
     Args:
         seed: as every recipe's.
-        filters: how many patches, >= 1.
-        size: of a patch, in pixels, >= 2.
-        cells: parts of each side of the image whose answers are averaged, >= 1.
-        threshold: >= 0; what an answer must exceed to count.
+        filters: how many patches, each beside its negative, >= 1.
+        size: pixels of a patch's side, >= 2.
+        cells: of the grid over which answers are averaged, along each side of the image, >= 1.
+        threshold: what an answer must exceed to count, >= 0.
         whitening: > 0; added to the eigenvalues of the patches' covariance. Theirs is 0.1.
     """
 

@@ -33,21 +33,7 @@ def test_from_a_survey_to_predictions(survey, capsys):
     assert release.row_ids.tolist() == survey.person.tolist()
     assert main(FIT) == 0
     assert "from releases alone: 9" in capsys.readouterr().out  # more than 90 %
-    assert (
-        main(
-            [
-                "predict",
-                "features.csv",
-                "--model",
-                "m.skops",
-                "--row-id",
-                "person",
-                "--out",
-                "p.csv",
-            ]
-        )
-        == 0
-    )
+    assert main(PREDICT) == 0
     found = pd.read_csv("p.csv")
     assert found.columns.tolist() == ["row", "predicted", "p_yes", "p_no"]
     assert (found.predicted == survey.answer).mean() > 0.9
@@ -66,14 +52,18 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--label", "answr"), "survey.csv has no column answr"),
-        (("--classes", "yes,maybe"), "survey.csv, column answer: row 0: the label is none"),
+        (("--label", "answr"), "survey.csv: --label=answr is no column (did you mean answer?)"),
+        (
+            ("--classes", "yes,maybe"),
+            "survey.csv, row 1, column answer: the label is none of yes,maybe",
+        ),
         (("--eps", "0"), "eps must be a number > 0"),
         (("--eps", "x"), "argument --eps: must be a number, got 'x'"),
         (("--out", "r.csv"), "--out must end in .parquet"),
         (("--mechanism", "ple"), "mechanism must be one of"),
-        (("--row-id", "town"), "survey.csv, row 3, column town: has 'north' a second time"),
-        (("--unit", "twon"), "survey.csv has no column twon"),
+        (("--row-id", "town"), "survey.csv, row 4, column town: has north a second time"),
+        (("--row-id", "answer"), "--row-id must not be the secret column"),
+        (("--unit", "twon"), "survey.csv: --unit=twon is no column"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, change, message):

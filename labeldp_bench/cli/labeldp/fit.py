@@ -9,11 +9,17 @@ fitted to four fifths of the rows are tried on the rest. It needs no label and s
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new
+from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people, row_ids_of
 from labeldp_bench.support.validate import InputError
+
+if TYPE_CHECKING:
+    from labeldp_bench.own_labels.release import Release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True)
+    from labeldp_bench.data.tables.files import check_finite
     from labeldp_bench.own_labels.load import load_release
-    from labeldp_bench.own_labels.models import cross_validated, model_for, save_model
-    from labeldp_bench.own_labels.tables import column_of, read_people, row_ids_of
+    from labeldp_bench.own_labels.models import cross_validated, model_for, readable, save_model
 
     release = load_release(given.release)
     if not release.classes:
@@ -39,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
     table = read_people(given.file)
     ids = row_ids_of(table, given.row_id, given.file)
     for name in given.drop:
-        column_of(table, name, given.file)
+        column_of(table, name, "--drop", given.file)
     table = table.drop(columns=[*given.drop, *([given.row_id] if given.row_id else [])])
     if release.manifest.source in table.columns:
         raise InputError(
@@ -49,15 +55,8 @@ def run(given: argparse.Namespace) -> int:
         )
     if not len(table.columns):
         raise InputError(f"{given.file} has no feature left")
-    position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
-    wanted = release.row_ids.astype(str).tolist()
-    missing = [each for each in wanted if each not in position]
-    if missing:
-        raise InputError(
-            f"{given.file} lacks the row {missing[0]} of {given.release} "
-            f"({len(missing):,} of {len(wanted):,} are missing; do both have the same row ids?)"
-        )
-    table = table.iloc[np.array([position[each] for each in wanted])]
+    check_finite(str(given.file), table, NO_CATEGORY)
+    table = readable(table.iloc[_places(ids, release, given)].reset_index(drop=True))
     model = model_for(table)
     estimate = cross_validated(model, table, release)
     model.fit(table, release)
@@ -68,3 +67,19 @@ def run(given: argparse.Namespace) -> int:
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
     print(f"wrote {given.out}")
     return 0
+
+
+def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDArray[np.int64]:
+    """Returns where each row of the release is in the table, (N,)."""
+    position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
+    wanted = release.row_ids.astype(str).tolist()
+    missing = [each for each in wanted if each not in position]
+    if missing:
+        advice = "is it another file?"
+        if given.row_id is None:
+            advice = "if `release` was given --row-id, give it here too"
+        raise InputError(
+            f"{given.file} lacks {len(missing):,} of the {len(wanted):,} rows of {given.release}, "
+            f"such as row id {missing[0]} ({advice})"
+        )
+    return np.array([position[each] for each in wanted])

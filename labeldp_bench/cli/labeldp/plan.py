@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from labeldp_bench.cli.labeldp.arguments import number
+from labeldp_bench.cli.labeldp.people import read_people
 from labeldp_bench.support.validate import InputError
 
 
@@ -31,12 +32,15 @@ def run(given: argparse.Namespace) -> int:
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
     from labeldp_bench.own_labels.plan import plan
-    from labeldp_bench.own_labels.tables import features_to_numbers, read_people
 
     features = None
     if given.features is not None:
+        from labeldp_bench.data.tables.files import check_finite
+        from labeldp_bench.own_labels.models import features_of
+
         table = read_people(given.features)
-        features = features_to_numbers(table).fit_transform(table)
+        check_finite(str(given.features), table, "delete it from the file")
+        features = features_of(table)
     found = plan(given.rows, given.classes, eps=given.eps, accuracy=given.accuracy, X=features)
     if given.accuracy is not None:
         print(f"eps={found.eps:.3g} for an accuracy of {given.accuracy:.0%}, by "

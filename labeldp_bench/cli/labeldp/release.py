@@ -12,8 +12,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new, names, number, two_numbers
+from labeldp_bench.cli.labeldp.people import column_of, read_people, row_ids_of
 from labeldp_bench.support.validate import InputError
 
 
@@ -45,18 +48,17 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--most-rows is for persons with several rows (give --unit too)")
     if (given.classes is None) == (given.bounds is None):
         raise InputError("give --classes (all values that a label may have) or --bounds (numbers)")
+    for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
+        if name == given.label:
+            raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp_bench.own_labels.file import holds_release
     from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.privatize import privatize
-    from labeldp_bench.own_labels.tables import column_of, read_people, row_ids_of
 
     table = read_people(given.file, texts=given.label)
-    labels = column_of(table, given.label, given.file)
+    labels = column_of(table, given.label, "--label", given.file)
     ids = row_ids_of(table, given.row_id, given.file)
-    where = f"{given.file}, column {given.label}"
-    for row in np.flatnonzero((labels == "").to_numpy())[:1]:
-        raise InputError(f"{given.file}, row {row}, column {given.label}: the label is empty "
-                         "(leave the row out, or give it a class)")  # fmt: skip
+    values = _checked(labels, given)
     beside = [path for path in sorted(given.out.parent.glob("*.parquet")) if holds_release(path)]
     releases = {path: load_release(path) for path in beside}
     source = given.label
@@ -71,19 +73,18 @@ def run(given: argparse.Namespace) -> int:
             f"{releases[same[0]].eps_spent:g} (use it; or give --again, which adds eps="
             f"{given.eps:g} to it)"
         )
-    unit = None if given.unit is None else column_of(table, given.unit, given.file).to_numpy()
-    values = labels.to_numpy(dtype=object)
-    if given.bounds is not None:
-        values = _numbers(values, where)
-    try:
-        release = privatize(
-            values, given.classes, given.eps, given.mechanism, seed=given.seed, row_ids=ids,
-            bounds=given.bounds, unit=unit, most_rows=given.most_rows, source=source,
-            unit_name=given.unit or "unit", after=_latest([releases[path] for path in same]),
-        )  # fmt: skip
-    except InputError as error:
-        text = str(error)
-        raise InputError(f"{where}: {text}" if text.startswith("row ") else text) from None
+    unit = None
+    if given.unit is not None:
+        persons = column_of(table, given.unit, "--unit", given.file)
+        for row in np.flatnonzero(persons.isna())[:1]:
+            raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
+                             "--unit names whose row it is")  # fmt: skip
+        unit = persons.to_numpy()
+    release = privatize(
+        values, given.classes, given.eps, given.mechanism, seed=given.seed, row_ids=ids,
+        bounds=given.bounds, unit=unit, most_rows=given.most_rows, source=source,
+        unit_name=given.unit or "unit", after=_latest([releases[path] for path in same]),
+    )  # fmt: skip
     release.save(given.out)
     print(release.summary())
     print(f"wrote {given.out}")
@@ -95,13 +96,27 @@ def _latest(releases: list) -> list:
     return [max(releases, key=lambda each: each.eps_spent)] if releases else []
 
 
-def _numbers(values: np.ndarray, where: str) -> np.ndarray:
-    try:
-        return values.astype(np.float64)
-    except ValueError:
-        for row, value in enumerate(values):
-            try:
-                float(value)
-            except ValueError:
-                raise InputError(f"{where}: row {row}: the label is no number") from None
-        raise
+def _checked(labels: pd.Series, given: argparse.Namespace) -> NDArray:
+    """Returns the labels as texts, or as numbers where bounds are given.
+
+    Raises:
+        InputError: one that cannot be released; says its row, not the label, which is secret.
+    """
+    column = f"column {given.label}"
+    empty = np.flatnonzero(labels == "")
+    if len(empty):
+        raise InputError(f"{given.file}, row {empty[0] + 1}, {column}: the label is empty (leave "
+                         "the row out, or add a class for it, such as refused)")  # fmt: skip
+    if given.bounds is not None:
+        numbers = pd.to_numeric(labels, errors="coerce").to_numpy(np.float64)
+        wrong, what = ~np.isfinite(numbers), "the label is no finite number"
+        values: NDArray = numbers
+    else:
+        values = labels.to_numpy(dtype=object)
+        wrong = ~labels.isin(given.classes).to_numpy()
+        what = f"the label is none of {','.join(given.classes)}"
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"{given.file}, row {row + 1}, {column}: {what} (it is not shown, as "
+                         "labels are secret)")  # fmt: skip
+    return values

@@ -32,7 +32,9 @@ def test_from_a_survey_to_predictions(survey, capsys):
     release = ldp.load_release("r.parquet")
     assert release.row_ids.tolist() == survey.person.tolist()
     assert main(FIT) == 0
-    assert "from releases alone: 9" in capsys.readouterr().out  # more than 90 %
+    said = capsys.readouterr().out
+    assert "from releases alone: 9" in said  # more than 90 %
+    assert "always saying no: 5" in said
     assert main(PREDICT) == 0
     found = pd.read_csv("p.csv")
     assert found.columns.tolist() == ["row", "predicted", "p_yes", "p_no"]
@@ -44,6 +46,8 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
     second = [*RELEASE[:-1], "s.parquet", "--seed", "2"]
     assert main(second) == 2
     assert "r.parquet holds a release of column answer already, eps=4" in capsys.readouterr().err
+    assert main([*second, "--again", "--row-id", "age"]) == 2  # rows could not be added up
+    assert "whose rows have other names" in capsys.readouterr().err
     assert main([*second, "--again"]) == 0
     assert "eps=8 spent" in capsys.readouterr().out
     assert ldp.load_release("s.parquet").eps_spent == 8
@@ -63,6 +67,7 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
         (("--mechanism", "ple"), "mechanism must be one of"),
         (("--row-id", "town"), "survey.csv, row 4, column town: has north a second time"),
         (("--row-id", "answer"), "--row-id must not be the secret column"),
+        (("--classes", "yes"), "classes must be at least two"),
         (("--unit", "twon"), "survey.csv: --unit=twon is no column"),
     ],
 )
@@ -83,6 +88,16 @@ def test_features_must_not_hold_the_secret_column(survey, capsys):
     assert main([*RELEASE, "--seed", "1"]) == 0
     assert main(["fit", "survey.csv", *FIT[2:]]) == 2
     assert "which is what the release keeps secret" in capsys.readouterr().err
+
+
+def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
+    # pandas takes NA and None for missing, and 007 for a number.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"answer": ["NA", "None", "007"]}).to_csv("s.csv", index=False)
+    given = ["release", "s.csv", "--label", "answer", "--eps", "inf", "--out", "r.parquet"]
+    assert main([*given, "--classes", "007,None,NA"]) == 0
+    assert "these are the true labels" in capsys.readouterr().out
+    assert ldp.load_release("r.parquet").outputs.tolist() == [2, 1, 0]
 
 
 def test_plan_and_help(capsys):

@@ -3,7 +3,7 @@
 Example:
   labeldp predict features.csv --model model.skops --out predictions.csv
 
-Writes a row for each row of features: its id, the class, the probability of each class.
+Writes a row for each row of features: its id, the class, the probability of each class (p_NAME).
 """
 
 import argparse
@@ -19,16 +19,23 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FEATURES", help="CSV or Parquet, a header")
-    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.skops")
-    parser.add_argument("--out", type=Path, required=True, metavar="PREDICTIONS.csv")
-    parser.add_argument("--row-id", metavar="COLUMN", help="names rows; default: their number")
+    parser.add_argument(
+        "file", type=Path, metavar="FEATURES", help="CSV, TSV or Parquet, with a header"
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.skops",
+                        help="the file that `labeldp fit` wrote")  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="PREDICTIONS.csv",
+                        help="the file to write; .parquet is possible too")  # fmt: skip
+    parser.add_argument(
+        "--row-id",
+        metavar="COLUMN",
+        help="a column that names each row; default: its place, from 0",
+    )
 
 
 def run(given: argparse.Namespace) -> int:
     """Writes the predictions."""
-    suffix = ".parquet" if given.out.suffix == ".parquet" else ".csv"
-    check_new(given.out, suffix, replace=True)
+    check_new(given.out, ".csv", ".parquet", replace=True)
     from labeldp_bench.data.tables.files import check_finite, check_numbers
     from labeldp_bench.own_labels.models import columns_of, load_model, numbers_of, readable
     from labeldp_bench.support.files import replacing
@@ -53,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
         | {f"p_{name}": probabilities[:, number] for number, name in enumerate(classes)}
     )
     with replacing(given.out) as partial:
-        if suffix == ".csv":
+        if given.out.suffix == ".csv":
             found.to_csv(partial, index=False, float_format="%.6g")
         else:
             found.to_parquet(partial, index=False)

@@ -32,9 +32,11 @@ def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: 
         if name.endswith(".parquet"):
             table = pd.read_parquet(path, partitioning=None)  # folders such as a=1 are no columns
         else:
-            converters = {} if texts is None else {texts: str.strip}
             separator = "\t" if ".tsv" in name else ","
-            table = pd.read_csv(path, sep=separator, low_memory=False, converters=converters)
+            table = pd.read_csv(path, sep=separator, low_memory=False)
+            if texts in table.columns:
+                written = {"dtype": str, "keep_default_na": False, "usecols": [texts]}
+                table[texts] = pd.read_csv(path, sep=separator, **written)[texts]
     except (ValueError, OSError, UnicodeError, EOFError) as error:
         said = " ".join(str(error).split())
         raise InputError(f"{path.name} cannot be read as a table: {said}") from None

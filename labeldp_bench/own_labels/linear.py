@@ -72,7 +72,7 @@ def fit_linear(
     if inputs.numel() * num_classes > LARGE:
         splits = splits[:1]
     weights, penalty = fit_penalised(
-        inputs, targets, loss, num_classes, penalties, splits, TOLERANCES
+        inputs, targets, loss, num_classes, penalties, splits, TOLERANCES, along_path=True
     )
     if not bool(weights.isfinite().all()):
         raise Diverged("the linear model's weights are NaN or infinite (are features too large?)")

@@ -20,6 +20,9 @@ def test_it_is_the_minimum_and_held_out_examples_choose():
     value = loss(inputs @ point, y).mean() + penalty / 2 * point[:-1].square().sum()
     (gradient,) = torch.autograd.grad(value, point)
     assert gradient.abs().max() < 1e-4
+    along, same = fit_penalised(inputs, y, loss, 2, [1e-4, 100.0, 0.01], split, along_path=True)
+    assert same == penalty
+    torch.testing.assert_close(along, weights.detach(), atol=1e-3, rtol=0)  # one minimum
     # With held-out labels that nothing explains the largest penalty must win.
     noise = y.clone()
     noise[300:] = torch.randint(2, (100,), generator=generator)

@@ -69,10 +69,14 @@ def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
         share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
         return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]
     if record.get("excess_risk") is None:
-        return [
+        lines = [
             f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
             f"class average   {100 * record['per_class_mean']:.2f} %",
         ]
+        if record.get("auc") is not None:  # where a class may be rare
+            precision = record["average_precision"]
+            lines.append(f"AUC             {record['auc']:.4f}, average precision {precision:.4f}")
+        return lines
     risk, sem, bias = (record[key] for key in ("excess_risk", "excess_risk_sem", "bias"))
     error = f" ± {sem:.2g} (standard error, {record['trials']} trials)" if sem else ""
     parts = f"{bias:.4g} and {record['variance']:.4g}" if bias is not None else "from two trials on"

@@ -8,14 +8,11 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.models.held_out import held_out_rows
+from labeldp_bench.models.penalised import fit_penalised, with_constant
 from labeldp_bench.models.vectors import as_vectors
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
-
-ITERATIONS = 30
-"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +57,15 @@ class Logistic(Model):
         raw = as_vectors(features[supervision.indices])
         mean, spread = raw.mean(0), raw.std(0, correction=0)
         scale = torch.where(spread > 0, 1 / spread, 0.0)  # a constant column says nothing
-        inputs = torch.cat([(raw - mean) * scale, torch.ones(len(raw), 1)], 1)
-        weights = torch.zeros((inputs.shape[1], supervision.num_classes))
-        penalty = self.penalties[0]
+        inputs = with_constant((raw - mean) * scale)
+        splits = []
         if len(self.penalties) > 1 and len(inputs) > 1:
-            fitted, out = held_out_rows(len(inputs), self.held_out, session.seed)
-            found = []
-            for tried in sorted(self.penalties, reverse=True):
-                targets = supervision.targets[fitted]
-                weights = _minimised(inputs[fitted], targets, supervision.loss, tried, weights)
-                logits = inputs[out] @ weights
-                loss = float(supervision.loss(logits, supervision.targets[out]).mean())
-                found.append((loss, tried, weights))
-            _, penalty, weights = min(found, key=lambda each: each[0])
+            splits = [held_out_rows(len(inputs), self.held_out, session.seed)]
+        weights, penalty = fit_penalised(
+            inputs, supervision.targets, supervision.loss, supervision.num_classes, self.penalties,
+            splits,
+        )  # fmt: skip
         session.notes["penalty"] = penalty
-        weights = _minimised(inputs, supervision.targets, supervision.loss, penalty, weights)
         if not bool(weights.isfinite().all()):
             raise Diverged("the weights are NaN or infinite (take larger model.penalties)")
         return LogisticClassifier(weights, mean, scale)
@@ -101,21 +92,3 @@ class LogisticClassifier:
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns softmax of logits / temperature, float64 (m, K)."""
         return (self.scores(features).to(torch.float64) / temperature).softmax(1)
-
-
-def _minimised(
-    inputs: Tensor, targets: Tensor, loss_of: Loss, penalty: float, start: Tensor
-) -> Tensor:
-    """Returns the weights, float32 (d + 1, K), with the least penalised mean loss."""
-    weights = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def objective() -> Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(inputs @ weights, targets).mean()
-        loss = loss + penalty / 2 * weights[:-1].square().sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(objective)
-    return weights.detach()

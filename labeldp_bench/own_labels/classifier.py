@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.own_labels.expectation import (
@@ -20,13 +21,13 @@ from labeldp_bench.own_labels.expectation import (
 from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
 from labeldp_bench.own_labels.network import fit_network
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import keys_of
-from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.own_labels.rows import check_order, keys_of
+from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError, check_choice, check_integer
 
-NAMES = ("linear", "mlp")
+NAMES = ("linear", "mlp", "boosted_trees")
 FEATURES = ("given", "smooth")
 
 
@@ -38,11 +39,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         estimator: None or `linear`: softmax regression by `loss`, with the penalty that held-out
-            releases choose. `mlp` or a `torch.nn.Module` with K outputs: a network by `loss`. Any
-            scikit-learn classifier whose fit takes `sample_weight`, or a pipeline that ends in one:
-            by EM on the release.
-        loss: of linear models and networks, such as `marginal` (fits every release), `plain`,
-            `bce`, `unbiased`.
+            releases choose. `boosted_trees`: those of the benchmark, by `loss`. `mlp` or a
+            `torch.nn.Module` with K outputs: a network by `loss`. Any scikit-learn classifier whose
+            fit takes `sample_weight`, or a pipeline that ends in one: by EM on the release.
+        loss: of linear models, boosted trees and networks, such as `marginal` (fits every release),
+            `plain`, `bce`, `unbiased`.
         features: `given`, or `smooth`: least squares on the smoothest functions over the features
             of the training rows (needs no estimator).
         penalty: of the linear model; None: held-out releases choose.
@@ -103,8 +104,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
         if not own:
             self.model_ = self._by_expectation(inputs, release)
-        elif self.features == "smooth":
-            self.model_ = self._smooth(inputs, release)
+        elif self._of_benchmark():
+            self.model_ = self._by_benchmark(inputs, release)
         else:
             loss = loss_named(self.loss)
             targets = loss.targets(release.vaulted)
@@ -127,7 +128,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         inputs = self._checked(X, reset=False)
         if not self._own():
             return probabilities(self.model_.estimator, inputs, len(self.classes_))
-        if self.features == "smooth":
+        if self._of_benchmark():
             return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
         return self.model_.probabilities(inputs)
 
@@ -173,17 +174,23 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
         )
 
-    def _smooth(self, inputs: NDArray[np.float64], release: Release) -> Any:
-        if self.estimator is not None:
-            raise InputError("features='smooth' brings its own fit (leave estimator out)")
+    def _of_benchmark(self) -> bool:
+        """Returns whether a model of the benchmark is asked for, as a whole."""
+        return self.features == "smooth" or self.estimator == "boosted_trees"
+
+    def _by_benchmark(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        model: Model = BoostedTrees()
+        if self.features == "smooth":
+            if self.estimator is not None:
+                raise InputError("features='smooth' brings its own fit (leave estimator out)")
+            # The network is that of pre-training, which is not asked for.
+            model = Eigenmaps(network=LinearClassifier)
         session = Session(
             self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
             lambda line: None,
         )  # fmt: skip
         supervision = Supervision.of([release.vaulted], loss_named(self.loss))
-        scaled = torch.from_numpy(inputs).float()
-        # The network is that of pre-training, which is not asked for.
-        return Eigenmaps(network=LinearClassifier).fit(scaled, supervision, session)
+        return model.fit(torch.from_numpy(inputs).float(), supervision, session)
 
 
 def check_release(release: object, X: Any) -> None:
@@ -197,3 +204,4 @@ def check_release(release: object, X: Any) -> None:
         raise InputError("this is a release of numbers (use LabelDPRegressor)")
     if not len(release):
         raise InputError("the release has no rows")
+    check_order(X, release)

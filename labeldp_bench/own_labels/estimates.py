@@ -10,7 +10,7 @@ from scipy.stats import binomtest, t
 
 from labeldp_bench.own_labels.manifest import ClassName
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import refuse_fitted_rows
+from labeldp_bench.own_labels.rows import check_order, refuse_fitted_rows
 from labeldp_bench.own_labels.unbiased import unbiased_labels
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
@@ -32,7 +32,7 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
 
     Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
     Exact (Clopper-Pearson) where that takes two values, as under randomised response, and for
-    mechanisms with bits; by the normal law otherwise.
+    mechanisms with bits; by the t law otherwise.
 
     Args:
         model: fitted; `predict` gives classes of the release.
@@ -99,6 +99,7 @@ def calibration(
 
 def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     """Returns an unbiased estimate, for each row, of 1 where the prediction is right, else 0."""
+    check_order(X, release)
     predicted = np.asarray(model.predict(X))
     if len(predicted) != len(release):
         raise InputError(f"{len(predicted)} rows of features, but {len(release)} releases")

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import skops.io
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from skops.io.exceptions import UntrustedTypesFoundException
 
+from labeldp_bench.data.tables.columns import floats_and_texts, numeric_columns, to_features
 from labeldp_bench.own_labels.classifier import LabelDPClassifier
 from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_with_interval
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.tables import features_to_numbers
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.validate import InputError
 
 FOLDS = 5
+MOST_CATEGORIES = 50
+"""Of one column; rarer ones share an indicator."""
 TRUSTED = [
     "numpy.dtype",
     "labeldp_bench.own_labels.classifier.LabelDPClassifier",
@@ -29,12 +32,41 @@ TRUSTED = [
 
 
 def model_for(table: pd.DataFrame) -> Pipeline:
-    """Returns the unfitted model: from columns to numbers, from numbers to classes, linearly.
+    """Returns the unfitted model: from columns to features, from features to classes, linearly.
 
     Forests and boosted trees are for `LabelDPClassifier`: skops does not trust files of trees, as a
     wrong index in one crashes the reader.
+
+    Args:
+        table: of `readable` columns, the first fit's.
     """
-    return Pipeline([("columns", features_to_numbers(table)), ("classifier", LabelDPClassifier())])
+    numeric = numeric_columns(table)
+    others = [name for name in table.columns if name not in numeric]
+    columns = to_features(numeric, others, MOST_CATEGORIES)
+    return Pipeline([("columns", columns), ("classifier", LabelDPClassifier())])
+
+
+def readable(table: pd.DataFrame, model: Pipeline | None = None) -> pd.DataFrame:
+    """Returns the columns as the model takes them: its own ones, or all for a first fit."""
+    if model is None:
+        return floats_and_texts(table, numeric_columns(table))
+    return floats_and_texts(table[columns_of(model)], numbers_of(model))
+
+
+def columns_of(model: Pipeline) -> list[str]:
+    """Returns the columns that a fitted model was given."""
+    return model["columns"].feature_names_in_.tolist()
+
+
+def numbers_of(model: Pipeline) -> list[str]:
+    """Returns those of them that hold numbers."""
+    return next(own for name, _, own in model["columns"].transformers if name == "numbers")
+
+
+def features_of(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Returns the features that the model makes of a table, float64 (N, d)."""
+    plain = readable(table)
+    return np.asarray(model_for(plain)["columns"].fit_transform(plain), dtype=np.float64)
 
 
 def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estimate:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import keys_of
+from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.support.validate import InputError
 
 
@@ -45,6 +45,7 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
             )
         if release.manifest.bounds is None:
             raise InputError("this is a release of classes (use LabelDPClassifier)")
+        check_order(X, release)
         inputs = validate_data(self, X, dtype=np.float64)
         if len(release) != len(inputs):
             raise InputError(f"{len(inputs)} rows of features, but {len(release)} releases")

@@ -117,7 +117,9 @@ class Release:
         manifest = self.manifest
         each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={self.eps:g}"
         lines = [f"{len(self):,} labels released by {self.mechanism}, {each}"]
-        if self.classes:
+        if self.manifest.row_eps == float("inf"):
+            lines.append("eps=inf is no privacy: these are the true labels (keep the file)")
+        elif self.classes:
             share = chance_of_change(manifest.class_mechanism(), len(self.classes))
             lines.append(
                 f"the best guess from a release is another class for about "
@@ -125,7 +127,8 @@ class Release:
             )
         if manifest.unit:
             lines.append(
-                f"a {manifest.unit.column} has at most {manifest.unit.most_rows} rows here, and "
+                f"a {manifest.unit.column} has at most {manifest.unit.most_rows} "
+                f"row{'s' if manifest.unit.most_rows > 1 else ''} here, and "
                 f"spends at most eps={self.eps:g} on them"
             )
         if self.eps_spent > self.eps * (1 + 1e-9):

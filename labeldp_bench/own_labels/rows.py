@@ -37,6 +37,28 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
         )
 
 
+def check_order(X: Any, release: Release) -> None:
+    """Refuses a data frame whose index has the release's row ids in another order.
+
+    An index that is no permutation of the row ids says nothing of the order: ids may have been
+    counted, or the frame read anew.
+
+    Raises:
+        InputError: the first row that differs.
+    """
+    if not isinstance(X, pd.DataFrame) or len(X) != len(release):
+        return
+    index, ids = X.index.astype(str), pd.Index(release.row_ids.astype(str))
+    differ = np.flatnonzero(index != ids)
+    if len(differ) and index.is_unique and index.isin(ids).all():
+        row = int(differ[0])
+        raise InputError(
+            f"X has its rows in another order than the release: row {row} is {index[row]} in X and "
+            f"{ids[row]} in the release (take X.loc[release.row_ids]; or, if row for row they "
+            "belong together and the index means nothing, X.reset_index(drop=True))"
+        )
+
+
 def innermost(model: Any) -> Any:
     """Returns the model at the end of pipelines and searches."""
     while True:

@@ -30,6 +30,6 @@ def capped(
         row = int(np.flatnonzero(who.isna())[0])
         raise InputError(f"unit: row {row} names no person")
     before = who.groupby(who).cumcount().to_numpy()
-    most = int(before.max()) + 1 if most_rows is None and size else most_rows or 1
+    most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
     return Unit(column, most), np.flatnonzero(before < most)

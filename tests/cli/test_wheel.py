@@ -89,8 +89,10 @@ def test_wheel_carries_every_module_and_config(wheel):
     modules = {
         str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "labeldp_bench").rglob("*.py")
     }
+    data = {"own_labels/plan_curve.csv", "experiments/reference_values.json"}
     assert not yaml - names
     assert not modules - names
+    assert not {f"labeldp_bench/{path}" for path in data} - names
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"labeldp_bench"}
 
@@ -98,6 +100,7 @@ def test_wheel_carries_every_module_and_config(wheel):
 def test_console_script_works_from_an_empty_folder(installed, tmp_path):
     # Outside a checkout the command would find no configs, or write beside the package.
     before = {path for path in installed.rglob("*") if path.suffix != ".pyc"}
+    assert (installed / "bin" / "labeldp").is_file()
     where = run(
         sys.executable, "-c", "import labeldp_bench; print(labeldp_bench.__file__)",
         folder=tmp_path, PYTHONPATH=str(installed),

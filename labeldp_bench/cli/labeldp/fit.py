@@ -3,25 +3,39 @@
 Example:
   labeldp fit features.csv --release survey.release.parquet --out model.skops
 
-Prints the accuracy to be expected on new rows, with a 95 % interval, from releases alone: models
-fitted to four fifths of the rows are tried on the rest. It needs no label and spends no privacy.
+Prints the accuracy to expect on new rows, and that of always naming the most frequent class, each
+with a 95 % interval. Both come from releases alone: models fitted to four fifths of the rows are
+tried on the rest. No label is needed, and no privacy is spent. The model is linear; other ones are
+in the Python library (docs/your-own-labels.md).
 """
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new
+from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people, row_ids_of
 from labeldp_bench.support.validate import InputError
+
+if TYPE_CHECKING:
+    from labeldp_bench.own_labels.release import Release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FEATURES", help="CSV or Parquet, a header")
-    parser.add_argument("--release", type=Path, required=True, metavar="RELEASE.parquet")
-    parser.add_argument("--out", type=Path, required=True, metavar="MODEL.skops")
-    parser.add_argument("--row-id", metavar="COLUMN", help="as for `release`; no feature")
+    parser.add_argument(
+        "file", type=Path, metavar="FEATURES", help="CSV, TSV or Parquet, with a header"
+    )
+    parser.add_argument("--release", type=Path, required=True, metavar="RELEASE.parquet",
+                        help="the file that `labeldp release` wrote")  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="MODEL.skops",
+                        help="the file to write")  # fmt: skip
+    parser.add_argument(
+        "--row-id", metavar="COLUMN", help="the column that `release --row-id` named"
+    )
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
                         help="a column that is no feature; may be given several times")  # fmt: skip
 
@@ -29,17 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True)
+    from labeldp_bench.data.tables.files import check_finite
+    from labeldp_bench.own_labels.estimates import class_shares
     from labeldp_bench.own_labels.load import load_release
-    from labeldp_bench.own_labels.models import cross_validated, model_for, save_model
-    from labeldp_bench.own_labels.tables import column_of, read_people, row_ids_of
+    from labeldp_bench.own_labels.models import cross_validated, model_for, readable, save_model
 
     release = load_release(given.release)
     if not release.classes:
-        raise InputError(f"{given.release} is a release of numbers (use ldp.LabelDPRegressor)")
+        raise InputError(
+            f"{given.release} is a release of numbers, which labeldp_bench.LabelDPRegressor "
+            "takes (Python only)"
+        )
     table = read_people(given.file)
     ids = row_ids_of(table, given.row_id, given.file)
     for name in given.drop:
-        column_of(table, name, given.file)
+        column_of(table, name, "--drop", given.file)
     table = table.drop(columns=[*given.drop, *([given.row_id] if given.row_id else [])])
     if release.manifest.source in table.columns:
         raise InputError(
@@ -49,15 +67,9 @@ def run(given: argparse.Namespace) -> int:
         )
     if not len(table.columns):
         raise InputError(f"{given.file} has no feature left")
-    position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
-    wanted = release.row_ids.astype(str).tolist()
-    missing = [each for each in wanted if each not in position]
-    if missing:
-        raise InputError(
-            f"{given.file} lacks the row {missing[0]} of {given.release} "
-            f"({len(missing):,} of {len(wanted):,} are missing; do both have the same row ids?)"
-        )
-    table = table.iloc[np.array([position[each] for each in wanted])]
+    places = _places(ids, release, given)
+    check_finite(str(given.file), table, NO_CATEGORY)
+    table = readable(table.iloc[places].reset_index(drop=True))
     model = model_for(table)
     estimate = cross_validated(model, table, release)
     model.fit(table, release)
@@ -66,5 +78,23 @@ def run(given: argparse.Namespace) -> int:
           f"(eps={release.eps_spent:g}), {len(table.columns)} columns")  # fmt: skip
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
+    shares = class_shares(release)
+    name = max(shares, key=lambda each: shares[each].value)
+    print(f"always saying {name}: {shares[name].value:.1%} "
+          f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
     print(f"wrote {given.out}")
     return 0
+
+
+def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDArray[np.int64]:
+    """Returns where each row of the release is in the table, (N,)."""
+    position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
+    wanted = release.row_ids.astype(str).tolist()
+    missing = [each for each in wanted if each not in position]
+    if missing:
+        raise InputError(
+            f"{given.file} lacks {len(missing):,} of the {len(wanted):,} rows of {given.release}, "
+            f"such as row id {missing[0]} (is it the same table, and was `release` given the same "
+            "--row-id?)"
+        )
+    return np.array([position[each] for each in wanted])

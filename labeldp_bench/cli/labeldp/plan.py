@@ -5,38 +5,60 @@ Example:
   labeldp plan --rows 20000 --classes 5 --accuracy 0.8
   labeldp plan --rows 20000 --classes 5 --eps 1 --features features.csv
 
-Per mechanism: bits that one release tells of a label, how many true labels all releases are worth,
-and the accuracy to be expected. With features the range is narrower: made-up labels that the
-features explain are released and learnt.
+For each mechanism: how many bits one release tells of a label, how many true labels all releases
+are worth, and the accuracy to expect. The range comes from the benchmark's runs, on tasks whose
+features say nearly all of the label; on a survey expect less. With --features, labels that your
+columns explain are made up, released and learnt. No true label is read.
 """
 
 import argparse
 from pathlib import Path
 
 from labeldp_bench.cli.labeldp.arguments import number
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people
+from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--rows", type=int, required=True, metavar="N", help="labels to release")
-    parser.add_argument("--classes", type=int, required=True, metavar="K", help="at least 2")
-    parser.add_argument("--eps", type=number, help="> 0")
-    parser.add_argument("--accuracy", type=number, help="to reach, in place of --eps")
-    parser.add_argument("--features", type=Path, metavar="FILE", help="CSV or Parquet")
+    parser.add_argument("--rows", type=int, required=True, metavar="N", help="how many labels")
+    parser.add_argument(
+        "--classes", type=int, required=True, metavar="K", help="how many classes, 2 or more"
+    )
+    parser.add_argument("--eps", type=number, help="> 0; smaller is more private")
+    parser.add_argument(
+        "--accuracy",
+        type=number,
+        metavar="SHARE",
+        help="0.8 finds the eps for 80 percent, in place of --eps",
+    )
+    parser.add_argument("--features", type=Path, metavar="FILE",
+                        help="public columns, without the label: CSV, TSV or Parquet")  # fmt: skip
+    parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
+                        help="a column that is no feature; may be given several times")  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> int:
     """Prints the plan."""
+    check_integer("--rows", given.rows, low=1)
+    check_integer("--classes", given.classes, low=2)
+    if given.accuracy is not None:
+        check_number("--accuracy", given.accuracy, above=0, below=1)
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
     from labeldp_bench.own_labels.plan import plan
-    from labeldp_bench.own_labels.tables import features_to_numbers, read_people
 
     features = None
     if given.features is not None:
+        from labeldp_bench.data.tables.files import check_finite
+        from labeldp_bench.own_labels.models import features_of
+
         table = read_people(given.features)
-        features = features_to_numbers(table).fit_transform(table)
+        for name in given.drop:
+            column_of(table, name, "--drop", given.features)
+        table = table.drop(columns=given.drop)
+        check_finite(str(given.features), table, NO_CATEGORY)
+        features = features_of(table)
     found = plan(given.rows, given.classes, eps=given.eps, accuracy=given.accuracy, X=features)
     if given.accuracy is not None:
         print(f"eps={found.eps:.3g} for an accuracy of {given.accuracy:.0%}, by "

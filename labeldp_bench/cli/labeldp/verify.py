@@ -3,9 +3,9 @@
 Example:
   labeldp verify mine.py:randomise --classes 10 --eps 1
 
-OBJECT is a function labels -> outputs (NumPy int64 labels (n,); n labels, or rows of bits or reals,
-in the same order), or a table of probabilities (classes, outputs), row = true label. The file is
-run, so trust it first. Exit status 1: the claim does not hold.
+OBJECT is a function or a table. The function takes n labels 0 to K-1 (NumPy, int64) and returns n
+labels, or n rows of bits or reals, in the same order. The table has a row of output probabilities
+for each true label. The file is run, so read it first. Exit status 1: the claim does not hold.
 """
 
 import argparse
@@ -20,12 +20,21 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("object", metavar="FILE.py:OBJECT")
-    parser.add_argument("--classes", type=int, required=True, metavar="K", help="at least 2")
-    parser.add_argument("--eps", type=number, required=True, help="that it claims")
-    parser.add_argument("--calls", type=int, default=1,
-                        help="how often the same labels are asked for, such as epochs")  # fmt: skip
-    parser.add_argument("--draws", type=int, default=1_000_000, help="labels given in all")
+    parser.add_argument("object", metavar="FILE.py:OBJECT",
+                        help="a function, or a table of probabilities")  # fmt: skip
+    parser.add_argument(
+        "--classes", type=int, required=True, metavar="K", help="how many classes, 2 or more"
+    )
+    parser.add_argument("--eps", type=number, required=True, help="the eps that it claims")
+    parser.add_argument("--calls", type=int, default=1, metavar="N",
+                        help="how often it is given the same labels; default 1")  # fmt: skip
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="labels that it is given in all; default a million",
+    )
 
 
 def run(given: argparse.Namespace) -> int:

@@ -12,29 +12,40 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: ") -> pd.DataFrame:
     """Returns the table of a file; every column has a name of its own.
+
+    Args:
+        path: of the file.
+        texts: a column that is read as texts, as they are written; a missing one is empty.
+        what: what messages about the path begin with.
 
     Raises:
         InputError: no such file, another kind of file, one that cannot be read, no row.
     """
     name = path.name.lower()
     if not name.endswith(READERS):
-        raise InputError(f"dataset.file must end in {', '.join(READERS)}; got {path}")
+        raise InputError(f"{what}{path} must end in {', '.join(READERS)}")
     if not path.is_file():
-        raise InputError(f"dataset.file: there is no file {path}")
+        raise InputError(f"{what}there is no file {path}")
     try:
         if name.endswith(".parquet"):
-            table = pd.read_parquet(path)
+            table = pd.read_parquet(path, partitioning=None)  # folders such as a=1 are no columns
         else:
             separator = "\t" if ".tsv" in name else ","
             table = pd.read_csv(path, sep=separator, low_memory=False)
+            if texts in table.columns:
+                written = {"dtype": str, "keep_default_na": False, "usecols": [texts]}
+                table[texts] = pd.read_csv(path, sep=separator, **written)[texts]
     except (ValueError, OSError, UnicodeError, EOFError) as error:
         said = " ".join(str(error).split())
         raise InputError(f"{path.name} cannot be read as a table: {said}") from None
     if not len(table):
         raise InputError(f"{path.name} has no rows")
-    return table.rename(columns=str)
+    table = table.rename(columns=str)
+    if texts in table.columns:
+        table[texts] = label_texts(table[texts])
+    return table
 
 
 def check_column(file: str, table: pd.DataFrame, key: str, name: str) -> str:
@@ -86,8 +97,17 @@ def _text(value: object) -> str:
     return "" if value is None or value is pd.NA else str(value).strip()
 
 
-def check_numbers(file: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def check_numbers(
+    file: str, table: pd.DataFrame, columns: Sequence[str],
+    advice: str = " (leave {name} out of dataset.numeric, and it is a category)",
+) -> pd.DataFrame:  # fmt: skip
     """Returns the table with `columns` as numbers.
+
+    Args:
+        file: its name, for messages.
+        table: with these columns.
+        columns: their names.
+        advice: the end of the message; {name} is the column.
 
     Raises:
         InputError: a cell is no number; names file, row and column.
@@ -99,15 +119,17 @@ def check_numbers(file: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.
         if len(wrong):
             row = int(wrong[0])
             raise InputError(
-                f"{file}, row {row + 1}, column {name}: {table[name].iloc[row]!r} is no number "
-                f"(leave {name} out of dataset.numeric, and it is a category)"
+                f"{file}, row {row + 1}, column {name}: {table[name].iloc[row]!r} is no number"
+                + advice.format(name=name)
             )
         read[name] = numbers
     return table.assign(**read)
 
 
-def check_finite(file: str, columns: pd.DataFrame) -> None:
-    """Refuses infinite numbers, and texts that are nearly all different."""
+def check_finite(
+    file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
+) -> None:
+    """Refuses infinite numbers, and texts that are nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
@@ -118,5 +140,5 @@ def check_finite(file: str, columns: pd.DataFrame) -> None:
         elif len(column) >= 100 and (different := column.nunique()) > len(column) / 2:
             raise InputError(
                 f"{file}: column {name} has {different} different texts in {len(column)} rows, "
-                f"which is no category (leave it out: dataset.drop=[{name}])"
+                f"which is no category ({advice.format(name=name)})"
             )

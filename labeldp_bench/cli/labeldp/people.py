@@ -1,0 +1,50 @@
+"""The tables that the commands read: a row for each label, and a column that names rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp_bench.data.tables import files
+from labeldp_bench.support.validate import InputError
+
+NO_CATEGORY = "leave it out: --drop {name}"
+
+
+def read_people(path: Path, texts: str | None = None) -> pd.DataFrame:
+    """Returns the table in a CSV, TSV or Parquet file.
+
+    Args:
+        path: of the file.
+        texts: a column that is read as texts, as they are written.
+
+    Raises:
+        InputError: no such file, another kind of file, one that cannot be read.
+    """
+    return files.read_table(path, texts, what="")
+
+
+def column_of(table: pd.DataFrame, name: str, option: str, path: Path) -> pd.Series:
+    """Returns the column that an option names.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    return table[files.check_column(str(path), table, option, name)]
+
+
+def row_ids_of(table: pd.DataFrame, name: str | None, path: Path) -> NDArray:
+    """Returns the ids in a column, or the place of each row, counted from 0."""
+    if name is None:
+        return np.arange(len(table))
+    ids = column_of(table, name, "--row-id", path)
+    wrong = ids.isna() | ids.duplicated()
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        what = "is empty" if ids.isna().iloc[row] else f"has {ids.iloc[row]} a second time"
+        raise InputError(
+            f"{path}, row {row + 1}, column {name}: {what}, but --row-id needs a column that names "
+            "each row once (a person with several rows is named by `release --unit`)"
+        )
+    return ids.to_numpy()

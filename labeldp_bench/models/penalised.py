@@ -1,0 +1,90 @@
+"""Linear scores with the least penalised loss; held-out examples choose the penalty."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.supervision.losses import Loss
+
+ITERATIONS = 30
+"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
+TOLERANCES = (1e-7, 1e-9)
+"""Of the gradient and of a step, torch's own."""
+Split = tuple[Tensor, Tensor]
+"""Positions of the examples that fit and of those that choose."""
+
+
+def with_constant(points: Tensor) -> Tensor:
+    """Returns the points with a column of ones, (n, d + 1), for the bias."""
+    return torch.cat([points, torch.ones((len(points), 1), dtype=points.dtype)], 1)
+
+
+def fit_penalised(
+    inputs: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    num_classes: int,
+    penalties: Sequence[float],
+    splits: Sequence[Split],
+    tolerances: tuple[float, float] = TOLERANCES,
+    along_path: bool = False,
+) -> tuple[Tensor, float]:
+    """Returns weights and the penalty that was chosen.
+
+    Weights minimise the mean loss plus penalty / 2 times their squares, over all examples. The
+    penalty is the one with the least loss on held-out examples, over all splits. What is compared
+    there are releases, so that no true label is needed.
+
+    Args:
+        inputs: (n, d + 1), the last column of ones (`with_constant`); gives the precision.
+        targets: what `loss` made of the releases, first axis n.
+        loss: of the benchmark.
+        num_classes: K.
+        penalties: > 0, at least one; one alone is taken as it is.
+        splits: by which penalties are compared; none: the largest penalty is taken.
+        tolerances: of gradient and step, where L-BFGS ends.
+        along_path: the last fit comes from those of larger penalties to all examples, not from the
+            last split's fit. The marginal likelihood has several minima; at few releases this way
+            finds better ones (`scripts/plan_check.py`, digits at eps=1: .64 right, else .56).
+
+    Returns:
+        weights (d + 1, K), the last row is the bias, which has no penalty; the penalty.
+    """
+    zeros = torch.zeros((inputs.shape[1], num_classes), dtype=inputs.dtype)
+    falling = sorted(penalties, reverse=True)
+    losses, fitted = [0.0] * len(falling), [zeros] * len(falling)
+    if len(falling) > 1:
+        for kept, out in splits:
+            weights = zeros
+            for number, penalty in enumerate(falling):
+                weights = _minimum(inputs[kept], targets[kept], loss, penalty, weights, tolerances)
+                losses[number] += float(loss(inputs[out] @ weights, targets[out]).mean())
+                fitted[number] = weights
+    best = losses.index(min(losses))
+    weights = zeros if along_path else fitted[best]
+    for penalty in falling[: best + 1] if along_path else [falling[best]]:
+        weights = _minimum(inputs, targets, loss, penalty, weights, tolerances)
+    return weights, falling[best]
+
+
+def _minimum(
+    inputs: Tensor, targets: Tensor, loss_of: Loss, penalty: float, start: Tensor,
+    tolerances: tuple[float, float],
+) -> Tensor:  # fmt: skip
+    """Returns the weights of the least penalised mean loss near `start`."""
+    weights = start.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe",
+        tolerance_grad=tolerances[0], tolerance_change=tolerances[1],
+    )  # fmt: skip
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(inputs @ weights, targets).mean()
+        loss = loss + penalty / 2 * weights[:-1].square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    return weights.detach()

@@ -1,0 +1,29 @@
+"""The fit that `logistic` and the classifier for own labels share."""
+
+import torch
+
+from labeldp_bench.models.penalised import fit_penalised, with_constant
+from labeldp_bench.supervision.losses import LOSSES
+
+
+def test_it_is_the_minimum_and_held_out_examples_choose():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 5, generator=generator, dtype=torch.float64)
+    y = (x[:, 0] + torch.randn(400, generator=generator) > 0).long()
+    inputs, loss = with_constant(x), LOSSES["plain"]
+    rows = torch.arange(400)
+    split = [(rows[:300], rows[300:])]
+    weights, penalty = fit_penalised(inputs, y, loss, 2, [1e-4, 100.0, 0.01], split)
+    assert penalty in (1e-4, 0.01)  # at 100 nothing is learnt
+    assert weights.dtype == torch.float64
+    point = weights.requires_grad_()
+    value = loss(inputs @ point, y).mean() + penalty / 2 * point[:-1].square().sum()
+    (gradient,) = torch.autograd.grad(value, point)
+    assert gradient.abs().max() < 1e-4
+    along, same = fit_penalised(inputs, y, loss, 2, [1e-4, 100.0, 0.01], split, along_path=True)
+    assert same == penalty
+    torch.testing.assert_close(along, weights.detach(), atol=1e-3, rtol=0)  # one minimum
+    # With held-out labels that nothing explains the largest penalty must win.
+    noise = y.clone()
+    noise[300:] = torch.randint(2, (100,), generator=generator)
+    assert fit_penalised(inputs, noise, loss, 2, [1e-4, 100.0, 0.01], split)[1] == 100.0

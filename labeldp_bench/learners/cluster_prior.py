@@ -1,4 +1,4 @@
-"""A prior for each example from noisy label counts of its cluster, then one release of every label."""
+"""Priors from noisy label counts of clusters, then one release of every label."""
 
 import math
 from dataclasses import dataclass, replace
@@ -67,7 +67,7 @@ class ClusterPrior(RetrainingLearner):
                 f"{self.clusters} for {len(features)}"
             )
         groups = clusters_of(model.representation(features, session), self.clusters, session.seed)
-        # With eps=inf nothing is hidden, and half of it is as much.
+        # With eps=inf nothing is hidden, so the counts are exact too.
         counter = NoisyClusters(math.inf if math.isinf(mechanism.eps) else self.prior_eps)
         counts = vault.release_groups(counter, groups, self.clusters)
         priors = torch.stack([prior_of(row) for row in counts])

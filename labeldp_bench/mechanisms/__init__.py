@@ -42,10 +42,10 @@ from labeldp_bench.mechanisms.unbiased_randomizer import UnbiasedRandomizer
 
 __all__ = [
     "AdditiveLaplace", "BlockRR", "ClassMechanism", "ClippedCubeMeans", "ClippedLaplace",
-    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans",
-    "FullCubeMeans", "FullExponentialCubes", "GroupMechanism", "HadamardResponse",
-    "LabelDPPro", "LabelEnhancement", "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism",
-    "NoPrivacy", "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding",
-    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
-    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans", "FullCubeMeans",
+    "FullExponentialCubes", "GroupMechanism", "HadamardResponse", "LabelDPPro", "LabelEnhancement",
+    "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism", "NoPrivacy",
+    "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "RPWithPrior",
+    "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
+    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
 ]  # fmt: skip

@@ -11,9 +11,11 @@ from labeldp_bench.mechanisms import (
     ExponentialCubes,
     FullClippedCubeMeans,
     HadamardResponse,
+    LabelDPPro,
     Laplace,
     LocalFull,
     NoisyClusters,
+    NoisyMoments,
     RandomizedResponse,
     Rappor,
     RPWithPrior,
@@ -29,7 +31,8 @@ EPS = 1.0
 HONEST = {
     "rr": RandomizedResponse(EPS), "rappor": Rappor(EPS), "laplace": Laplace(EPS),
     "rp_with_prior": RPWithPrior(EPS), "exponential_cubes": ExponentialCubes(EPS),
-    "noisy_clusters": NoisyClusters(EPS), "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
+    "noisy_moments": NoisyMoments(EPS), "noisy_clusters": NoisyClusters(EPS),
+    "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
     "full_clipped_cube_means": FullClippedCubeMeans(EPS, clip=2.0),
 }  # fmt: skip
 PLANTS = [plant for name, honest in HONEST.items() for plant in plants(name, honest)]
@@ -53,6 +56,26 @@ def test_three_percent_less_noise_is_seen_by_the_fit(plant):
     found = audit(plant.mechanism, 4, draws=400_000)
     assert any(not one.fit.agrees for one in found.sampled)
     assert all(one.fit.found_from < 0.03 for one in found.sampled)
+
+
+@pytest.mark.parametrize(
+    ("honest", "draws"), [(NoisyMoments(0.01), 100_000), (LabelDPPro(EPS, steps=3), 16_000)]
+)
+def test_gaussian_noise_is_compared_with_what_was_stated(honest, draws):
+    # Likelihood ratios do not show it: at eps=0.01 outputs of all labels look alike.
+    planted = {plant.fault: plant.mechanism for plant in plants("gaussian", honest)}
+    for fault in ("none", "3 % less noise"):
+        found = audit(planted[fault], draws=draws)
+        assert bool(found.faults) == (fault != "none"), found.lines()
+        assert found.formula_holds and found.exact > 0.999 * honest.eps
+    assert "delta = 1e-05" in found.lines()[0]
+
+
+def test_a_forgotten_root_of_two_is_seen_by_the_formula():
+    # The sums of two classes change; noise for one of them claims eps=1 and has eps=1.465.
+    planted = {plant.fault: plant.mechanism for plant in plants("moments", NoisyMoments(EPS))}
+    found = audit(planted["wrong sensitivity, and says so"], draws=4000)
+    assert not found.formula_holds and 1.4 < found.exact < 1.5
 
 
 def test_local_full_loses_its_noise_and_its_clip():

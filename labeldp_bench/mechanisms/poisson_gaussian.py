@@ -4,6 +4,7 @@ import math
 from functools import cache
 
 import numpy as np
+from scipy.optimize import brentq
 
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_stddev
 
@@ -65,11 +66,13 @@ def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
         return 0.0
     # Enough even if everybody knew the batches.
     high = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, delta) * (1 + PRECISION)
-    low = high / 2
+    low = high * min(0.9, share)  # as if sampling helped as much as it can, and a little more
     while poisson_delta(eps, low, steps, share) <= delta:
-        high, low = low, low / 2
-    while high / low > 1 + PRECISION:
-        middle = math.sqrt(high * low)
-        enough = poisson_delta(eps, middle, steps, share) <= delta
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+        high, low = low, 0.8 * low
+
+    def excess(log_stddev: float) -> float:
+        found = poisson_delta(eps, math.exp(log_stddev), steps, share)
+        return math.log(max(found, 1e-300) / delta)
+
+    found = brentq(excess, math.log(low), math.log(high), xtol=PRECISION / 4)
+    return math.exp(found + PRECISION / 2)

@@ -62,7 +62,7 @@ def record_of(
         selection_sha256=data.selection_sha256,
         extra_accuracy=outcome.extra_tests,
         best_epoch_accuracy=outcome.best_epoch_accuracy,
-        mechanism_summary=mechanism.summary() | _information(mechanism, data),
+        mechanism_summary=mechanism.summary() | _information(mechanism, outcome, data),
         ledger=outcome.ledger,
         notes=outcome.notes,
         wall_seconds=round(seconds, 3),
@@ -71,14 +71,15 @@ def record_of(
     )
 
 
-def _information(mechanism: Mechanism, data: DataBundle) -> dict[str, Any]:
+def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> dict[str, Any]:
     """Returns what releases tell of uniform labels: bits of each, and of all N together.
 
-    Only of single labels, each by its holder: what a curator's answer tells of one label depends on
-    all others. A mechanism with a prior is measured under the uniform one.
+    Only of runs in which each label left its holder by itself: what a curator's answer tells of one
+    label depends on all others. A mechanism with a prior is measured under the uniform one.
     """
-    local = isinstance(mechanism, ClassMechanism) and mechanism.trust == "local"
-    if not local or not mechanism.private or data.task != "classification":
+    if outcome.trust != "local" or data.task != "classification" or not mechanism.private:
+        return {}
+    if not isinstance(mechanism, ClassMechanism):
         return {}
     bits = information_bits(mechanism, data.num_classes)
     if bits is None:

@@ -9,7 +9,8 @@ Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. 
 `prior=[0.5,0.3,0.2]` (global), `draws` (of each sampler), `seed`, and every parameter as
 `mechanism.<name>`. `mechanism=histogram` is the vault's own noisy histogram.
 Mechanisms for real labels are audited at the breakpoints of their density for labels in [-1, 1];
-mechanisms that answer about groups over neighbouring small data sets. See docs/audits.md.
+mechanisms that answer about groups over neighbouring small data sets; those with a delta at it. See
+docs/audits.md.
 """
 
 import math
@@ -35,6 +36,7 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.mechanisms.classes import check_global_prior
 from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
+from labeldp_bench.privacy.audits.sums import releases_sums
 from labeldp_bench.support.validate import (
     InputError,
     check_choice,
@@ -59,7 +61,8 @@ def main(arguments: list[str]) -> int:
         print(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)
-    if not isinstance(mechanism, ClassMechanism | RealMechanism | GroupMechanism):
+    is_known = isinstance(mechanism, ClassMechanism | RealMechanism | GroupMechanism)
+    if not is_known and not releases_sums(mechanism):
         raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
     prior = read_prior(options)
     if prior is not None and not isinstance(mechanism, ClassMechanism):

@@ -19,6 +19,7 @@ from labeldp_bench.mechanisms.group_classes import (
 from labeldp_bench.mechanisms.groups import GroupMechanism
 from labeldp_bench.mechanisms.hadamard import HadamardResponse
 from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp_bench.mechanisms.labeldp_pro import LabelDPPro
 from labeldp_bench.mechanisms.laplace import ClippedLaplace, Laplace
 from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
@@ -41,10 +42,10 @@ from labeldp_bench.mechanisms.unbiased_randomizer import UnbiasedRandomizer
 
 __all__ = [
     "AdditiveLaplace", "BlockRR", "ClassMechanism", "ClippedCubeMeans", "ClippedLaplace",
-    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans",
-    "FullCubeMeans", "FullExponentialCubes", "GroupMechanism", "HadamardResponse",
-    "LabelEnhancement", "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism",
-    "NoPrivacy", "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding",
-    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
-    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans", "FullCubeMeans",
+    "FullExponentialCubes", "GroupMechanism", "HadamardResponse", "LabelDPPro", "LabelEnhancement",
+    "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism", "NoPrivacy",
+    "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "RPWithPrior",
+    "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
+    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
 ]  # fmt: skip

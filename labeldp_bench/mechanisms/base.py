@@ -83,6 +83,8 @@ class Mechanism(ABC, Generic[Limit]):
     ) -> Tensor:
         """Returns what is released of the sums of the rows of each class, float64 (d, K).
 
+        A mechanism that answers T steps at once returns (T, d, K).
+
         Args:
             labels: int64 classes (N,), CPU; left untouched.
             limit: the number of classes.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.pretrainable import PretrainableModel
@@ -82,6 +82,13 @@ class Probe(PretrainableModel):
                 "the classifier's weights are NaN or infinite (take larger model.penalties)"
             )
         return ProbeClassifier(encoder, weights)
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns the encoder's features, each example's scaled to length 1."""
+        _, encoded = self._last.get(
+            (session.device, features), lambda: self._encoded(features, session.device)
+        )
+        return nn.functional.normalize(encoded).cpu()
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
         """Returns the encoder and its outputs for all examples."""

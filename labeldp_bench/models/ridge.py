@@ -95,6 +95,10 @@ class Ridge(PretrainableModel):
         session.notes["penalty"] = penalty
         return RidgeClassifier(encoder, weights, bias)
 
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns the encoder's features, each example's scaled to length 1."""
+        return self.linear(features, session).rows
+
     def linear(self, features: Tensor, session: Session) -> "LinearOnFeatures":
         """Returns the encoder's features, each example's scaled to length 1."""
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
@@ -164,7 +168,11 @@ class LinearOnFeatures:
         variance = scale * values**-decay
         kept = values * variance / (values.square() * variance + stddev**2)
         self.notes.update(weight_decay_power=decay, features=len(values))
-        return MomentsClassifier(self.encoder, (vectors @ (turned * kept[:, None])).float())
+        return self.classifier(vectors @ (turned * kept[:, None]))
+
+    def classifier(self, weights: Tensor) -> "MomentsClassifier":
+        """Returns the classifier with these weights, (d, K), of features of length 1."""
+        return MomentsClassifier(self.encoder, weights.float())
 
 
 def _likeliest_prior(moments: Tensor, values: Tensor, stddev: float) -> tuple[float, float]:

@@ -191,7 +191,7 @@ class LabelVault:
             rows: public features, (N, d), CPU, each of length at most 1.
 
         Returns:
-            Float64 (d, K).
+            Float64 (d, K), or (T, d, K) of a mechanism that answers T steps at once.
 
         Raises:
             BudgetError, InputError, ReleaseError: as `release`.

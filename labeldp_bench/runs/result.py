@@ -7,6 +7,8 @@ import torch
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.mechanisms import ClassMechanism, Mechanism
+from labeldp_bench.mechanisms.information import information_bits
 from labeldp_bench.records.record import new_record
 from labeldp_bench.runs.evaluate import per_class_accuracy
 from labeldp_bench.runs.outcome import Outcome, mean, standard_error
@@ -60,13 +62,30 @@ def record_of(
         selection_sha256=data.selection_sha256,
         extra_accuracy=outcome.extra_tests,
         best_epoch_accuracy=outcome.best_epoch_accuracy,
-        mechanism_summary=mechanism.summary(),
+        mechanism_summary=mechanism.summary() | _information(mechanism, outcome, data),
         ledger=outcome.ledger,
         notes=outcome.notes,
         wall_seconds=round(seconds, 3),
         images_per_second=round(rate, 1) if rate else None,
         device=describe_device(device),
     )
+
+
+def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> dict[str, Any]:
+    """Returns what releases tell of uniform labels: bits of each, and of all N together.
+
+    Only of runs in which each label left its holder by itself: what a curator's answer tells of one
+    label depends on all others. A mechanism with a prior is measured under the uniform one.
+    """
+    if outcome.trust != "local" or data.task != "classification" or not mechanism.private:
+        return {}
+    if not isinstance(mechanism, ClassMechanism):
+        return {}
+    bits = information_bits(mechanism, data.num_classes)
+    if bits is None:
+        return {}
+    total = bits * len(data.train_features)
+    return {"information_bits": round(bits, 6), "information_budget_bits": round(total, 1)}
 
 
 def _scores(outcome: Outcome, data: DataBundle) -> dict[str, Any]:

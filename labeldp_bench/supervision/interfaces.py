@@ -140,6 +140,9 @@ class Linear(Protocol):
             stddev: of the noise on each entry.
         """
 
+    def classifier(self, weights: Tensor) -> Classifier:
+        """Returns the classifier whose scores are features times weights, (d, K)."""
+
 
 WeightsFor = Callable[[NetworkMaker], tuple[NetworkMaker, Mapping[str, Tensor]]]
 """Takes a model's network; returns the one that is pre-trained, often the same, and its weights."""
@@ -189,13 +192,23 @@ class Model(ABC):
         """
         raise InputError("learner=local_averages needs model=cubes, clusters or knn")
 
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns where each example lies, float32 (N, d), CPU, for clusters of public features.
+
+        Features as they are; a model on frozen features has those.
+        """
+        return features.flatten(1).to(torch.float32)
+
     def linear(self, features: Tensor, session: Session) -> Linear:
-        """Returns the model as a linear one on public features, for learner=moments.
+        """Returns the model as a linear one on public features, for releases of sums.
 
         Raises:
             InputError: the model is not linear.
         """
-        raise InputError("learner=moments needs model=ridge")
+        raise InputError(
+            f"{type(self).__name__} is not linear: learner=moments and learner=noisy_gradients "
+            "need model=ridge"
+        )
 
     def pretrained(self, weights_for: WeightsFor) -> "Model":
         """Returns the model with a network that starts from the weights returned for it.

@@ -20,6 +20,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
+from labeldp_bench.mechanisms.information import information_bits
 from labeldp_bench.mechanisms.subset_selection import subset_information
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
@@ -58,6 +59,17 @@ INFORMATION = {
     (100, 6): (4.6216, 3.7819, 2.7998, 4.6216, 1, 4.6216, 1, 2.8657),
     (100, 8): (6.2257, 5.1385, 3.2012, 6.2257, 1, 6.2257, 1, 4.0985),
 }
+
+
+@pytest.mark.parametrize("cell", [(10, 0.5), (10, 2), (10, 8)])
+def test_information_in_records_is_that_of_the_golden_table(cell):
+    # Enumerated where that is possible; reals are drawn.
+    num_classes, eps = cell
+    kinds = (RandomizedResponse, Rappor, OptimizedUnaryEncoding, SubsetSelection, AdditiveLaplace)
+    found = [information_bits(kind(eps=eps), num_classes) for kind in kinds]
+    golden = [INFORMATION[cell][each] for each in (0, 1, 2, 5, 7)]
+    assert found[:4] == pytest.approx(golden[:4], abs=1e-4)
+    assert found[4] == pytest.approx(golden[4], rel=0.03)
 
 
 @pytest.mark.parametrize(("cell", "golden"), INFORMATION.items())

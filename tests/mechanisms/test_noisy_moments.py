@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeldp_bench.mechanisms import NoisyMoments, Rappor
-from labeldp_bench.mechanisms.noisy_moments import SENSITIVITY, gaussian_delta, gaussian_stddev
+from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_delta, gaussian_stddev
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError

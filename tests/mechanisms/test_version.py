@@ -17,6 +17,7 @@ from labeldp_bench.support.validate import InputError
 NUM_LABELS, NUM_CLASSES, NUM_GROUPS = 60, 6, 4
 GROUPS = torch.arange(NUM_LABELS) % NUM_GROUPS
 PART = torch.arange(7, 29)
+ROWS = torch.nn.functional.normalize(torch.linspace(-1, 2, 3 * NUM_LABELS).reshape(-1, 3))
 PINNED = {
     "alibi": (3, "a3e111a47c19"),
     "blockrr": (2, "88e992b25c02"),
@@ -91,7 +92,7 @@ def releases(mechanism):
         lambda vault: vault.release(mechanism).outputs,
         lambda vault: vault.release(mechanism, PART).outputs,
         lambda vault: vault.release_groups(mechanism, GROUPS, NUM_GROUPS),
-        lambda vault: vault.release_moments(mechanism, torch.eye(NUM_LABELS)),
+        lambda vault: vault.release_moments(mechanism, ROWS),
     ]
     for prior in priors():
         asked.append(lambda vault, prior=prior: vault.release(mechanism, PART, prior).outputs)

@@ -28,6 +28,7 @@ from labeldp_bench.privacy.audits.group_channels import (
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
 from labeldp_bench.privacy.audits.sampling import Sampled, sample
+from labeldp_bench.privacy.audits.sums import releases_sums, sums_epsilon
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
@@ -45,12 +46,14 @@ class Audit:
         exact: the formula's worst log ratio.
         how: where it comes from, in words.
         sampled: what the draws of each sampler say; empty where nothing is claimed.
+        delta: of the claim; all eps are at this delta.
     """
 
     claimed: float
     exact: float
     how: str
     sampled: tuple[Sampled, ...]
+    delta: float = 0.0
 
     @property
     def formula_holds(self) -> bool:
@@ -83,7 +86,8 @@ class Audit:
         if not math.isfinite(self.claimed):
             return ["claimed    nothing", f"found      eps = {self.exact:.9g} {self.how}",
                     "verdict    no claim"]  # fmt: skip
-        lines = [f"claimed    eps = {self.claimed:g}"]
+        tail = f", delta = {self.delta:g}" if self.delta else ""
+        lines = [f"claimed    eps = {self.claimed:g}{tail}"]
         lines.append(f"found      eps = {self.exact:.9g} {self.how}")
         for found in self.sampled:
             lines.append(
@@ -122,7 +126,7 @@ def audit(
     """Returns both halves of the audit of a mechanism.
 
     Args:
-        mechanism: for classes, real labels or groups.
+        mechanism: for classes, real labels, groups, or sums of features.
         num_classes: K, of mechanisms for classes.
         prior: global, float64 (K,), for mechanisms for classes; None tries a skewed and a uniform
             one: under a uniform prior some mechanisms are plain randomised response.
@@ -145,6 +149,9 @@ def audit(
     elif isinstance(mechanism, GroupMechanism):
         exact = group_epsilon(mechanism, min(num_classes, 3))
         how = f"over neighbouring small data sets, {mechanism.trust}, protects {mechanism.protects}"
+    elif releases_sums(mechanism):
+        exact = sums_epsilon(mechanism)
+        how = f"from the stated noise and what one label moves, {mechanism.trust}"
     else:
         raise InputError(f"no audit is known for {type(mechanism).__name__}")
     if not mechanism.private or math.isinf(mechanism.eps):
@@ -157,7 +164,8 @@ def audit(
     ]
     if draws and isinstance(mechanism, ClassMechanism):
         check_integer("draws", draws, low=4 * num_classes)
-    return Audit(mechanism.eps, exact, how, sampled_all(channels if draws else [], draws, seed))
+    sampled = sampled_all(channels if draws else [], draws, seed)
+    return Audit(mechanism.eps, exact, how, sampled, mechanism.delta)
 
 
 def audit_histogram(

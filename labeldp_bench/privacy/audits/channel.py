@@ -25,6 +25,7 @@ class Channel:
         most: draws in all that can be afforded.
         chunk: outputs that are held in memory at once.
         noise: (draws, generator) -> a further comparison with the stated noise, or None.
+        delta: of the claim.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Channel:
     most: int = 4_000_000
     chunk: int = 50_000
     noise: Callable[[int, Generator], Fit | None] | None = None
+    delta: float = 0.0
 
     def batches(self, size: int) -> list[int]:
         """Returns the sizes of the batches that `size` draws of one input are made in."""

@@ -16,6 +16,7 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.group_channels import group_channels
+from labeldp_bench.privacy.audits.sums import releases_sums, sums_channels
 from labeldp_bench.support.validate import InputError
 
 MOST_INPUTS = 10
@@ -43,6 +44,8 @@ def channels_of(
         return _real_channels(mechanism)
     if isinstance(mechanism, GroupMechanism):
         return group_channels(mechanism)
+    if releases_sums(mechanism):
+        return sums_channels(mechanism)
     raise InputError(f"no audit by draws is known for {type(mechanism).__name__}")
 
 

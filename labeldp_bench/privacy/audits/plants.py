@@ -18,11 +18,13 @@ from labeldp_bench.mechanisms import (
     LocalFull,
     Mechanism,
     NoisyClusters,
+    NoisyMoments,
     NoPrivacy,
     RandomizedResponse,
     Rappor,
 )
 from labeldp_bench.mechanisms.draws import Noise
+from labeldp_bench.mechanisms.gaussian import SENSITIVITY
 from labeldp_bench.privacy.audits.group_channels import vault_histogram
 from labeldp_bench.privacy.vault import LabelVault
 
@@ -42,7 +44,15 @@ def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
     ) -> Tensor:  # fmt: skip
         return sampler.release_groups(labels, limit, groups, num_groups, generator)
 
-    body: dict[str, object] = {"release_groups": release_groups}
+    def release_moments(
+        self: Mechanism, labels: Tensor, limit: float, rows: Tensor, generator: Noise
+    ) -> Tensor:
+        return sampler.release_moments(labels, limit, rows, generator)
+
+    body: dict[str, object] = {
+        "release_groups": release_groups,
+        "release_moments": release_moments,
+    }
     if not isinstance(honest, GroupMechanism):
         body["release"] = release
     kind = type(type(honest).__name__, (type(honest),), body)
@@ -122,6 +132,15 @@ class NarrowClusters(NoisyClusters):
         """Returns counts with less noise."""
         less = NoisyClusters(self.eps / 0.97)
         return less.release_groups(labels, limit, groups, num_groups, generator)
+
+
+class OneColumnMoments(NoisyMoments):
+    """States and draws noise as if a replaced label moved its row in one column, not two."""
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise on each entry."""
+        return super().stddev / SENSITIVITY
 
 
 class CarelessRappor(Rappor):
@@ -211,6 +230,8 @@ def plants(name: str, honest: Mechanism) -> list[Plant]:
             made["no clip"] = broken(**vars(honest))
     if isinstance(honest, NoisyClusters):
         made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
+    if isinstance(honest, NoisyMoments):
+        made["wrong sensitivity, and says so"] = OneColumnMoments(**vars(honest))
     if isinstance(honest, Rappor):
         made["wrong probability, and says so"] = CarelessRappor(honest.eps)
     return [Plant(fault, name, mechanism) for fault, mechanism in made.items()]

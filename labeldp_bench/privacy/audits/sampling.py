@@ -31,6 +31,7 @@ class Sampled:
         share: how often the event happened under the input that makes it likelier.
         event: the inputs and the event, in words.
         fit: whether the draws follow the claimed law; None where no law is known.
+        delta: of the claim.
     """
 
     sampler: str
@@ -40,10 +41,11 @@ class Sampled:
     share: float
     event: str
     fit: Fit | None
+    delta: float = 0.0
 
     def flagged_from(self, eps: float) -> float:
         """Returns the smallest true eps that 90 of 100 such audits would put above `eps`."""
-        return flagged_from(eps, self.share, self.draws // 2, self.confidence)
+        return flagged_from(eps, self.share, self.draws // 2, self.confidence, delta=self.delta)
 
 
 def sample(channel: Channel, draws: int, generator: Generator, confidence: float = 0.99) -> Sampled:
@@ -78,15 +80,16 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
     table = torch.stack(
         [counts(i, max(2, draws // 2 // count), is_first=True) for i in range(count)]
     )
-    more, less, (high, low) = choose_event(table)
+    more, less, (high, low) = choose_event(table, channel.delta * max(2, draws // 2 // count))
     fits = [calibration.fit()] if channel.law is not None else []
     further = channel.noise(asked // 4, generator) if channel.noise is not None else None
     fits += [further] if further is not None else []
     rest = max(1, draws // 4)
     hits = [int(counts(i, rest, is_first=False)[high, low]) for i in (more, less)]
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
-    bound = eps_bound(hits[0], hits[1], rest, confidence)
-    return Sampled(channel.name, bound, confidence, 2 * rest, hits[0] / rest, words, all_of(fits))
+    bound = eps_bound(hits[0], hits[1], rest, confidence, channel.delta)
+    share, fit = hits[0] / rest, all_of(fits)
+    return Sampled(channel.name, bound, confidence, 2 * rest, share, words, fit, channel.delta)
 
 
 def _look(

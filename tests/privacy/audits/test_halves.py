@@ -11,9 +11,11 @@ from labeldp_bench.mechanisms import (
     ExponentialCubes,
     FullClippedCubeMeans,
     HadamardResponse,
+    LabelDPPro,
     Laplace,
     LocalFull,
     NoisyClusters,
+    NoisyMoments,
     RandomizedResponse,
     Rappor,
     RPWithPrior,
@@ -22,6 +24,7 @@ from labeldp_bench.privacy.audits.audit import audit, audit_histogram
 from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from, one_run_bound
 from labeldp_bench.privacy.audits.local_channels import local_channels
 from labeldp_bench.privacy.audits.plants import HISTOGRAMS, LEARNERS, plants
+from labeldp_bench.privacy.audits.sums import sums_channels, sums_epsilon
 from labeldp_bench.privacy.audits.wall import learner_faults
 from labeldp_bench.support import seeding
 
@@ -29,7 +32,8 @@ EPS = 1.0
 HONEST = {
     "rr": RandomizedResponse(EPS), "rappor": Rappor(EPS), "laplace": Laplace(EPS),
     "rp_with_prior": RPWithPrior(EPS), "exponential_cubes": ExponentialCubes(EPS),
-    "noisy_clusters": NoisyClusters(EPS), "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
+    "noisy_moments": NoisyMoments(EPS), "noisy_clusters": NoisyClusters(EPS),
+    "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
     "full_clipped_cube_means": FullClippedCubeMeans(EPS, clip=2.0),
 }  # fmt: skip
 PLANTS = [plant for name, honest in HONEST.items() for plant in plants(name, honest)]
@@ -53,6 +57,32 @@ def test_three_percent_less_noise_is_seen_by_the_fit(plant):
     found = audit(plant.mechanism, 4, draws=400_000)
     assert any(not one.fit.agrees for one in found.sampled)
     assert all(one.fit.found_from < 0.03 for one in found.sampled)
+
+
+def test_gaussian_noise_is_compared_with_what_was_stated():
+    # Likelihood ratios do not show it: at eps=0.01 outputs of all labels look alike.
+    planted = {plant.fault: plant.mechanism for plant in plants("moments", NoisyMoments(0.01))}
+    for fault in ("none", "3 % less noise"):
+        found = audit(planted[fault], draws=100_000)
+        assert bool(found.faults) == (fault != "none"), found.lines()
+        assert found.formula_holds and found.is_tight
+    assert "delta = 1e-05" in found.lines()[0]
+
+
+def test_noise_of_many_steps_is_compared_with_what_was_stated():
+    honest = LabelDPPro(EPS, steps=3)
+    assert 0.999 * EPS < sums_epsilon(honest) <= EPS
+    planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
+    for fault in ("none", "3 % less noise"):
+        noise = sums_channels(planted[fault])[0].noise(12_000, seeding.generator(0, "test"))
+        assert noise.agrees == (fault == "none") and noise.found_from < 0.03
+
+
+def test_a_forgotten_root_of_two_is_seen_by_the_formula():
+    # The sums of two classes change; noise for one of them claims eps=1 and has eps=1.465.
+    planted = {plant.fault: plant.mechanism for plant in plants("moments", NoisyMoments(EPS))}
+    found = audit(planted["wrong sensitivity, and says so"], draws=4000)
+    assert not found.formula_holds and 1.4 < found.exact < 1.5
 
 
 def test_local_full_loses_its_noise_and_its_clip():

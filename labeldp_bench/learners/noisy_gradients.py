@@ -1,0 +1,150 @@
+"""Gradient descent on a linear classifier, from noisy gradients moved to where gradients can be."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.labeldp_pro import LabelDPPro
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.support import seeding
+from labeldp_bench.support.progress import progress_bar
+from labeldp_bench.support.validate import (
+    Diverged,
+    InputError,
+    check_choice,
+    check_integer,
+    check_number,
+)
+
+PROJECTIONS = ("hull", "none")
+
+
+@dataclass(frozen=True)
+class NoisyGradients(Learner):
+    """Descends the mean cross-entropy of a linear classifier on public features of length 1.
+
+    The gradient over a batch is a sum of x (p - s) over its examples, s being one-hot labels. Every
+    step gets the noisy sum of x s from the curator, `projection` replaces it by the nearest one
+    that soft labels s of public examples can give, and the learner adds the sum of x p, over all
+    examples: it does not know the batch. The last weights are averaged. All of it is
+    post-processing.
+
+    The convex hull is that of AltConv in the paper: its public examples are drawn anew for every
+    step, from all of them. A span in place of the hull does nothing here: of more examples than
+    features it holds every sum.
+
+    Source: Ghazi et al. (2024), LabelDP-Pro, ICLR, algorithm 1.
+
+    Args:
+        loss: `plain`, cross-entropy.
+        projection: one of `PROJECTIONS`; `none` is DP-SGD with labels alone protected.
+        public_batch: examples whose soft labels span the hull.
+        iterations: of Frank and Wolfe, for each projection.
+        learning_rate: the largest. It is made smaller so that noise alone moves a logit by no more
+            than `noise_reach`.
+        noise_reach: standard deviation that the noise of all steps may give a logit, > 0.
+        averaged: share of the steps, the last ones, whose weights are averaged, in (0, 1].
+    """
+
+    loss: str = "plain"
+    projection: str = "hull"
+    public_batch: int = 2000
+    iterations: int = 20
+    learning_rate: float = 30.0
+    noise_reach: float = 1.0
+    averaged: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.loss != "plain":
+            raise InputError(
+                "learner=noisy_gradients descends the cross-entropy: learner.loss must be plain, "
+                f"got {self.loss!r}"
+            )
+        check_choice("learner.projection", self.projection, PROJECTIONS)
+        check_integer("learner.public_batch", self.public_batch, low=1)
+        check_integer("learner.iterations", self.iterations, low=1)
+        check_number("learner.learning_rate", self.learning_rate, above=0)
+        check_number("learner.noise_reach", self.noise_reach, above=0)
+        check_number("learner.averaged", self.averaged, above=0, high=1)
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the classifier with the averaged weights."""
+        if not isinstance(mechanism, LabelDPPro):
+            raise InputError(
+                "learner=noisy_gradients needs mechanism=labeldp_pro (use learner=single_stage for "
+                "releases of single labels)"
+            )
+        linear = model.linear(features, session)
+        released = vault.release_moments(mechanism, linear.rows) / mechanism.share
+        count = len(linear.rows)
+        noise = mechanism.stddev / (mechanism.share * count)  # of the mean gradient
+        rate = self.learning_rate
+        if noise > 0:
+            rate = min(rate, self.noise_reach / (noise * math.sqrt(mechanism.steps)))
+        session.notes["learning_rate"] = rate
+        weights = self._descended(linear.rows, released, rate, session)
+        if not bool(weights.isfinite().all()):
+            raise Diverged("the classifier's weights are infinite (take a smaller learning_rate)")
+        return linear.classifier(weights)
+
+    def _descended(self, rows: Tensor, released: Tensor, rate: float, session: Session) -> Tensor:
+        """Returns the average of the last weights, float32 (d, K).
+
+        Args:
+            rows: of all examples, float32 (N, d).
+            released: noisy sums of the rows of each class, as if over all examples, (T, d, K).
+            rate: learning rate, of the mean loss.
+            session: where it runs.
+        """
+        stream = seeding.generator(session.seed, "train", "public_batches")
+        rows = rows.to(session.device)
+        steps, count = len(released), len(rows)
+        weights = torch.zeros(tuple(released.shape[1:]), device=session.device)
+        total, kept = torch.zeros_like(weights), max(1, round(self.averaged * steps))
+        for step in progress_bar(range(steps), steps, "steps"):
+            sums = released[step].to(weights)
+            if self.projection == "hull":
+                chosen = torch.randperm(count, generator=stream)[: self.public_batch]
+                public = rows[chosen.to(session.device)] * (count / len(chosen))
+                sums = nearest_in_hull(public, sums, self.iterations)
+            known = rows.T @ (rows @ weights).softmax(1)
+            weights = weights - rate * (known - sums) / count
+            if step >= steps - kept:
+                total += weights
+        return total / kept
+
+
+def nearest_in_hull(rows: Tensor, sums: Tensor, iterations: int) -> Tensor:
+    """Returns nearly the nearest X'S to `sums` over all soft labels S, float32 (d, K).
+
+    Frank and Wolfe (1956), from uniform labels, with exact steps.
+
+    Args:
+        rows: X, float32 (m, d).
+        sums: (d, K).
+        iterations: >= 1.
+    """
+    nearest = rows.sum(0)[:, None].expand(sums.shape) / sums.shape[1]
+    for _ in range(iterations):
+        best = (rows @ (nearest - sums)).argmin(1)
+        corner = torch.zeros_like(sums).index_add_(1, best, rows.T)
+        direction = corner - nearest
+        length = float(direction.square().sum())
+        if length == 0:
+            break
+        step = float(((sums - nearest) * direction).sum()) / length
+        if step <= 0:
+            break
+        nearest = nearest + min(step, 1.0) * direction
+    return nearest

@@ -1,0 +1,44 @@
+"""Gaussian noise: how much (eps, delta) asks for, and its draws."""
+
+import math
+
+import torch
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtri
+from torch import Tensor
+
+from labeldp_bench.mechanisms.draws import Noise, uniforms
+
+SENSITIVITY = math.sqrt(2)
+"""A replaced label moves a row of length at most 1 from one column to another."""
+
+
+def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> Tensor:
+    """Returns independent normal noise, float64."""
+    # Half a step away from 0 and 1, where the variable would be infinite; next to 1 it is rounded.
+    uniform = (uniforms(shape, generator) + 2.0**-54).clamp_max(1 - 2.0**-53)
+    return stddev * torch.from_numpy(ndtri(uniform.numpy()))
+
+
+def gaussian_stddev(eps: float, delta: float) -> float:
+    """Returns the least noise that makes an answer of sensitivity 1 (eps, delta)-DP.
+
+    Source: Balle, Wang (2018), arXiv:1805.06530, theorem 8, which holds with equality.
+
+    >>> round(gaussian_stddev(1.0, 1e-5), 4), round(gaussian_stddev(0.1, 1e-5), 3)
+    (3.7306, 30.75)
+    """
+    if math.isinf(eps):
+        return 0.0
+
+    def excess(log_stddev: float) -> float:
+        return gaussian_delta(eps, math.exp(log_stddev)) - delta
+
+    return math.exp(brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e6 / min(eps, 1.0))))
+
+
+def gaussian_delta(eps: float, stddev: float) -> float:
+    """Returns the delta that Gaussian noise has at eps, for an answer of sensitivity 1."""
+    near, far = 1 / (2 * stddev) - eps * stddev, -1 / (2 * stddev) - eps * stddev
+    # The second term is a product of something huge and something tiny.
+    return math.exp(log_ndtr(near)) - math.exp(eps + log_ndtr(far))

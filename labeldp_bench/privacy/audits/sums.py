@@ -1,0 +1,99 @@
+"""Audits of mechanisms that release noisy sums of features over each class, under (eps, delta)."""
+
+import math
+
+import torch
+from scipy.optimize import brentq
+from scipy.stats import chi2, norm
+from torch import Generator, Tensor
+
+from labeldp_bench.mechanisms import LabelDPPro, Mechanism, NoisyMoments
+from labeldp_bench.mechanisms.gaussian import gaussian_delta
+from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta
+from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.fit import LEVEL, Fit
+from labeldp_bench.support.validate import InputError
+
+K = 3
+MOST_ENTRIES = 10_000_000
+"""Noisy sums of T steps that are drawn in all."""
+
+
+def releases_sums(mechanism: Mechanism) -> bool:
+    """Returns whether the mechanism is of the kind that is audited here."""
+    return isinstance(mechanism, NoisyMoments | LabelDPPro)
+
+
+def sums_epsilon(mechanism: Mechanism) -> float:
+    """Returns the eps that the stated noise has at the stated delta, over two neighbours.
+
+    They differ in the label of one example, whose row has length 1. What that moves is measured
+    here, not taken from the mechanism.
+    """
+    if math.isinf(mechanism.eps):
+        return math.inf
+    if isinstance(mechanism, NoisyMoments):
+        # The sums of two classes, before and after.
+        moved = float(torch.tensor([[1.0, 0.0], [0.0, 1.0]]).double().diff(dim=0).norm())
+
+        def delta(eps: float) -> float:
+            return gaussian_delta(eps, mechanism.stddev / moved)
+    elif isinstance(mechanism, LabelDPPro):
+
+        def delta(eps: float) -> float:
+            return poisson_delta(eps, mechanism.stddev, mechanism.steps, mechanism.share)
+    else:
+        raise InputError(f"no audit of sums is known for {type(mechanism).__name__}")
+
+    def excess(eps: float) -> float:
+        return delta(eps) / mechanism.delta - 1
+
+    low, high = mechanism.eps / 2, mechanism.eps
+    holds = excess(high) <= 0
+    while excess(high) > 0:
+        low, high = high, 2 * high
+    while excess(low) < 0:
+        low, high = low / 2, low
+    found = float(brentq(excess, low, high, rtol=1e-7))
+    # The search ends a little beside it, on either side.
+    return min(found, mechanism.eps) if holds else found
+
+
+def sums_channels(mechanism: Mechanism) -> list[Channel]:
+    """Returns the channel of the sums: each draw is an example with a feature of its own.
+
+    n examples with n features give n independent draws in one call: the noisy sums of the own
+    feature over each of three classes, in every step.
+    """
+    assert isinstance(mechanism, NoisyMoments | LabelDPPro)
+    steps = mechanism.steps if isinstance(mechanism, LabelDPPro) else 1
+    share = float(mechanism.share) if isinstance(mechanism, LabelDPPro) else 1.0
+    variance = mechanism.stddev**2
+    chunk = 1000 if steps == 1 else 200
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        same = torch.full((size,), number)
+        sums = mechanism.release_moments(same, K, torch.eye(size), generator)
+        return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
+
+    def law(outputs: Tensor) -> Tensor:
+        # Against the density of noise alone, in each step and class.
+        ratio = ((2 * outputs - 1) / (2 * variance)).exp()
+        return (1 - share + share * ratio).log().reshape(-1, steps, K).sum(1)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        """Compares the spread of sums over classes without examples with the stated one.
+
+        At a small eps likelihood ratios hardly depend on the noise.
+        """
+        calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
+        empty = torch.arange(steps * K) % K > 0  # classes other than the own one, 0
+        found = torch.cat([draw(0, chunk, generator)[:, empty].flatten() for _ in range(calls)])
+        squares, count = float(found.square().sum()) / variance, len(found)
+        p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
+        least = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / math.sqrt(2 * count)
+        return Fit(min(1.0, float(p_value)), float(least))
+
+    inputs = tuple(f"class {label}" for label in range(K))
+    most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000
+    return [Channel("release_moments", inputs, draw, law, most, chunk, noise, mechanism.delta)]

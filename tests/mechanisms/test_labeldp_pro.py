@@ -1,0 +1,94 @@
+"""LabelDP-Pro: the accounting of secret batches, against integrals and simulations of its own."""
+
+import math
+
+import pytest
+import torch
+
+from labeldp_bench.mechanisms import LabelDPPro
+from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_stddev
+from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta, poisson_stddev
+from labeldp_bench.support.validate import InputError
+
+
+@pytest.mark.parametrize(("eps", "steps"), [(0.1, 50), (2.0, 1)])
+def test_everybody_in_every_batch_is_one_gaussian_answer(eps, steps):
+    # T equal answers are one with noise smaller by sqrt(T): the closed form of noisy_moments.
+    expected = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, 1e-5)
+    assert poisson_stddev(eps, 1e-5, steps, 1.0) == pytest.approx(expected, rel=3e-4)
+
+
+def test_delta_of_one_step_is_that_of_an_integral_over_its_outputs():
+    # Two entries, one for either class: a mixture in one of them, plain noise in the other.
+    eps, stddev, share = 0.7, 0.9, 0.3
+    grid = torch.linspace(-9, 10, 3001, dtype=torch.float64)
+    plain = torch.distributions.Normal(0.0, stddev).log_prob(grid).exp()
+    mixed = (1 - share) * plain + share * torch.distributions.Normal(1.0, stddev).log_prob(
+        grid
+    ).exp()
+    one, other = mixed[:, None] * plain[None, :], plain[:, None] * mixed[None, :]
+    found = (one - math.exp(eps) * other).clamp_min(0).sum() * (grid[1] - grid[0]) ** 2
+    assert poisson_delta(eps, stddev, 1, share) == pytest.approx(float(found), rel=1e-3)
+    # As if one example were only added or removed, delta would be less than half.
+    alone = (mixed - math.exp(eps) * plain).clamp_min(0).sum() * (grid[1] - grid[0])
+    assert poisson_delta(eps, stddev, 1, share) > 1.1 * float(alone)
+
+
+def test_delta_of_many_steps_is_that_of_simulated_losses():
+    # Composition, by draws of the privacy loss itself.
+    eps, stddev, share, steps = 0.5, 1.2, 0.2, 10
+    stream = torch.Generator().manual_seed(0)
+    shape = (2, 100_000, steps)
+    noise = stddev * torch.randn(shape, generator=stream, dtype=torch.float64)
+    own = noise[0] + (torch.rand(shape[1:], generator=stream) < share)
+
+    def ratio(output):
+        return (1 - share + share * ((2 * output - 1) / (2 * stddev**2)).exp()).log()
+
+    loss = (ratio(own) - ratio(noise[1])).sum(1)
+    excess = (1 - (eps - loss).exp()).clamp_min(0)
+    error = 4 * float(excess.std()) / math.sqrt(len(excess))
+    assert poisson_delta(eps, stddev, steps, share) == pytest.approx(
+        float(excess.mean()), abs=error
+    )
+    assert poisson_delta(eps, 0.97 * stddev, steps, share) > float(excess.mean()) + error
+
+
+def test_noise_is_the_least_that_has_eps_and_delta():
+    stddev = poisson_stddev(1.0, 1e-5, 20, 0.1)
+    assert poisson_delta(1.0, stddev, 20, 0.1) <= 1e-5
+    assert poisson_delta(1.0, 0.999 * stddev, 20, 0.1) > 1e-5
+    # Secret batches save much, but nothing beyond one answer about everybody.
+    per_example = stddev / 0.1 / math.sqrt(20)
+    assert SENSITIVITY * gaussian_stddev(1.0, 1e-5) < per_example
+    assert stddev < 0.2 * SENSITIVITY * math.sqrt(20) * gaussian_stddev(1.0, 1e-5)
+    assert poisson_stddev(math.inf, 1e-5, 20, 0.1) == 0
+
+
+def test_each_step_has_a_batch_and_noise_of_its_own():
+    labels = torch.arange(3000) % 3
+    rows = torch.nn.functional.normalize(torch.randn(3000, 2, generator=torch.Generator()))
+    exact = torch.stack([rows[labels == label].double().sum(0) for label in range(3)], 1)
+    stream = torch.Generator().manual_seed(0)
+    sums = LabelDPPro(eps=math.inf, steps=200, share=0.3).release_moments(labels, 3, rows, stream)
+    assert sums.shape == (200, 2, 3) and len(sums[:, 0, 0].unique()) == 200
+    # Poisson batches: each row is in or out on its own.
+    spread = torch.stack([rows[labels == label].double().square().sum(0) for label in range(3)], 1)
+    stddev = (0.3 * 0.7 * spread).sqrt()
+    away = (sums - 0.3 * exact) / stddev
+    assert abs(float(away.mean())) < 4 / math.sqrt(away.numel())
+    assert float(away.std()) == pytest.approx(1, rel=0.1)
+
+    mechanism = LabelDPPro(eps=1.0, steps=400, share=0.1)
+    noisy = mechanism.release_moments(labels[:1], 3, torch.zeros(1, 2), stream)
+    assert float(noisy.std()) == pytest.approx(mechanism.stddev, rel=0.06)
+    assert float(noisy[1:].flatten() @ noisy[:-1].flatten()) < 4 * mechanism.stddev**2 * 50
+
+
+def test_long_rows_and_wrong_shares_are_refused():
+    with pytest.raises(InputError, match="length at most 1, got one of 3"):
+        LabelDPPro(eps=1.0).release_moments(
+            torch.zeros(2, dtype=torch.int64), 2, 3 * torch.eye(2), torch.Generator()
+        )
+    with pytest.raises(InputError, match=r"mechanism.share must be .* 1"):
+        LabelDPPro(eps=1.0, share=1.5)

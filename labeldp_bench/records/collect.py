@@ -17,6 +17,7 @@ from labeldp_bench.records.record import (
     is_done,
     read_record,
 )
+from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -33,6 +34,8 @@ COLUMNS = (
     "average_precision", "normalised_log_likelihood", "calibration_error", "config_hash",
     "identity",
 )  # fmt: skip
+FILLED = ("config_hash", "dataset", "mechanism", "identity")
+NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
@@ -42,16 +45,21 @@ CLASS_COLUMNS = (
 
 
 def read_committed(path: Path = COMMITTED) -> Records:
-    """Returns {config_hash: record} of a records table; empty if there is none."""
+    """Returns {config_hash: record} of a records table; empty if there is none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     if not path.is_file():
         return {}
-    rows = pd.read_csv(path, dtype={"config_hash": str}).to_dict("records")
+    rows = read_rows(path, FILLED, NUMBERS).to_dict("records")
     records = {}
-    for row in rows:
-        record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
-        record["identity"] = json.loads(str(record["identity"]))
-        record["draws"] = draws_of(record)
-        records[str(record["config_hash"])] = record
+    with reading(path):
+        for row in rows:
+            record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+            record["identity"] = _identity(str(record["identity"]))
+            record["draws"] = draws_of(record)
+            records[str(record["config_hash"])] = record
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
             records[name]["enhancement"] = diagnosis
@@ -62,7 +70,7 @@ def read_with_classes(path: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
     records = read_committed(path)
     if per_class_csv.is_file():
-        rows = pd.read_csv(per_class_csv, dtype={"config_hash": str}).sort_values("class")
+        rows = read_rows(per_class_csv, ["config_hash"], ["class", "accuracy"]).sort_values("class")
         for name, group in rows.groupby("config_hash"):
             if name in records:
                 records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()
@@ -114,6 +122,13 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
+
+
+def _identity(text: str) -> dict[str, Any]:
+    identity = json.loads(text)
+    if not isinstance(identity, dict):
+        raise ValueError(f"an identity is {identity!r}")
+    return identity
 
 
 def _row(record: Record) -> dict[str, Any]:

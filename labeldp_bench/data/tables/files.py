@@ -29,7 +29,7 @@ def read_table(path: Path) -> pd.DataFrame:
         else:
             separator = "\t" if ".tsv" in name else ","
             table = pd.read_csv(path, sep=separator, low_memory=False)
-    except (ValueError, OSError, UnicodeError, EOFError) as error:
+    except (ValueError, OSError, EOFError, NotImplementedError) as error:
         said = " ".join(str(error).split())
         raise InputError(f"{path.name} cannot be read as a table: {said}") from None
     if not len(table):

@@ -263,7 +263,9 @@ def progress(before: int, total: int, seconds: float) -> str:
     ('0 of 215 cells', '5 of 215 cells, about 84 min left')
     """
     text = f"{before} of {total} cells"
-    return f"{text}, about {duration(seconds / before * (total - before))} left" if before else text
+    if not before or seconds <= 0:  # the clock may have been set back
+        return text
+    return f"{text}, about {duration(seconds / before * (total - before))} left"
 
 
 def hash_of(cells: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from labeldp_bench.records.record import (
 from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
+from labeldp_bench.support.validate import InputError
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
@@ -90,10 +91,27 @@ def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> Records:
     for cell in cells:
         folder = out_dir / cell.folder
         if is_done(folder):
-            done[cell.config_hash] = read_record(folder)
+            done[cell.config_hash] = record_of(cell, out_dir)
         elif cell.config_hash in table:
             done[cell.config_hash] = table[cell.config_hash]
     return done
+
+
+def record_of(cell: Cell, out_dir: Path) -> Record:
+    """Returns the record of a cell that is done.
+
+    Raises:
+        InputError: it is damaged, or of another run, such as a folder that was renamed.
+    """
+    folder = out_dir / cell.folder
+    record = read_record(folder)
+    if record["config_hash"] != cell.config_hash:
+        raise InputError(
+            f"{folder / 'record.json'} is of another run: its config_hash is "
+            f"{record['config_hash']}, this run's is {cell.config_hash} (was the folder copied? "
+            "move it back, or delete it and run again)"
+        )
+    return record
 
 
 def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> int:

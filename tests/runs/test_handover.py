@@ -14,7 +14,7 @@ from labeldp_bench.runs.release_only import release_only
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
-TIMES = {"wall_seconds", "images_per_second"}
+TIMES = {"wall_seconds", "images_per_second", "checksum", "data_written"}
 OF_LABELS = {"released_agreement", "response_accuracy"}
 
 

@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 RUN := $(BIN)/python -m labeldp_bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format data collect reproduce-tables reproduce-figures status report docs clean
+.PHONY: help install run test test-cluster lint format data collect reproduce-tables reproduce-figures status report docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -36,6 +36,9 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 
 test: $(VENV)/.test  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+
+test-cluster: $(VENV)/.test  ## sweeps on real launchers; each skips, and says so, where it is not installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/cli/test_launchers.py
 
 lint: $(VENV)/.lint  ## format check, lint, type check, spelling, layers of imports
 	$(BIN)/ruff format --check .

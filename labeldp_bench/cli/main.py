@@ -101,7 +101,8 @@ def _run_one(config: DictConfig) -> int:
     say(cell.title)
     # Torch takes a second to import: the line above need not wait for it.
     from labeldp_bench.cli.closing import show_run
-    from labeldp_bench.records.record import is_done, read_record
+    from labeldp_bench.records.collect import record_of
+    from labeldp_bench.records.record import is_done
     from labeldp_bench.runs.changed_data import refuse_changed_data
     from labeldp_bench.runs.environment import environment_of
     from labeldp_bench.runs.failures import raise_or_write_failure
@@ -119,7 +120,7 @@ def _run_one(config: DictConfig) -> int:
         return 0
     folder = environment.out_dir / cell.folder
     if is_done(folder):
-        done = {cell.config_hash: read_record(folder)}
+        done = {cell.config_hash: record_of(cell, environment.out_dir)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
         say("done before (delete its folder to run it again)")
     with ending_with_the_device():

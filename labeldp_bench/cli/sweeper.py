@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.cli.errors import one_line
+from labeldp_bench.cli.launched import launch
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
@@ -63,8 +64,8 @@ class CellSweeper(Sweeper):
         """Runs every cell that has no record yet, then writes the closing table and picture.
 
         Raises:
-            SystemExit: after everything else, with code 1 if a cell failed, or 75 if `minutes=`
-                left cells for another time, or another process is at some of them.
+            SystemExit: after everything else, with code 1 if a cell failed or a worker died, or 75
+                if `minutes=` left cells for another time, or another process is at some of them.
         """
         choices = self.config.hydra.runtime.choices
         experiment = choices.get("experiment")
@@ -101,7 +102,7 @@ class CellSweeper(Sweeper):
         todo = len(cells) - len(done)
         say(f"{sources(every, done, out_dir)}, {todo} to run in {len(jobs)} jobs")
         try:
-            failed = self._launch(jobs)
+            failed, ended = self._launch(jobs)
         except (KeyboardInterrupt, Exception) as error:
             if not comes_from_ctrl_c(error):
                 raise
@@ -122,10 +123,11 @@ class CellSweeper(Sweeper):
         missing = [cell.title for cell in every if cell.config_hash not in done]
         if len(missing) > failed:
             by_minutes, titles = self.config.minutes is not None, "; ".join(missing)
-            how = "left" if by_minutes else "left to another process, which is still at work"
+            elsewhere = "left to another process, which is still at work"
+            how = "left" if by_minutes or not ended else elsewhere
             say(f"{len(missing)} of {len(cells)} cells {how} (the same command goes on): {titles}")
-            raise SystemExit(CELLS_LEFT)
-        if failed:
+            raise SystemExit(CELLS_LEFT if ended else 1)
+        if failed or not ended:
             raise SystemExit(1)
 
     def _cells(self, axes: Axes, name: str | None) -> dict[str, tuple[Cell, list[str]]]:
@@ -152,10 +154,10 @@ class CellSweeper(Sweeper):
             cells.setdefault(cell.config_hash, (cell, overrides))
         return cells
 
-    def _launch(self, jobs: list[list[tuple[Cell, list[str]]]]) -> int:
+    def _launch(self, jobs: list[list[tuple[Cell, list[str]]]]) -> tuple[int, bool]:
         """Runs all jobs in one call, so that a launcher may run several at a time.
 
-        Returns how many cells failed.
+        Returns how many cells failed, and whether all jobs came to an end.
         """
         minutes, deadline = self.config.minutes, "null"
         if minutes is not None:
@@ -170,9 +172,8 @@ class CellSweeper(Sweeper):
             before += len(job)
             spelled.append([*local, f"job={{{about},cells:[{cells}]}}"])
         if not spelled:
-            return 0
-        results = self.launcher.launch(spelled, initial_job_idx=0)
-        return sum(result.return_value for result in results)
+            return 0, True
+        return launch(self.launcher, spelled)
 
 
 def register() -> None:
@@ -262,7 +263,9 @@ def progress(before: int, total: int, seconds: float) -> str:
     ('0 of 215 cells', '5 of 215 cells, about 84 min left')
     """
     text = f"{before} of {total} cells"
-    return f"{text}, about {duration(seconds / before * (total - before))} left" if before else text
+    if not before or seconds <= 0:  # the clock may have been set back
+        return text
+    return f"{text}, about {duration(seconds / before * (total - before))} left"
 
 
 def hash_of(cells: Iterable[str]) -> str:

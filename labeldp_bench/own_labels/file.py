@@ -46,7 +46,16 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
     metadata = table.schema.metadata or {}
     if KEY not in metadata or table.column_names != COLUMNS:
         raise InputError(f"{path} holds no release (write one by `labeldp release`)")
-    manifest = Manifest.from_json(metadata[KEY].decode())
+    try:
+        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for name in COLUMNS[1:]:
+        kind = table.schema.field(name).type
+        values = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+        is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
+        if not is_number or table[name].null_count:
+            raise InputError(f"{path} holds no release: its column {name} is not all numbers")
     released = table["released"].combine_chunks()
     if pa.types.is_fixed_size_list(released.type):
         values = released.flatten().to_numpy().reshape(-1, released.type.list_size)

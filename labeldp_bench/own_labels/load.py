@@ -24,4 +24,7 @@ def load_release(path: str | Path) -> Release:
             raise InputError("an output is no number")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except (TypeError, ValueError, IndexError, RuntimeError) as error:  # columns of other types
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(f"{path} holds no release: {reason}") from None
     return release

@@ -59,6 +59,32 @@ class Manifest:
         """What the release of one row costs: eps, or its part where a person has several rows."""
         return self.eps / self.unit.most_rows if self.unit else self.eps
 
+    def checked(self) -> "Manifest":
+        """Returns the manifest itself if every value is of the kind that it should be.
+
+        Raises:
+            InputError: somebody edited it.
+        """
+        texts = (self.mechanism, self.noise, self.source, self.identity)
+        unit, names = self.unit, self.classes
+        right = {
+            "text": all(isinstance(text, str) for text in texts),
+            "parameters": isinstance(self.parameters, dict),
+            "classes": all(isinstance(name, ClassName) for name in names)
+            and len(set(names)) == len(names) != 1,
+            "bounds": (self.bounds is None) == bool(names)
+            and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
+            "unit": unit is None
+            or (
+                isinstance(unit.column, str) and type(unit.most_rows) is int and unit.most_rows > 0
+            ),
+        }
+        for what, is_right in right.items():
+            if not is_right:
+                raise InputError(f"this is no manifest of a release (its {what} cannot be meant)")
+        _ = self.class_mechanism() if names else self.real_mechanism()
+        return self
+
     def class_mechanism(self) -> ClassMechanism:
         """Returns the mechanism of a release of classes."""
         return class_mechanism(self.mechanism, self.row_eps, self.parameters)
@@ -100,9 +126,12 @@ class Manifest:
             known["classes"] = tuple(known["classes"])
             known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
             known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
-            return cls(**known)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise InputError(f"this is no manifest of a release ({error})") from None
+            return cls(**known).checked()
+        except InputError as error:  # whose words may quote the file
+            raise InputError(" ".join(str(error).split())) from None
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"this is no manifest of a release ({reason})") from None
 
 
 def _text(eps: float) -> float | str:

@@ -1,7 +1,6 @@
 """What leaves a vault, in a file: released in one process, learned from in another."""
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,9 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
         with np.load(path, allow_pickle=False) as archive:
             manifest = json.loads(str(archive["manifest"]))
             if manifest["format"] != FORMAT:
-                raise ValueError(f"format {manifest['format']}")
+                raise ValueError(
+                    f"its format is {manifest['format']!r}, and this program reads {FORMAT}"
+                )
             drawn: dict[str, Drawn] = {}
             for number, name in enumerate(manifest["names"]):
                 found: list[Tensor | None] = [None, None, None]
@@ -59,7 +60,7 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
                 if indices is None or outputs is None:
                     raise ValueError(f"release {number} is missing")
                 drawn[name] = Drawn(indices=indices, outputs=outputs, prior=prior)
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a torn or foreign file may raise anything
         reason = " ".join(str(error).split())[:80]
         raise InputError(
             f"{path} is no file of releases: {reason} (release_only= makes one)"

@@ -17,8 +17,10 @@ from labeldp_bench.records.record import (
     is_done,
     read_record,
 )
+from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
+from labeldp_bench.support.validate import InputError
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
@@ -33,6 +35,8 @@ COLUMNS = (
     "average_precision", "normalised_log_likelihood", "calibration_error", "config_hash",
     "identity",
 )  # fmt: skip
+FILLED = ("config_hash", "dataset", "mechanism", "identity")
+NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
 DIAGNOSES = "enhancement.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
@@ -42,16 +46,21 @@ CLASS_COLUMNS = (
 
 
 def read_committed(path: Path = COMMITTED) -> Records:
-    """Returns {config_hash: record} of a records table; empty if there is none."""
+    """Returns {config_hash: record} of a records table; empty if there is none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     if not path.is_file():
         return {}
-    rows = pd.read_csv(path, dtype={"config_hash": str}).to_dict("records")
+    rows = read_rows(path, FILLED, NUMBERS).to_dict("records")
     records = {}
-    for row in rows:
-        record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
-        record["identity"] = json.loads(str(record["identity"]))
-        record["draws"] = draws_of(record)
-        records[str(record["config_hash"])] = record
+    with reading(path):
+        for row in rows:
+            record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+            record["identity"] = _identity(str(record["identity"]))
+            record["draws"] = draws_of(record)
+            records[str(record["config_hash"])] = record
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
             records[name]["enhancement"] = diagnosis
@@ -62,7 +71,7 @@ def read_with_classes(path: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
     records = read_committed(path)
     if per_class_csv.is_file():
-        rows = pd.read_csv(per_class_csv, dtype={"config_hash": str}).sort_values("class")
+        rows = read_rows(per_class_csv, ["config_hash"], ["class", "accuracy"]).sort_values("class")
         for name, group in rows.groupby("config_hash"):
             if name in records:
                 records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()
@@ -82,10 +91,27 @@ def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> Records:
     for cell in cells:
         folder = out_dir / cell.folder
         if is_done(folder):
-            done[cell.config_hash] = read_record(folder)
+            done[cell.config_hash] = record_of(cell, out_dir)
         elif cell.config_hash in table:
             done[cell.config_hash] = table[cell.config_hash]
     return done
+
+
+def record_of(cell: Cell, out_dir: Path) -> Record:
+    """Returns the record of a cell that is done.
+
+    Raises:
+        InputError: it is damaged, or of another run, such as a folder that was renamed.
+    """
+    folder = out_dir / cell.folder
+    record = read_record(folder)
+    if record["config_hash"] != cell.config_hash:
+        raise InputError(
+            f"{folder / 'record.json'} is of another run: its config_hash is "
+            f"{record['config_hash']}, this run's is {cell.config_hash} (was the folder copied? "
+            "move it back, or delete it and run again)"
+        )
+    return record
 
 
 def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> int:
@@ -114,6 +140,13 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
+
+
+def _identity(text: str) -> dict[str, Any]:
+    identity = json.loads(text)
+    if not isinstance(identity, dict):
+        raise ValueError(f"an identity is {identity!r}")
+    return identity
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import Record
+from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.files import write_text
 
 Diagnosis = dict[str, Any]
@@ -35,12 +36,17 @@ def merge_diagnoses(records: list[Record], path: Path) -> None:
 
 
 def read_diagnoses(path: Path) -> dict[str, Diagnosis]:
-    """Returns {config_hash: diagnosis}; empty without a file."""
+    """Returns {config_hash: diagnosis}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     if not path.is_file():
         return {}
     found: dict[str, Diagnosis] = {}
-    for row in pd.read_csv(path, dtype={"config_hash": str}).to_dict("records"):
-        found.setdefault(str(row["config_hash"]), {})[str(row["measure"])] = json.loads(
-            str(row["values"])
-        )
+    rows = read_rows(path, ["config_hash", "measure", "values"]).to_dict("records")
+    with reading(path):
+        for row in rows:
+            values = json.loads(str(row["values"]))
+            found.setdefault(str(row["config_hash"]), {})[str(row["measure"])] = values
     return found

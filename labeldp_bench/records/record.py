@@ -137,14 +137,21 @@ def read_record(folder: Path) -> Record:
     """Returns the record of a finished run; infinities are floats again.
 
     Raises:
-        InputError: the file is damaged, or it was edited: its checksum is of another text. Records
-            of older versions have none.
+        InputError: the file is damaged, or a newer version wrote it, or it was edited: its checksum
+            is of another text. Records of older versions have none.
     """
     path = folder / "record.json"
     try:
         record = json.loads(path.read_text())
         if not isinstance(record, dict) or not record.keys() >= KEYS:
             raise ValueError(f"it lacks some of the keys {', '.join(sorted(KEYS))}")
+        version = record.get("schema_version", SCHEMA_VERSION)
+        if version > SCHEMA_VERSION:
+            raise InputError(
+                f"{path} has schema version {version}, and this program reads up to "
+                f"{SCHEMA_VERSION} (install the newer labeldp-bench that wrote it, or name another "
+                "out_dir)"
+            )
         written = record.pop(CHECKSUM, None)
         if written is not None and written != (now := checksum(record)):
             raise InputError(

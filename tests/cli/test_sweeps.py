@@ -1,7 +1,6 @@
 """Sweeps: every cell once, done cells never again, whatever happens in between."""
 
 import csv
-import importlib.metadata
 import json
 import os
 import re
@@ -261,17 +260,3 @@ def test_malformed_cells_are_refused(blocks):
     # The author of an experiment would get a traceback, or a sweep without cells.
     with pytest.raises(InputError):
         expand(blocks, {})
-
-
-def test_joblib_launcher_runs_all_jobs(tmp_path):
-    # A user with many cores could not use them.
-    try:
-        importlib.metadata.version("hydra-joblib-launcher")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("hydra-joblib-launcher is not installed")
-    parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
-    process = start([*EIGHT, *parallel], tmp_path)
-    output = process.communicate(timeout=HANGS)[0]
-    assert process.returncode == 0, output
-    assert len(records_under(tmp_path)) == 8
-    assert sorted(re.findall(r"^\[./2\]", output, re.M)) == ["[1/2]", "[2/2]"]

@@ -37,7 +37,7 @@ def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: 
             if texts in table.columns:
                 written = {"dtype": str, "keep_default_na": False, "usecols": [texts]}
                 table[texts] = pd.read_csv(path, sep=separator, **written)[texts]
-    except (ValueError, OSError, UnicodeError, EOFError) as error:
+    except (ValueError, OSError, UnicodeError, EOFError, NotImplementedError) as error:
         said = " ".join(str(error).split())
         raise InputError(f"{path.name} cannot be read as a table: {said}") from None
     if not len(table):

@@ -1,0 +1,52 @@
+"""CSV tables of records, read so that a damaged one is named in one line. Imports no torch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from labeldp_bench.support.validate import InputError
+
+MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns whatever damaged content raises inside into one line that names the file.
+
+    Raises:
+        InputError: the content is not what was written.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} is damaged: {reason} ({MENDED})") from None
+
+
+def read_rows(path: Path, filled: Sequence[str], numbers: Sequence[str] = ()) -> pd.DataFrame:
+    """Returns the table in a CSV; `config_hash` is text.
+
+    Args:
+        path: of the file, which is there.
+        filled: columns that must be there, with a value in each row.
+        numbers: columns that must be there, and hold numbers, where they hold anything.
+
+    Raises:
+        InputError: it is no such table; also one that was cut off in the middle of a line.
+    """
+    with reading(path):
+        table = pd.read_csv(path, dtype={"config_hash": str})
+        missing = [name for name in (*filled, *numbers) if name not in table.columns]
+        if missing:
+            raise ValueError(f"it has no column {missing[0]}")
+        for name in filled:
+            empty = table.index[table[name].isna()]
+            if len(empty):
+                raise ValueError(f"row {empty[0] + 1} has no {name}, as if it were cut off")
+        for name in numbers:
+            pd.to_numeric(table[name])
+    return table

@@ -48,13 +48,26 @@ class Picture(NamedTuple):
 
 def picture_of(path: Path) -> Picture:
     """Returns the picture in a PNG, with the page beside it."""
-    page = path.with_suffix(".md")
-    markdown = page.read_text() if page.is_file() else ""
-    name = path.stem.replace("_", " ")
-    found = FIRST_IMAGE.search(markdown)
-    alt = DESCRIBED.get(path.stem, name) if found is None else f"{name}: {found[2].strip()}"
+    markdown = _page_of(path)
     text = html_of(markdown) if markdown else Markup()
-    return Picture(name, alt, _smaller(path), text)
+    return Picture(_name_of(path), alt_of(path), _smaller(path), text)
+
+
+def alt_of(path: Path) -> str:
+    """Returns what the picture in a PNG shows, in words: its name and its page's first lines."""
+    found = FIRST_IMAGE.search(_page_of(path))
+    if found is None:
+        return DESCRIBED.get(path.stem, _name_of(path))
+    return f"{_name_of(path)}: {found[2].strip()}"
+
+
+def _page_of(path: Path) -> str:
+    page = path.with_suffix(".md")
+    return page.read_text() if page.is_file() else ""
+
+
+def _name_of(path: Path) -> str:
+    return path.stem.replace("_", " ")
 
 
 def _smaller(path: Path) -> str:

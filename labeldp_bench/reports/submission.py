@@ -201,7 +201,7 @@ def _notes(record: Record) -> Iterator[str]:
         yield f"mechanism {name!r} is not in this version{did_you_mean(name, names)}: add its code"
     if draws_of(record) < DRAWS:
         yield (
-            f"draws is {record['draws']}, and no sampler of this version is older than {DRAWS}: runs "
+            f"draws is {record['draws']}, and this version has none below {DRAWS}: runs "
             "of both are never averaged"
         )
     if record.get("private") is False:

@@ -63,7 +63,7 @@ reproduce-figures: $(VENV)/.installed  ## every figure of the papers from the co
 status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours on this device, commands
 	$(BIN)/python scripts/status.py
 
-report: $(VENV)/.installed  ## results/report.html: tables, figures and findings on one page
+report: $(VENV)/.installed  ## results/report.html and the leaderboard: each one page, and leaderboard.json
 	$(BIN)/python scripts/report.py
 
 docs: $(VENV)/.docs  ## the site, into build/site; refuses broken links

@@ -1,24 +1,32 @@
-"""Writes results/report.html: tables, figures, findings, audits and hardware on one page.
+"""Writes results/report.html, results/leaderboard.json and its page results/leaderboard.html.
 
     python scripts/report.py
 
-The page loads nothing from elsewhere.
+The report has an overview, each paper, findings, audits and hardware; the leaderboard one row per
+method, data set and eps. The pages load nothing from elsewhere. About two minutes: the command
+of every row is looked for and checked.
 """
 
 import sys
 
 from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.reports.leaderboard import LEADERBOARD, write_leaderboard
 from labeldp_bench.reports.page import write_page
 from labeldp_bench.support.checkout import CHECKOUT
 
 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
-    """Prints where the page is."""
+    """Prints where the pages are."""
     read_arguments(arguments, {})
     path = write_page()
     size = path.stat().st_size / 1e6
     print(f"wrote {path.relative_to(CHECKOUT)} ({size:.1f} MB, opens in any browser)")
+    rows = write_leaderboard()
+    files = f"{LEADERBOARD.relative_to(CHECKOUT)} and {LEADERBOARD.with_suffix('.html').name}"
+    unknown = sum(row["command"] is None for row in rows)
+    known = f"{len(rows) - unknown} with the command that repeats them"
+    print(f"wrote {files} ({len(rows)} rows, {known})")
     return 0
 
 

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from labeldp_bench.cli import sweeper
+from labeldp_bench.cli import submit, sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
 from labeldp_bench.cli.errors import print_error
 from labeldp_bench.cli.help import help_text, wants_help
@@ -133,6 +133,8 @@ def _run_one(config: DictConfig) -> int:
 
 def main() -> None:
     """Runs what the command line asks for; Ctrl-C is left to the caller."""
+    if submit.is_submit_check(sys.argv[1:]):
+        sys.exit(submit.main(sys.argv[2:]))
     prepare_threads()
     logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
     sweeper.register()

@@ -1,10 +1,10 @@
 """The report: one HTML page of everything, a pure function of what is committed.
 
-Nothing is loaded from elsewhere: CSS and pictures are inside, and there is no script.
+Overview, then each paper, then findings. Nothing is loaded from elsewhere: CSS and pictures are
+inside, and there is no script.
 """
 
-import base64
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from markupsafe import Markup
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
+from labeldp_bench.reports.embedding import Picture, picture_of
 from labeldp_bench.reports.naming import PAPERS, method_name
 from labeldp_bench.reports.rendering import TEMPLATES, html_of
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
@@ -26,6 +27,8 @@ from labeldp_bench.support.files import write_text
 REPORT = CHECKOUT / "results" / "report.html"
 FIGURES = CHECKOUT / "results" / "figures"
 DOCS = CHECKOUT / "docs"
+OF_PAPER = {"attacks": "ple"}
+"""{first word of a picture's name: its paper}, where it is not the paper's own."""
 MOST_DISAGREEMENTS = 12
 """How many disagreements are listed."""
 
@@ -51,9 +54,9 @@ class Shown:
         return isinstance(self.table, AccuracyTable)
 
     @property
-    def title(self) -> str:
-        """What stands above all tables of its paper."""
-        return PAPERS.get(self.table.paper, self.table.paper)
+    def short(self) -> str:
+        """Its paper's title without authors."""
+        return _short(self.table.paper)
 
     @cached_property
     def counts(self) -> Counts:
@@ -70,12 +73,14 @@ def write_page(path: Path = REPORT) -> Path:
     """Writes the report; the same records, tables and pictures give the same bytes."""
     records = read_with_classes()
     shown = [Shown(table, table.rows(records)) for table in paper_tables()]
+    pictures = {each: picture_of(each) for each in sorted(FIGURES.glob("*.png"))}
     page = TEMPLATES.get_template("report.html.j2").render(
         tiles=_tiles(shown),
         shown=shown,
+        overview=[picture for path, picture in pictures.items() if _paper_of(path) is None],
+        papers=_papers(shown, pictures),
         disagreements=_disagreements(shown),
         findings=_document(DOCS / "findings.md"),
-        figures=[_figure(path) for path in sorted(FIGURES.glob("*.png"))],
         audits=_document(DOCS / "audits.md"),
         hardware=_hardware(records),
         html_of=html_of,
@@ -108,11 +113,29 @@ def _disagreements(shown: Iterable[Shown]) -> list[dict[Hashable, Any]]:
     return rows.assign(method=rows.method.map(method_name)).to_dict("records")
 
 
-def _figure(path: Path) -> dict[str, Any]:
-    """Returns a picture and, where there is one, its page."""
-    png = base64.b64encode(path.read_bytes()).decode()
-    text = _document(path.with_suffix(".md"))
-    return {"name": path.stem.replace("_", " "), "png": png, "text": text}
+def _papers(shown: Iterable[Shown], pictures: Mapping[Path, Picture]) -> list[dict[str, Any]]:
+    """Returns each paper that has a table or a picture: its title, its tables, its pictures."""
+    tables = list(shown)
+    papers = [
+        {
+            "title": title,
+            "short": _short(name),
+            "tables": [each for each in tables if each.table.paper == name],
+            "pictures": [one for path, one in pictures.items() if _paper_of(path) == name],
+        }
+        for name, title in PAPERS.items()
+    ]
+    return [paper for paper in papers if paper["tables"] or paper["pictures"]]
+
+
+def _short(paper: str) -> str:
+    return PAPERS.get(paper, paper).partition(" (")[0]
+
+
+def _paper_of(path: Path) -> str | None:
+    """Returns the paper that a picture belongs to; None where it is about all of them."""
+    own = OF_PAPER.get(path.stem.partition("_")[0])
+    return own or next((name for name in PAPERS if path.stem.startswith(f"{name}_")), None)
 
 
 def _hardware(records: Records) -> list[dict[str, Any]]:

@@ -112,3 +112,23 @@ def test_a_mechanism_of_an_attack_has_its_own_colour_and_the_seed_is_named(drawn
     assert shown["PLE, no guarantee"].get_color() == plotting.colour_of("ple")
     for name in ("optimal", "lp_2st", "oue"):
         assert shown[name_of(name)].get_color() == plotting.colour_of(name)
+
+
+def test_many_lines_get_a_panel_per_mechanism_and_each_colour_one_label(drawn, tmp_path):
+    # Eleven labels left one point, and bands lay over each other.
+    names = ["rr", "rappor", "alibi", "oue"]
+    rows = [
+        point(name, x, 0.5, series=f"{name}{variant}")
+        for name in names for variant in ("", ", pretrain=simclr") for x in (1.0, 2.0, 3.0)
+    ]  # fmt: skip
+    rows += [point("none", math.inf, 0.9), point("none", math.inf, 0.8, series="none, a=1")]
+    draw_sweep(pd.DataFrame(rows), tmp_path / "lines.png")
+    (figure,) = drawn
+    panels = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title(loc="left") for axes in panels] == [name_of(name) for name in names]
+    for axes in panels:
+        marked = [line for line in axes.get_lines() if line.get_marker() == "o"]
+        assert len({line.get_color() for line in marked}) == len(marked) == 2
+    said = [text.get_text() for axes in panels for text in axes.texts]
+    assert sorted(said) == ["default", "pretrain=simclr"]
+    assert len({axes.get_ylim() for axes in panels}) == 1

@@ -11,11 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
 from labeldp_bench.reports.naming import counted, name_of
 from labeldp_bench.reports.sweeps import X_LABELS, as_lines, is_free
 
 SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3
+MOST_LINES = 6
+"""More lines in one panel lie over each other: each mechanism gets a panel."""
 MARKERS = "os^"
 """At most two values of x and eps=inf, of what has a budget."""
 NO_BUDGET = "D"
@@ -33,6 +36,9 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
     x_name = frame.x_name.iloc[0]
     as_dots = len({x for x in frame.x if math.isfinite(x)}) < FEWEST_FOR_LINES
     rows = max(points.series.nunique() for _, points in panels)
+    if not as_dots and rows > MOST_LINES and frame.mechanism.nunique() > 2:
+        draw_small_multiples(frame, path, caption=caption_of(frame))
+        return
     height = max(2.4, 1.4 + 0.3 * rows) if as_dots else max(3.6, 1.2 + 0.2 * rows)
     figure, (all_axes,) = plotting.new_figure(len(panels), height=height)
     marks = dict(zip(sorted(set(frame.x[~is_free(frame)])), MARKERS, strict=False))
@@ -42,7 +48,7 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
             _draw_dots(axes, as_lines(points), SYMBOLS[x_name], marks)
         else:
             _draw_lines(axes, as_lines(points), x_name)
-    plotting.title_and_caption(figure, "", _caption(frame))
+    plotting.title_and_caption(figure, "", caption_of(frame))
     if not as_dots:
         plotting.thin_ticks(figure)
         plotting.save(figure, path)
@@ -63,7 +69,7 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
     plotting.save(figure, path)
 
 
-def _caption(frame: pd.DataFrame) -> str:
+def caption_of(frame: pd.DataFrame) -> str:
     """Returns how many examples, epochs, trials and seeds a sweep has, and what its bars are."""
     nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
     known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}

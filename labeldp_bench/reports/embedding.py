@@ -1,0 +1,88 @@
+"""Pictures inside a page: small, and described for those who do not see them."""
+
+import base64
+import io
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
+from PIL import Image
+
+from labeldp_bench.reports.rendering import html_of
+
+WIDEST = 1632
+"""Pixels: one and a half for each that a page is wide."""
+FIRST_IMAGE = re.compile(r"!\[([^\]]+)\]\([^)]*\)\n\n(.*)")
+"""A page's picture with its title, and the paragraph below it."""
+DESCRIBED = {
+    "attacks_fashion_mnist": "Fashion-MNIST: a method's accuracy against how well an attacker "
+    "guesses labels from what was released, a panel per kind of guess",
+    "attacks_mnist": "MNIST: a method's accuracy against how well an attacker guesses labels from "
+    "what was released, a panel per kind of guess",
+    "best_known": "Best known accuracy at each eps, a panel per data set: printed by any paper "
+    "under local and central privacy, and ours",
+    "theoretical_limits_table1_curves": "Excess risk against the number of examples for each cell "
+    "of Table 1, with the predicted slope",
+    "theoretical_limits_table1_exponents": "Exponents of Table 1: measured with their intervals, "
+    "and predicted",
+}
+"""{stem: alternative text} of pictures that have no page of their own."""
+
+
+class Picture(NamedTuple):
+    """A picture as a page shows it.
+
+    Attributes:
+        name: its file's name as words.
+        alt: what it shows, in words.
+        data: a `data:` address that holds the picture.
+        text: its page as HTML; empty where it has none.
+    """
+
+    name: str
+    alt: str
+    data: str
+    text: Markup
+
+
+def picture_of(path: Path) -> Picture:
+    """Returns the picture in a PNG, with the page beside it."""
+    markdown = _page_of(path)
+    text = html_of(markdown) if markdown else Markup()
+    return Picture(_name_of(path), alt_of(path), _smaller(path), text)
+
+
+def alt_of(path: Path) -> str:
+    """Returns what the picture in a PNG shows, in words: its name and its page's first lines."""
+    found = FIRST_IMAGE.search(_page_of(path))
+    if found is None:
+        return DESCRIBED.get(path.stem, _name_of(path))
+    return f"{_name_of(path)}: {found[2].strip()}"
+
+
+def _page_of(path: Path) -> str:
+    page = path.with_suffix(".md")
+    return page.read_text() if page.is_file() else ""
+
+
+def _name_of(path: Path) -> str:
+    return path.stem.replace("_", " ")
+
+
+def _smaller(path: Path) -> str:
+    """Returns a picture as WebP: without loss, or narrower and with a little where that is less."""
+    with Image.open(path) as opened:
+        picture = opened.convert("RGB")
+    whole = _webp(picture, lossless=True)
+    if picture.width > WIDEST:
+        size = (WIDEST, round(picture.height * WIDEST / picture.width))
+        narrow = picture.resize(size, Image.Resampling.LANCZOS)
+        whole = min(whole, _webp(narrow, lossless=False), key=len)
+    return f"data:image/webp;base64,{base64.b64encode(whole).decode()}"
+
+
+def _webp(picture: Image.Image, *, lossless: bool) -> bytes:
+    written = io.BytesIO()
+    picture.save(written, "webp", lossless=lossless, quality=80, method=4)
+    return written.getvalue()

@@ -1,0 +1,121 @@
+"""A sweep of many lines as small panels: one mechanism in colour, the others in grey behind it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.plotting import Label
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.sweeps import X_LABELS, as_lines
+
+COLUMNS = 4
+VARIANTS = (plotting.BLUE, plotting.RED, plotting.GREEN, plotting.WINE, plotting.ORANGE)
+"""Colours of a mechanism's lines; a variant has the same one in every panel."""
+BEHIND = "#D4D4D4"
+LEVELS = "none"
+"""The mechanism that is drawn as levels in every panel, and has no panel of its own."""
+LEVEL_NOTE = "Dotted: the same without privacy. "
+BEHIND_NOTE = "Grey: the other mechanisms. "
+
+
+def draw_small_multiples(
+    frame: pd.DataFrame,
+    path: Path,
+    title: str = "",
+    caption: str = "",
+    variants: Mapping[str, str] | None = None,
+) -> None:
+    """Writes the picture: a panel per data set and mechanism, a colour per variant.
+
+    Args:
+        frame: as `sweeps.sweep_frame` returns it.
+        path: a .png or .pdf.
+        title: the message.
+        caption: what the runs are.
+        variants: {what a line's name says beside its mechanism: how it is called}.
+    """
+    rows = _with_variants(as_lines(frame))
+    mechanisms = [name for name in dict.fromkeys(rows.mechanism) if name != LEVELS]
+    data_sets = list(dict.fromkeys(rows.panel))
+    columns = min(COLUMNS, len(mechanisms))
+    lines_each = math.ceil(len(mechanisms) / columns)
+    figure, grid = plotting.new_figure(columns, lines_each * len(data_sets))
+    figure.set_size_inches(2.6 * columns + 1.6, 2.4 * len(grid) + 0.9)
+    present = list(dict.fromkeys(rows.variant))
+    colours = dict(zip(present, VARIANTS * math.ceil(len(present) / len(VARIANTS)), strict=False))
+    ticks = sorted(rows.x.dropna().unique())
+    for number, data_set in enumerate(data_sets):
+        panels = list(grid[number * lines_each : (number + 1) * lines_each].flat)
+        own = rows[rows.panel == data_set]
+        labels = [
+            _draw_panel(axes, own, mechanism, colours)
+            for axes, mechanism in zip(panels, mechanisms, strict=False)
+        ]
+        for axes in panels[len(mechanisms) :]:
+            axes.axis("off")
+        used = panels[: len(mechanisms)]
+        plotting.share_y(used)
+        low, high = used[0].get_ylim()
+        for axes in used:
+            axes.set_ylim(max(0.0, low), min(103.0, high))
+            _label_x(axes, frame.x_name.iloc[0], ticks)
+        for axes in grid[number * lines_each : (number + 1) * lines_each, 0]:
+            axes.set_ylabel(f"{data_set}\ntest accuracy, %")
+        if len(present) > 1:  # colours are the same in all panels: one is labelled
+            last = used[-1] if len(used) <= columns else used[columns - 1]
+            said = labels[used.index(last)]
+            names = {variant: name for variant, name in (variants or {}).items()}
+            plotting.label_lines(last, [(y, names.get(v, v), colour) for y, v, colour in said])
+    notes = LEVEL_NOTE * bool((rows.mechanism == LEVELS).any())
+    notes += BEHIND_NOTE * (len(mechanisms) > 1)
+    plotting.title_and_caption(figure, title, notes + caption)
+    plotting.thin_ticks(figure)
+    plotting.save(figure, path)
+
+
+def _with_variants(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows with `variant`: what a series says beside its mechanism."""
+    rest = rows.series.str.partition(", ")[2]
+    return rows.assign(variant=rest.where(rest != "", "default"))
+
+
+def _draw_panel(
+    axes: Axes, rows: pd.DataFrame, mechanism: str, colours: Mapping[str, str]
+) -> list[Label]:
+    """Draws a mechanism's lines before those of the others; returns their labels."""
+    labels: list[Label] = []
+    for _, line in rows[rows.mechanism != LEVELS].groupby("series", sort=False):
+        line = line[line.x.notna() & line.x.map(math.isfinite)].sort_values("x")
+        if line.empty:
+            continue
+        if line.mechanism.iloc[0] != mechanism:
+            axes.plot(line.x, line.y, color=BEHIND, linewidth=1.0, zorder=1)
+            continue
+        colour = colours[line.variant.iloc[0]]
+        error = line.error.fillna(0)
+        low, high = (line.y - error).clip(lower=0), (line.y + error).clip(upper=100)
+        axes.fill_between(line.x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+        axes.plot(line.x, line.y, "o-", color=colour, zorder=3)
+        labels.append((float(line.y.iloc[-1]), line.variant.iloc[0], colour))
+    for _, level in rows[(rows.mechanism == LEVELS)].iterrows():
+        colour = colours.get(level.variant, plotting.GREY)
+        axes.axhline(level.y, color=colour, linestyle=":", linewidth=1.4, zorder=1)
+    own = rows[rows.mechanism == mechanism]
+    if len(own):
+        central = ", central" * bool((own.trust == "central").any())
+        axes.set_title(name_of(mechanism) + central, fontsize=10)
+    return labels
+
+
+def _label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
+    shown = [tick for tick in ticks if math.isfinite(tick)]
+    if x_name == "eps":
+        axes.set_xscale("log")
+    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    axes.minorticks_off()
+    axes.margins(x=0.03)
+    axes.set_xlabel(X_LABELS[x_name])

@@ -1,0 +1,76 @@
+"""Draws docs/mechanisms_*.png from the committed records: one picture per comparison of ours.
+
+    python scripts/draw_mechanisms.py [experiment=mechanisms/eigenmaps,mechanisms/probe]
+
+Nothing is trained. A comparison without a record is left out.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from labeldp_bench.cli.script import command, listed, read_arguments
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
+from labeldp_bench.reports.figures.sweep import caption_of, draw_sweep
+from labeldp_bench.reports.sweeps import sweep_frame
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.validate import check_choice
+
+DOCS = CHECKOUT / "docs"
+PIXELS = {"default": "pixels", "pretrain=simclr": "SimCLR's features"}
+
+
+class Message(NamedTuple):
+    """What a picture is to say (docs/findings.md has the tests behind it).
+
+    Attributes:
+        title: the message; empty for a picture of dots, which is read row by row.
+        variants: {what a line's name says beside its mechanism: how it is called}.
+    """
+
+    title: str = ""
+    variants: Mapping[str, str] = {}
+
+
+PICTURES = {
+    "mechanisms/eigenmaps": Message(
+        "MNIST needs eps=0.1 to 0.2 on SimCLR's features; Fashion-MNIST is better off with pixels",
+        PIXELS,
+    ),
+    "mechanisms/probe": Message(
+        "A linear probe on SimCLR's features: below eps=0.5 RR is behind the others in the mean"
+    ),
+    "mechanisms/clusters": Message(
+        "A curator names clusters at eps=0.02; local mechanisms need ten times as much", PIXELS
+    ),
+    "mechanisms/circle": Message(),
+    "mechanisms/mnist": Message(),
+}
+
+
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Prints what is drawn."""
+    asked = read_arguments(arguments, {"experiment": ",".join(PICTURES)})["experiment"]
+    records = read_committed()
+    for name in listed(asked):
+        message = PICTURES[check_choice("experiment", name, PICTURES)]
+        hashes = [cell.config_hash for cell in read_experiment(name).cells()]
+        found = [records[each] for each in hashes if each in records]
+        path = DOCS / f"{name.replace('/', '_')}.png"
+        if not found:
+            print(f"{name}: no record, no picture")
+            continue
+        frame = sweep_frame(found)
+        if message.title:
+            draw_small_multiples(frame, path, message.title, caption_of(frame), message.variants)
+        else:
+            draw_sweep(frame, path)
+        print(f"{name}: {len(found)} of {len(hashes)} cells, {path.relative_to(CHECKOUT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,13 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from labeldp_bench.own_labels.tables import read_people
 
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.data.tables import files
 from labeldp_bench.own_labels.load import load_release
 from labeldp_bench.own_labels.manifest import Manifest
 from labeldp_bench.own_labels.privatize import privatize
-from labeldp_bench.own_labels.tables import read_people
 from labeldp_bench.privacy.handover import read_releases, write_releases
 from labeldp_bench.privacy.noise import Drawn
 from labeldp_bench.records.collect import COMMITTED, read_committed

@@ -20,7 +20,7 @@ SERIES = {
         "o",
         plotting.BLUE,
     ),
-    "ours_central": ("ours, central (pure)", plotting.SKY, "^", plotting.SKY),
+    "ours_central": ("ours, central", plotting.SKY, "^", plotting.SKY),
 }
 """{column: label, colour, marker, its inside}."""
 PREFIXES = {"ours": "", "ours_features": "features_", "ours_central": "central_"}

@@ -12,8 +12,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from labeldp_bench.own_labels.tables import read_people
 
+from labeldp_bench.cli.labeldp.people import read_people
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.data.tables import files
 from labeldp_bench.own_labels.load import load_release

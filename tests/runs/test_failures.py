@@ -15,7 +15,7 @@ from tests.shell import HANGS, SERVER, quick, records_under
 
 
 def cells(*mechanisms):
-    return [compose_cell([*TINY_CIRCLE, f"mechanism={each}"]) for each in mechanisms]
+    return [compose_cell([*TINY_CIRCLE, *f"mechanism={each}".split()]) for each in mechanisms]
 
 
 def environment(folder):
@@ -36,8 +36,7 @@ def test_failure_before_the_first_trial_is_each_cells(error, tmp_path, monkeypat
 
 def test_failure_in_a_cell_leaves_its_neighbours_alone(tmp_path, capsys):
     # One bad cell would cost the whole job; or its time would be booked to nobody.
-    good, bad = cells("rr", "lp_2st")
-    bad.config["learner"]["fractions"] = [0.9999, 0.0001]  # leaves no example to one stage
+    good, bad = cells("rr", "lp_2st learner.fractions=[0.9999,0.0001]")  # an empty stage
     assert run_cells([bad, good], environment(tmp_path)) == 1
     [record] = records_under(tmp_path)
     assert json.loads(record.read_text())["mechanism"] == "rr"
@@ -50,8 +49,7 @@ def test_failed_neighbours_take_no_share_of_the_time(tmp_path, monkeypatch):
     # `make status` would promise half of the hours that the rest takes.
     clock = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
-    good, bad = cells("rr", "lp_2st")
-    bad.config["learner"]["fractions"] = [0.9999, 0.0001]
+    good, bad = cells("rr", "lp_2st learner.fractions=[0.9999,0.0001]")
     seconds = []
     for job, folder in (([good], "alone"), ([bad, good], "beside")):
         run_cells(job, environment(tmp_path / folder))

@@ -25,11 +25,13 @@ def run(overrides, folder, data="data"):
 def test_the_record_says_secret_and_the_releases_differ_from_run_to_run(mechanism, tmp_path):
     # A run that says secret and draws from its seed would be undone by anybody.
     overrides = [*TINY_CIRCLE, f"mechanism={mechanism}", "noise=secret"]
-    (one, _), (other, _) = (run(overrides, tmp_path / name) for name in ("a", "b"))
+    (one, failed), (other, _) = (run(overrides, tmp_path / name) for name in ("a", "b"))
+    assert failed == []
     assert one["noise"] == one["identity"]["noise"] == "secret"
     assert one["released_agreement"] != other["released_agreement"]
     assert one["config_hash"] == other["config_hash"] and one["seed"] == 0
-    seeded, _ = run(overrides[:-1], tmp_path / "c")
+    seeded, errors = run(overrides[:-1], tmp_path / "c")
+    assert errors == []
     assert seeded["noise"] == "seeded" and seeded["config_hash"] != one["config_hash"]
 
 

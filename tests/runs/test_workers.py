@@ -26,7 +26,9 @@ def environment(folder):
 
 def cells(*mechanisms):
     trials = f"dataset.trials={TRIALS}"
-    return [compose_cell([*TINY_CIRCLE, trials, f"mechanism={each}"]) for each in mechanisms]
+    return [
+        compose_cell([*TINY_CIRCLE, trials, *f"mechanism={each}".split()]) for each in mechanisms
+    ]
 
 
 @pytest.fixture
@@ -75,8 +77,7 @@ def test_one_thread_means_one_process(tmp_path, monkeypatch):
 
 def test_a_cell_that_fails_in_a_worker_fails_alone(tmp_path, two_threads):
     # A record of fewer trials than it says; or one bad cell would take its neighbours along.
-    bad, good = cells("lp_2st", "rappor")
-    bad.config["learner"]["fractions"] = [0.9999, 0.0001]  # leaves no example to one stage
+    bad, good = cells("lp_2st learner.fractions=[0.9999,0.0001]", "rappor")  # an empty stage
     outcomes = list(trials_in_workers([bad, good], range(2, 9), 0.2, environment(tmp_path)))
     assert len(outcomes) == 7
     assert all("lp_2st" not in str(good.error) and good.error is None for _, good in outcomes)
@@ -120,5 +121,7 @@ def test_no_worker_outlives_its_run(how, tmp_path):
     hangs.cancel()
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert rest == ["interrupted: 1 of 1 cells left; the same command goes on\n"]
+        # The resource tracker of joblib may warn of semaphores that its workers left to it.
+        own = [line for line in rest if "resource_tracker" not in line and line[:1] != " "]
+        assert own == ["interrupted: 1 of 1 cells left; the same command goes on\n"]
     assert records_under(tmp_path) == []

@@ -75,7 +75,7 @@ def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
 
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
-    some = ["blockrr/figure3", "ple/figure2", "vector_approximation/figure3"]
+    some = ["blockrr/figure2", "ple/figure2", "ple/figure3", "ple/figure4"]
     monkeypatch.setattr(paper, "experiment_names", lambda: some)
     monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
     monkeypatch.setattr("labeldp_bench.reports.figures.exponents.write_pictures", lambda *_: [])

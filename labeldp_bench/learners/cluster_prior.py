@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from labeldp_bench.learners.consensus import RetrainingLearner
@@ -90,5 +89,7 @@ def clusters_of(rows: Tensor, count: int, seed: int) -> Tensor:
         seed: of the run.
     """
     stream = seeding.derive(seed, "train", "clusters") % 2**32  # what NumPy's seeds can be
+    from sklearn.cluster import MiniBatchKMeans  # a second, which other learners need not wait for
+
     search = MiniBatchKMeans(count, batch_size=AT_ONCE, n_init=3, random_state=stream)
     return torch.from_numpy(search.fit_predict(rows.numpy())).to(torch.int64)

@@ -1,12 +1,11 @@
 """Gradient-boosted trees by the learner's loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
 from labeldp_bench.models.held_out import held_out_rows
@@ -15,6 +14,9 @@ from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import check_integer, check_number
+
+if TYPE_CHECKING:  # a second to import, which other models need not wait for
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
 LEAST_CURVATURE = 0.02
 """Of p (1 - p): where the model is certain a Newton step would have no end."""
@@ -131,7 +133,9 @@ class BoostedTrees(Model):
                 return Stage(trees, share)
         return Stage(trees, 0.0)
 
-    def _regressor(self) -> HistGradientBoostingRegressor:
+    def _regressor(self) -> "HistGradientBoostingRegressor":
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
         return HistGradientBoostingRegressor(
             max_iter=self.trees, learning_rate=self.learning_rate, max_leaf_nodes=self.leaves,
             min_samples_leaf=self.smallest_leaf, early_stopping=False, random_state=0,
@@ -165,7 +169,7 @@ class Bins:
 class Stage:
     """Trees for each class, or for the difference of two, and what they are multiplied with."""
 
-    trees: list[HistGradientBoostingRegressor]
+    trees: "list[HistGradientBoostingRegressor]"
     share: float
 
     def outputs(self, x: Binned) -> Tensor:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -19,7 +19,15 @@ from labeldp_bench.cli.help_configs import (
 )
 from labeldp_bench.cli.help_examples import example
 from labeldp_bench.cli.help_keys import Key, group_keys, losses, remarks_of, scalar_keys
-from labeldp_bench.cli.help_mechanisms import claim, guarantee, kind_of_release, mechanism_class
+from labeldp_bench.cli.help_mechanisms import (
+    claim,
+    delta_of,
+    guarantee,
+    guarantee_in_words,
+    kind_of_release,
+    learner_class,
+    mechanism_class,
+)
 from labeldp_bench.cli.help_source import paragraphs, read_class, source_of
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import expand
@@ -39,9 +47,9 @@ More help:
   python -m labeldp_bench --help trainer.epochs      one key
   python -m labeldp_bench --help dataset=mnist mechanism=lp_2st    all keys of such a run"""
 GUARANTEES = """\
-Guarantee: eps-DP if one label is replaced (delta=0 unless said), local: each label is randomised
-alone, central: a curator sees all labels. A prior from a held-out part (learner=held_out_prior)
-needs a curator too."""
+Guarantee: pure eps-DP if one label is replaced, or (eps, delta)-DP where a delta is given. local:
+each label is randomised alone. central: a curator sees labels. learner=held_out_prior and
+learner=cluster_prior make any mechanism central: a curator counts labels for the prior."""
 OF_A_RUN = ("dataset", "mechanism", "learner", "model", "trainer", "pretrain")
 
 
@@ -64,7 +72,8 @@ def group_page(group: str, own: str | None) -> str:
         rows = []
         for name, path in choices_of(group, own).items():
             kind = mechanism_class(path)
-            rows.append((name, kind_of_release(kind), guarantee(kind), _with_source(path, kind)))
+            promise = guarantee(kind, learner_class(path))
+            rows.append((name, kind_of_release(kind), promise, _with_source(path, kind)))
         parts.append(_wrapped(GUARANTEES, ""))
         parts.append(_grid(("name", "releases", "guarantee", "what it is"), rows))
     else:
@@ -135,20 +144,18 @@ def _of_class(group: str, path: Any, config: dict[str, Any]) -> list[str]:
     own = [text for text in paragraphs(kind) if not text.startswith(("Args:", "Attributes:"))]
     if group == "mechanism":
         rows += [("releases", f"{kind_of_release(kind)}. {own[0] if own else ''}")]
-        rows += [("guarantee", f"{_in_words(kind)}. {claim(kind)}")]
+        rows += [("guarantee", f"{_guarantee(kind, config)}. {claim(kind)}")]
     elif own and group != "trainer":
         rows += [("does", own[0])]
     rows += [("source", source_of(kind))] if source_of(kind) else []
     return ["\n".join(_wrapped(text, f"  {what:<11}") for what, text in rows)] if rows else []
 
 
-def _in_words(kind: type | None) -> str:
-    """Returns the guarantee of a mechanism in words."""
-    short = guarantee(kind)
-    if short == "none":
-        return short
-    place = "each label is randomised alone" if "local" in short else "a curator sees all labels"
-    return f"pure eps-DP, {short}: {place}"
+def _guarantee(kind: type | None, config: Mapping[str, Any]) -> str:
+    """Returns the guarantee of a mechanism as this run has it: with its learner and its delta."""
+    learner = read_class(str((config.get("learner") or {}).get("_target_", "")))
+    delta = (config.get("mechanism") or {}).get("delta", delta_of(kind))
+    return guarantee_in_words(kind, learner, float(delta))
 
 
 def _cells(group: str, path: Any) -> list[str]:

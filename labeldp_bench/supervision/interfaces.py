@@ -224,6 +224,8 @@ class Learner(ABC):
 
     releases_first: ClassVar[bool] = True
     """Whether all releases come before the first fit; a prior from a fit needs the labels later."""
+    trust: ClassVar[str] = "local"
+    """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 
     @abstractmethod
     def fit(

@@ -4,7 +4,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
 from omegaconf import OmegaConf
 
@@ -45,7 +45,12 @@ More help:
   python -m labeldp_bench --help mechanism           each choice: what it releases, its guarantee
   python -m labeldp_bench --help mechanism=rappor    one choice: source, keys, an example
   python -m labeldp_bench --help trainer.epochs      one key
-  python -m labeldp_bench --help dataset=mnist mechanism=lp_2st    all keys of such a run"""
+  python -m labeldp_bench --help dataset=mnist mechanism=lp_2st    all keys of such a run
+
+Other commands:
+
+  python -m labeldp_bench submit-check FILE          what a record.json lacks for the leaderboard
+  labeldp --help                                     plan, release and learn from your own labels"""
 GUARANTEES = """\
 Guarantee: pure eps-DP if one label is replaced, or (eps, delta)-DP where a delta is given. local:
 each label is randomised alone. central: a curator sees labels. learner=held_out_prior and
@@ -133,7 +138,7 @@ def key_page(name: str, overrides: list[str], own: str | None) -> str:
     return f"{page}\n\n{_columns(losses())}" if name == "learner.loss" else page
 
 
-def _of_class(group: str, path: Any, config: dict[str, Any]) -> list[str]:
+def _of_class(group: str, path: Path, config: dict[str, object]) -> list[str]:
     node = config.get(group)
     target = str(node.get("_target_", "")) if isinstance(node, dict) else ""
     kind = read_class(target) if target else None
@@ -151,14 +156,15 @@ def _of_class(group: str, path: Any, config: dict[str, Any]) -> list[str]:
     return ["\n".join(_wrapped(text, f"  {what:<11}") for what, text in rows)] if rows else []
 
 
-def _guarantee(kind: type | None, config: Mapping[str, Any]) -> str:
+def _guarantee(kind: type | None, config: Mapping[str, object]) -> str:
     """Returns the guarantee of a mechanism as this run has it: with its learner and its delta."""
-    learner = read_class(str((config.get("learner") or {}).get("_target_", "")))
-    delta = (config.get("mechanism") or {}).get("delta", delta_of(kind))
-    return guarantee_in_words(kind, learner, float(delta))
+    learner, mechanism = (config.get(group) for group in ("learner", "mechanism"))
+    target = learner.get("_target_", "") if isinstance(learner, dict) else ""
+    delta = mechanism.get("delta", delta_of(kind)) if isinstance(mechanism, dict) else 0.0
+    return guarantee_in_words(kind, read_class(str(target)), float(delta))
 
 
-def _cells(group: str, path: Any) -> list[str]:
+def _cells(group: str, path: Path) -> list[str]:
     """Returns what a sweep, an experiment or a budget holds."""
     node = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(node, dict):
@@ -186,14 +192,14 @@ def _cells(group: str, path: Any) -> list[str]:
 
 
 def _run_keys(
-    config: dict[str, Any], choices: dict[str, str], groups: Iterable[str], own: str | None
+    config: dict[str, object], choices: dict[str, str], groups: Iterable[str], own: str | None
 ) -> str:
     remarked = remarks_of(choices, own)
     keys = [key for group in groups for key in group_keys(group, config, remarked)]
     return _table(keys)
 
 
-def _with_source(path: Any, kind: type | None) -> str:
+def _with_source(path: Path, kind: type | None) -> str:
     """Returns the first sentence of a header, with the class's first source where it names none."""
     text = first_sentence(header(path))
     if re.search(r"\b(19|20)\d\d\b|\(ours\)", text):

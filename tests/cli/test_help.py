@@ -105,6 +105,7 @@ def test_help_is_quick_and_complete():
     for group in CHOICES:
         assert all(f"\n  {name} " in done.stdout for name in choices_of(group))
     assert "python -m labeldp_bench -m mechanism=" in done.stdout and "Hydra" not in done.stdout
+    assert " submit-check FILE " in done.stdout
 
 
 def test_pages_of_one_group_choice_and_key():

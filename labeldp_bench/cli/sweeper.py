@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
@@ -31,6 +31,9 @@ from labeldp_bench.support.files import only_one
 from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import InputError, check_number
+
+if TYPE_CHECKING:  # records import torch, which the first line need not wait for
+    from labeldp_bench.records.record import Records
 
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
@@ -92,7 +95,7 @@ class CellSweeper(Sweeper):
 
         stored = experiment is not None and not self.config.rerun
 
-        def find() -> dict[str, Any]:
+        def find() -> "Records":
             return find_done(every, out_dir, committed=stored)
 
         done = find()

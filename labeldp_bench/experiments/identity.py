@@ -33,14 +33,14 @@ REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = "labeldp_bench."
 
 
-def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, Any]:
+def identity_of(config: Mapping[str, object], choices: Mapping[str, str]) -> dict[str, object]:
     """Returns the identity of a resolved config, its keys sorted (contract: config_hash).
 
     Args:
         config: plain containers, without what is bound to a machine.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
-    identity: dict[str, Any] = {"seed": config["seed"]}
+    identity: dict[str, object] = {"seed": config["seed"]}
     if config["budget"] != PAPER:
         identity["budget"] = config["budget"]
     for group in GROUPS:
@@ -66,20 +66,20 @@ def without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def canonical(identity: dict[str, Any]) -> str:
+def canonical(identity: dict[str, object]) -> str:
     """Returns the one JSON text of an identity: sorted keys, no spaces, "inf" for infinity."""
     return json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @cache
-def reference_values() -> dict[str, dict[str, Any]]:
+def reference_values() -> dict[str, dict[str, object]]:
     """Returns {class: {parameter: reference value}}."""
-    values: dict[str, dict[str, Any]] = json.loads(REFERENCE.read_text())
+    values: dict[str, dict[str, object]] = json.loads(REFERENCE.read_text())
     return values
 
 
 @cache
-def defaults_of(target: Any) -> dict[str, Any]:
+def defaults_of(target: Any) -> dict[str, object]:
     """Returns {parameter: default in code} of what a `_target_` names, as YAML would hold them.
 
     Raises:
@@ -129,11 +129,11 @@ def _plain(default: Any) -> Any:
     return [_plain(item) for item in default] if isinstance(default, tuple) else default
 
 
-def _flat(prefix: str, node: dict[str, Any]) -> dict[str, Any]:
+def _flat(prefix: str, node: dict[str, object]) -> dict[str, object]:
     """Returns {"model.k": 200, ...}; classes of nested nodes stand under the node's own key."""
     # The trainer is a group of its own on the command line; in the objects it is the model's.
     prefix = "trainer" if prefix == "model.trainer" else prefix
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in node.items():
         name = f"{prefix}.{key}"
         if key == "_target_":

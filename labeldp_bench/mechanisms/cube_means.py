@@ -76,8 +76,8 @@ class FullCubeMeans(CubeMeans):
 
     eps-DP under replacement of a whole example. n is secret here, so each sum is divided by
     max(n, n_0), with n_0 half of what a cube holds at the lowest density. A moved example changes
-    two cubes by up to 2 bound / n_0 each: noise of scale 4 bound / (n_0 eps). Means are rounded to a
-    grid before whole steps of noise are added; two steps more of scale, a millionth, pay for the
+    two cubes by up to 2 bound / n_0 each: noise of scale 4 bound / (n_0 eps). Means are rounded to
+    a grid before whole steps of noise are added; two steps more of scale, a millionth, pay for the
     rounding.
 
     Source: Zhao et al. (2025), theoretical_limits, equation 35.

@@ -1,8 +1,7 @@
 """Compares the data at hand with those that finished results were made on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import hydra
 
@@ -10,7 +9,7 @@ from labeldp_bench.data import fingerprint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import file_of, read_npz
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.records.record import is_done
+from labeldp_bench.records.record import Records, is_done
 from labeldp_bench.support import seeding
 from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.progress import say
@@ -20,9 +19,7 @@ SHOWN = 16
 """Digits of a hash that a message shows."""
 
 
-def refuse_changed_data(
-    cells: list[Cell], done: Mapping[str, dict[str, Any]], out_dir: Path, data_dir: Path
-) -> None:
+def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_dir: Path) -> None:
     """Raises if finished results were made on other data than the files hold now.
 
     Records under `out_dir` are compared with what their runs used. Training labels count in no
@@ -69,9 +66,7 @@ def _source(cell: Cell) -> str | None:
     return str(cell.setting("dataset.source") or cell.setting("dataset.name"))
 
 
-def _compare_drawn(
-    found: Iterable[tuple[Cell, str]], done: Mapping[str, dict[str, Any]], data_dir: Path
-) -> None:
+def _compare_drawn(found: Iterable[tuple[Cell, str]], done: Records, data_dir: Path) -> None:
     """Compares records with what their cells would draw now; `found` says what was made of it."""
     drawn: dict[tuple[str, int | None], DataBundle] = {}
     told: set[Path] = set()

@@ -72,7 +72,7 @@ class Session:
     on_epoch: Callable[[Epoch, Classifier], None]
     say: Callable[[str], None]
     queries: Tensor | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1
     checkpoint: FitCheckpoint | None = None
@@ -114,7 +114,7 @@ class Averages(Protocol):
     """Whether an example's group depends on its own features alone."""
 
     @property
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, object]:
         """The size of groups, for the record."""
 
     def grouping(self, features: Tensor, session: Session) -> Grouping:

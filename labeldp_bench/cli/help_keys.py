@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omegaconf import MISSING
 
-from labeldp_bench.cli.help_configs import brings, file_of, first_sentence, remarks
+from labeldp_bench.cli.help_configs import file_of, first_sentence, remarks
 from labeldp_bench.cli.help_source import PACKAGE, meaning, paragraphs, read_class
 from labeldp_bench.experiments.compose import CHOICES
 
@@ -106,17 +106,6 @@ def losses() -> dict[str, str]:
         kind = read_class(f"labeldp_bench.supervision.losses.{path.stem}.{name}")
         found[path.stem] = first_sentence((paragraphs(kind) or [""])[0])
     return found
-
-
-def brought_by(group: str, name: str, among: dict[str, object]) -> list[str]:
-    """Returns which choices bring this one with them.
-
-    Args:
-        group: of the choice.
-        name: of the choice.
-        among: {choice: file} of another group.
-    """
-    return [other for other, path in among.items() if brings(path).get(group) == name]
 
 
 def _keys(prefix: str, node: dict[str, object]) -> Iterator[Key]:

@@ -179,7 +179,7 @@ def _cells(group: str, path: Path) -> list[str]:
         return [_grid(("where", "changes"), rules)] if rules else ["Changes nothing."]
     blocks = node.get("cells")
     if not blocks:
-        return ["Arithmetic, no runs."]
+        return ["Computed from formulas, without runs."]
     lines = [f"{len(expand(blocks, {}))} cells:"]
     for block in blocks:
         own = [f"{key}={value}" for key, value in (block.get("set") or {}).items()]

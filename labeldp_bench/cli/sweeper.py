@@ -40,7 +40,7 @@ CELLS_LEFT = 75
 
 
 NO_RERUN = (
-    "it passes over an experiment's stored results (to train again, delete the run's folder, or "
+    "it ignores an experiment's stored results (to train again, delete the run's folder, or "
     "name another out_dir)"
 )
 """What `rerun=true` is for, where it was asked for in vain."""
@@ -114,9 +114,9 @@ class CellSweeper(Sweeper):
             raise SystemExit(130) from None
         name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
-        # The plain name is for the whole: a part of it, or another version, is no such table.
+        # Only the whole experiment has the plain name; parts and versions get names of their own.
         name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
-        # Of two processes that share the cells, the last to write the table has all of them.
+        # Where two processes share the cells, the last to end writes the table of all of them.
         with only_one(out_dir / name, lambda: None):
             done = find()
             close_sweep(every, done, out_dir, name)
@@ -202,8 +202,10 @@ def show_arithmetic(experiment: str, arguments: list[str]) -> None:
 
     for key in (text.partition("=")[0] for text in arguments):
         if key not in ("experiment", *LOCAL):
-            raise InputError(f"{experiment} is arithmetic, no runs: {key} has no effect")
-    say(f"{experiment} is arithmetic, no runs\n")
+            raise InputError(
+                f"{experiment} is computed from formulas, without runs: {key} has no effect"
+            )
+    say(f"{experiment} is computed from formulas, without runs\n")
     show_table(experiment)
 
 

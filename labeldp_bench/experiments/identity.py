@@ -1,4 +1,4 @@
-"""What decides a run's result and so names it: flat, alike on every machine.
+"""The identity of a run: what decides its result, flat, the same on every machine.
 
 An identity holds every value that a run's objects are built with, from a YAML or from a default in
 code, except those that equal their *reference value* in `reference_values.json`. Reference values
@@ -48,10 +48,10 @@ def identity_of(config: Mapping[str, object], choices: Mapping[str, str]) -> dic
         identity |= _flat(group, _beside_reference(config[group]))
     if config.get("noise", SEEDED) != SEEDED:
         identity["noise"] = config["noise"]
-    if config["pretrain"]:  # left out otherwise, as in runs from before there was any
+    if config["pretrain"]:  # no key without it, as in runs from before pre-training existed
         identity["pretrain"] = choices["pretrain"]
         identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
-    if config["tuning"]:  # left out otherwise, as pretrain
+    if config["tuning"]:  # no key without it, as for pretrain
         identity["tuning"] = choices["tuning"]
         identity |= _flat("tuning", _beside_reference(config["tuning"]))
     return {key: identity[key] for key in sorted(identity) if key not in PATHS}
@@ -97,7 +97,7 @@ def defaults_of(target: Any) -> dict[str, object]:
 
 
 def _beside_reference(node: Any) -> Any:
-    """Returns a config node with the defaults of its classes, without what is the reference."""
+    """Returns a config node with its classes' defaults, less the values of the reference."""
     if isinstance(node, list):
         return [_beside_reference(item) for item in node]
     if isinstance(node, float):

@@ -170,7 +170,7 @@ def check_task(mechanism: Mechanism, *, real: bool) -> None:
 
 
 def _guarded(mechanism: str, draw: Callable[[], Tensor]) -> Tensor:
-    """Returns what the mechanism draws; an exception takes no true label along."""
+    """Returns what the mechanism draws; an exception that leaves here holds no true label."""
     try:
         return draw()
     except InputError as error:  # says what is wrong with arguments other than the labels

@@ -40,7 +40,7 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
     """Returns manifest and releases of a file that `write_releases` wrote.
 
     Raises:
-        InputError: there is no such file, or it is no file of releases.
+        InputError: there is no such file, or it is not a file of releases.
     """
     if not path.is_file():
         raise InputError(f"releases must be a file: there is no {path} (release_only= makes one)")
@@ -64,6 +64,6 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
     except Exception as error:  # a torn or foreign file may raise anything
         reason = " ".join(str(error).split())[:80]
         raise InputError(
-            f"{path} is no file of releases: {reason} (release_only= makes one)"
+            f"{path} is not a file of releases: {reason} (release_only= makes one)"
         ) from None
     return manifest, drawn

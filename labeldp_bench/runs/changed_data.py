@@ -56,7 +56,7 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
         _compare_public(name, file_of(data_dir, name))
     if absent:
         names = ", ".join(sorted(absent))
-        say(f"stored results are compared with no data: there is no {names} in {data_dir}")
+        say(f"stored results are not checked against the data: there is no {names} in {data_dir}")
 
 
 def _source(cell: Cell) -> str | None:
@@ -67,10 +67,10 @@ def _source(cell: Cell) -> str | None:
 
 
 def _compare_drawn(found: Iterable[tuple[Cell, str]], done: Records, data_dir: Path) -> None:
-    """Compares records with what their cells would draw now; `found` says what was made of it."""
+    """Compares records with what their cells draw now; `found`: cells, and names of results."""
     drawn: dict[tuple[str, int | None], DataBundle] = {}
     told: set[Path] = set()
-    for cell, made in found:
+    for cell, result in found:
         path, record = file_of(data_dir, str(_source(cell))), done[cell.config_hash]
         if record.get("data_sha256") is None:
             continue
@@ -82,7 +82,7 @@ def _compare_drawn(found: Iterable[tuple[Cell, str]], done: Records, data_dir: P
         now, before = drawn[key], record["data_sha256"]
         if now.sha256 != before:
             raise InputError(
-                f"{path.name} has other images or test labels than when {made} "
+                f"{path.name} has other images or test labels than when {result} "
                 f"was made: data_sha256 is {str(now.sha256)[:SHOWN]} now, {before[:SHOWN]} then "
                 "(give the changed file another name, or delete the runs of the old one)"
             )
@@ -90,7 +90,7 @@ def _compare_drawn(found: Iterable[tuple[Cell, str]], done: Records, data_dir: P
         if path not in told and written is not None and written != now.written:
             told.add(path)
             say(
-                f"{path.name} was written again since {made} was made: images and "
+                f"{path.name} was written again since {result} was made: images and "
                 "test labels are the same; training labels, of which records keep nothing, may "
                 "have changed (delete the old runs if so)"
             )

@@ -1,4 +1,4 @@
-"""Releases in a file, beside the cell that they belong to."""
+"""Reads releases from a file, and checks that they belong to the cell."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a run, its learner and its model ask of each other."""
+"""Protocols between a run, its learner and its model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -94,7 +94,7 @@ def test_rows_of_a_unit_stay_on_one_side_and_share_the_budget(tmp_path):
         (lambda t: t.assign(answer=t.answer.where(t.index != 16)), {},
          "row 17, column answer: the label is missing"),
         (lambda t: t.assign(age=t.age.where(t.index != 4, "old")), {"numeric": ["age"]},
-         "row 5, column age: 'old' is no number"),
+         "row 5, column age: 'old' is not a number"),
         (lambda t: t.assign(age=t.age.where(t.index != 4, np.inf).astype(float)), {},
          "row 5, column age: the number is infinite"),
         (None, {"label": "answers"}, "did you mean answer"),

@@ -138,8 +138,8 @@ class LabelVault:
     def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what `mechanism` releases about each group of labels, and books all labels.
 
-        The outputs of a local mechanism are added up in each group; it may draw the sum from its
-        exact law. A central one has a curator see the labels. Groups come from public features.
+        A local mechanism's outputs are added up in each group, or their sum is drawn from its law.
+        A central one has a curator see the labels. Groups come from public features.
 
         Args:
             mechanism: local or central.
@@ -227,7 +227,7 @@ class LabelVault:
         Args:
             mechanism: on whose behalf; one that says `private = False`.
             reason: what the labels are for, for the ledger.
-            indices: int64 (n,), distinct positions in [0, N).
+            indices: as `release`.
 
         Raises:
             BudgetError: the mechanism claims privacy, or the run has a finite budget.
@@ -238,10 +238,8 @@ class LabelVault:
     def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
         """Returns `outputs`, which were computed from trusted labels, as the release of `indices`.
 
-        Costs nothing beyond `trusted_labels`, which must have come first.
-
         Raises:
-            BudgetError: a label was not paid for, or has its release already.
+            BudgetError: `trusted_labels` did not pay for a label, or it has its release already.
         """
         indices = self._account.ledger.check_indices(indices)
         return self._account.publish(Release(indices, outputs, mechanism, self.num_classes))

@@ -90,7 +90,7 @@ def test_rows_of_a_unit_stay_on_one_side_and_share_the_budget(tmp_path):
     ("change", "keys", "says"),
     [
         (lambda t: t.assign(answer=t.answer.where(t.index != 16, "maybe")), {},
-         "row 17, column answer: 'maybe' is no class"),
+         "row 17, column answer: 'maybe' is not one of"),
         (lambda t: t.assign(answer=t.answer.where(t.index != 16)), {},
          "row 17, column answer: the label is missing"),
         (lambda t: t.assign(age=t.age.where(t.index != 4, "old")), {"numeric": ["age"]},
@@ -98,7 +98,7 @@ def test_rows_of_a_unit_stay_on_one_side_and_share_the_budget(tmp_path):
         (lambda t: t.assign(age=t.age.where(t.index != 4, np.inf).astype(float)), {},
          "row 5, column age: the number is infinite"),
         (None, {"label": "answers"}, "did you mean answer"),
-        (None, {"classes": None}, "dataset.classes must be said"),
+        (None, {"classes": None}, "dataset.classes must be given"),
         (None, {"classes": ["no", "no"]}, "two or more different names"),
         (lambda t: t.iloc[:0], {}, "has no rows"),
     ],

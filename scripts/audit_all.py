@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
         "(`constant=paper`), which spends half of it ([theory.md](theory.md)).\n\n"
         f"{others.to_markdown(disable_numparse=True)}\n",
     )
-    print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits.md'}")
+    print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits_exact.md'}")
     return 0
 
 

@@ -226,8 +226,8 @@ def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
     half_norms = points.square().sum(1) / 2
     chunks = queries.split(CHUNK)
     near = torch.empty((len(queries), k), dtype=torch.int64, device=points.device)
-    # One block for all chunks: freed ones of this size, with an answer kept between two of them, are
-    # not joined again, and 60,000 points took 13 GB.
+    # One block for all chunks: freed ones of this size, with an answer kept between two of them,
+    # are not joined again, and 60,000 points took 13 GB.
     block = points.new_empty((min(CHUNK, len(queries)), len(points)))
     bar = progress_bar(chunks, len(chunks), "neighbours", len(chunks) > 5)
     for chunk, found in zip(bar, near.split(CHUNK), strict=True):

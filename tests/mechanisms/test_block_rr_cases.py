@@ -84,7 +84,7 @@ def test_rr_on_bins(eps, prior):
 
 @pytest.mark.parametrize("eps", [0.3, 1.0, 2.0, 3.0])
 def test_rr_on_bins_is_out_of_reach_where_a_bin_crosses_the_blocks(eps):
-    # docs/theory-real-labels.md says so: the framework gives a rare label beta on all of S~1, its own bin too.
+    # docs/theory-real-labels.md: a rare label gets beta on all of S~1, its own bin too.
     prior = PRIORS["two peaks"]
     which, centres = RROnBins(eps, levels=LEVELS).bins(1.0, prior)
     near = torch.nn.functional.one_hot(which, len(centres)).bool()

@@ -20,7 +20,14 @@ MOST_WORDS = 2000
 """On a page, code and tables included."""
 MOST_NUMBERS = 11.0
 """In a hundred words of prose: more of them belong into a table."""
-EVIDENCE = {"findings-print.md": 15.0, "ple.md": 12.0, "theory.md": 16.0, "theory-bounds.md": 21.0}
+EVIDENCE = {
+    "findings.md": 12.0,
+    "findings-ours.md": 12.0,
+    "findings-print.md": 15.0,
+    "ple.md": 12.0,
+    "theory.md": 16.0,
+    "theory-bounds.md": 21.0,
+}
 """Pages of measurements, where numbers are the matter; none may grow."""
 
 NO_OPENING_YET = ("faults.md", "gpu.md", "scaling.md")

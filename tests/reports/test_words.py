@@ -1,5 +1,6 @@
 """Pages stay readable: short sentences, plain words, numbers in tables, a first line that helps."""
 
+import ast
 import re
 
 import pytest
@@ -70,3 +71,25 @@ def test_the_measure_tells_dense_prose_from_plain():
     assert numbers_in_prose("It has 96.6 ± 1.6 at eps=0.1 and `12` in all.") == pytest.approx(
         100 * 3 / 8, abs=13
     )
+
+
+def messages():
+    """(place, text) of every error for users in the package; values stand as x."""
+    for path in sorted((CHECKOUT / "labeldp_bench").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if named and node.func.id == "InputError":
+                for given in node.args[:1]:
+                    parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+                    texts = [
+                        part.value if isinstance(part, ast.Constant) else "x" for part in parts
+                    ]
+                    yield f"{path.name}:{node.lineno}", "".join(map(str, texts))
+
+
+def test_messages_are_short_and_plain():
+    # Somebody whose input was refused reads one line, and must know what to do.
+    told = dict(messages())
+    assert len(told) > 200
+    assert not {place: text for place, text in told.items() if len(text.split()) > 45}
+    assert reading_ease("\n\n".join(told.values())) >= EASIER

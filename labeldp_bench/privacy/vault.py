@@ -10,9 +10,11 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import discrete_laplace, numpy_stream
+from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.version import DRAWS, HISTOGRAM
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spelled
+from labeldp_bench.privacy.polls import Vote, counted
 from labeldp_bench.privacy.release import Release, ReleaseError
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
 
@@ -58,6 +60,8 @@ class LabelVault:
         self._absent = absent
         self._openings: list[Ledger] = []
         self.draws = DRAWS  # the largest version of what was released
+        self.unsanitised: dict[str, float] = {}
+        """What a curator found in the labels and did not protect; for the record, not for eps."""
 
     def open(
         self, budget: float, seed: int | None, data: str = "", *, again: str | None = None
@@ -140,7 +144,7 @@ class LabelVault:
             return mechanism.release(self._true(indices), self._limit, noise, prior)
 
         drawn = self._drawn.once(number, name, indices, prior, lambda: _guarded(mechanism, draw))
-        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, spending)
+        self._book(mechanism, spending)
         self.draws = max(self.draws, mechanism.draws)
         outputs, prior = drawn["outputs"], drawn["prior"]
         release = Release(indices, outputs, mechanism, self.num_classes, prior)
@@ -179,7 +183,7 @@ class LabelVault:
 
         drawn = self._drawn.once(number, name, groups, None, lambda: _guarded(mechanism, draw))
         outputs = drawn["outputs"]
-        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        self._book(mechanism, slice(None))
         self.draws = max(self.draws, mechanism.draws)
         return outputs
 
@@ -209,8 +213,50 @@ class LabelVault:
             return mechanism.release_moments(labels, self._limit, rows, noise)
 
         drawn = self._drawn.once(number, name, everyone, None, lambda: _guarded(mechanism, draw))
-        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        self._book(mechanism, slice(None))
         return drawn["outputs"]
+
+    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
+        """Returns what `mechanism` releases of the votes of teachers; central.
+
+        Every teacher is called once, with the labels of its own part and no others. So a replaced
+        label changes the votes of one teacher.
+
+        Args:
+            mechanism: draws the noise, once. A curator sees the labels and trains the teachers.
+            parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
+            vote: called with the positions and the true labels of a part, int64 (m,) each; trains
+                its teacher and returns a class for each query, int64 (Q,). It must keep nothing.
+
+        Returns:
+            Int64 (Q,): the winners, and `REFUSED` where there is none.
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+        if parts.dtype != torch.int64 or parts.shape != (len(self),):
+            raise InputError(f"parts must be int64 of shape ({len(self)},), one for each label")
+        self._ledger.check(slice(None), check_eps(mechanism.eps))
+        number, name = len(self.ledger), f"{spelled(mechanism)}/votes"
+
+        def draw() -> Tensor:
+            noise = self._noise.stream(number, name, parts)
+            labels = self._true(slice(None))
+            counts = counted(
+                vote, labels, parts, mechanism.teachers, mechanism.queries, self.num_classes
+            )
+            released = mechanism.release_votes(counts, noise)
+            self.unsanitised = mechanism.unsanitised(counts, released)
+            return released
+
+        drawn = self._drawn.once(number, name, parts, None, lambda: _guarded(mechanism, draw))
+        self._book(mechanism, slice(None))
+        return drawn["outputs"]
+
+    def _book(self, mechanism: Mechanism, spending: Tensor | slice) -> None:
+        name, delta = type(mechanism).__name__, mechanism.delta
+        self._ledger.book(name, mechanism.trust, mechanism.eps, spending, delta=delta)
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.

@@ -20,7 +20,7 @@ from labeldp_bench.training.fixmatch import Consistency
 
 @dataclass(frozen=True)
 class Pate(Learner):
-    """Trains teachers on disjoint random parts of the labels, and one student on what they agree on.
+    """Trains teachers on disjoint random parts of the labels, and a student on what they agree on.
 
     Queries are training images, drawn at random: features are public. The student is trained by
     FixMatch on the released winners, and on all images without a label. Where the paper trains each

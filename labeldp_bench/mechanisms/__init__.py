@@ -47,6 +47,6 @@ __all__ = [
     "FullExponentialCubes", "GroupMechanism", "HadamardResponse", "LabelDPPro", "LabelEnhancement",
     "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism", "NoPrivacy",
     "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "PateFM",
-    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
-    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
+    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
 ]  # fmt: skip

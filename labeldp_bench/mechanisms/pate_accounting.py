@@ -82,7 +82,9 @@ def data_dependent_epsilon(
         counts: votes for each class, float64 (Q, K), of the queries that were asked.
         answered: bool (Q,), which of them were.
         threshold: of the largest count.
-        selection_stddev, answer_stddev, delta: as `votes_epsilon`.
+        selection_stddev: as `votes_epsilon`.
+        answer_stddev: as `votes_epsilon`.
+        delta: as `votes_epsilon`.
     """
     total = np.zeros_like(ORDERS)
     for votes, is_answered in zip(counts, answered, strict=True):
@@ -121,7 +123,7 @@ def _surprise(log_q: float, stddev: float) -> NDArray[np.float64]:
     log_b = eps_first - log_q / (first - 1)
     fits = first >= ORDERS
     orders = np.where(fits, ORDERS, first)
-    bound = np.logaddexp(
-        math.log1p(-q) + (orders - 1) * log_a, log_q + (orders - 1) * log_b
-    ) / (orders - 1)
+    bound = np.logaddexp(math.log1p(-q) + (orders - 1) * log_a, log_q + (orders - 1) * log_b) / (
+        orders - 1
+    )
     return np.where(fits, np.minimum(bound.clip(0), always), always)

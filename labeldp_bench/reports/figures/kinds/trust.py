@@ -60,7 +60,10 @@ class Trust(Kind):
                 if math.isfinite(at):
                     place.axvline(at, color=plotting.GREY, lw=1.2)
         plotting.share_y(list(axes[1]))
-        axes[0][0].legend(fontsize=8, loc="lower right")
+        figure.legend(
+            *axes[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=3,
+            frameon=False, fontsize=plotting.LABEL_SIZE,
+        )  # fmt: skip
         axes[1][0].legend(fontsize=8, loc="lower right")
         plotting.thin_ticks(figure)
         return figure

@@ -60,9 +60,10 @@ class Trust(Kind):
                 if math.isfinite(at):
                     place.axvline(at, color=plotting.GREY, lw=1.2)
         plotting.share_y(list(axes[1]))
-        figure.legend(
-            *axes[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=3,
-            frameon=False, fontsize=plotting.LABEL_SIZE,
+        # Above there is no room that lines or bands leave free.
+        axes[1][-1].legend(
+            *axes[0][0].get_legend_handles_labels(), loc="center left", fontsize=8,
+            title="lines above", alignment="left", bbox_to_anchor=(0.0, 0.62),
         )  # fmt: skip
         axes[1][0].legend(fontsize=8, loc="lower right")
         plotting.thin_ticks(figure)

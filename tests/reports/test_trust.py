@@ -37,7 +37,8 @@ def test_information_is_that_of_the_mechanism_times_the_labels_and_local_alone()
     known = {
         cell.config_hash: {
             "trust": trusts.get(cell.identity["mechanism"], "local"), "accuracy": 0.5,
-            "mechanism": cell.identity["mechanism"], "n_train": 60_000, "private": True, "seed": cell.seed,
+            "mechanism": cell.identity["mechanism"], "n_train": 60_000, "private": True,
+            "seed": cell.seed,
         }
         for cell in drawn.cells
     }  # fmt: skip

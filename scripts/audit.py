@@ -32,6 +32,7 @@ from labeldp_bench.mechanisms import (
     GroupMechanism,
     LabelEnhancement,
     Mechanism,
+    PateFM,
     RealMechanism,
 )
 from labeldp_bench.mechanisms.classes import check_global_prior
@@ -60,7 +61,8 @@ def main(arguments: list[str]) -> int:
         print(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)
-    is_known = isinstance(mechanism, ClassMechanism | RealMechanism | GroupMechanism)
+    kinds = ClassMechanism | RealMechanism | GroupMechanism | PateFM
+    is_known = isinstance(mechanism, kinds)
     if not is_known and not releases_sums(mechanism):
         raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
     prior = read_prior(options)

@@ -25,6 +25,7 @@ from labeldp_bench.mechanisms.local_full import LocalFull
 from labeldp_bench.mechanisms.no_privacy import NoPrivacy
 from labeldp_bench.mechanisms.noisy_moments import NoisyMoments
 from labeldp_bench.mechanisms.optimal import OptimalMechanism
+from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.randomized_response import RandomizedResponse
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.mechanisms.rp_with_prior import RPWithPrior
@@ -45,7 +46,7 @@ __all__ = [
     "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans", "FullCubeMeans",
     "FullExponentialCubes", "GroupMechanism", "HadamardResponse", "LabelDPPro", "LabelEnhancement",
     "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism", "NoPrivacy",
-    "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "RPWithPrior",
-    "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor", "RealMechanism",
-    "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
+    "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "PateFM",
+    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
+    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
 ]  # fmt: skip

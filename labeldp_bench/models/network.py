@@ -1,11 +1,13 @@
 """A network as a model: initialised, fitted by a trainer, asked for scores."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
@@ -22,6 +24,7 @@ from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.trainer import Trainer
 
+FitMaker = Callable[[Trainer, NetworkClassifier, Supervision, Session], NetworkFit]
 FEW_STEPS = 200
 """Steps of the optimizer below which a network has hardly begun to learn: on 1,000 images, five
 epochs of 15 steps in all gave 47 % where their neighbours gave 98."""
@@ -59,17 +62,35 @@ class NetworkModel(PretrainableModel):
         start: Classifier | None = None,
     ) -> NetworkClassifier:
         """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
+        return self.fit_by(NetworkFit, features, supervision, session, start)
+
+    def fit_by(
+        self,
+        kind: FitMaker,
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> NetworkClassifier:
+        """Returns what `fit` returns; `kind` says what a step does."""
         check_images(features)
         with seeding.global_stream(session.seed, session.device):
             classifier = self._begin(features, supervision, session, start)
-            fit = NetworkFit(self.trainer, classifier, supervision, session)
-            self._tell_few_steps(len(supervision.indices), session)
+            fit = kind(self.trainer, classifier, supervision, session)
+            self._tell_few_steps(len(fit.indices), session)
             self.trainer.run(fit, features, session)
         compiled = compilation_notes(session.device)
         if compiled.get("failed_graphs"):
             session.say("  compiling failed, so training went on without, at a lower speed")
         session.notes.update(compiled)
         return classifier
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns pixels, or what the pre-trained network makes of them, rows of length 1."""
+        if self.initial is None:
+            return super().representation(features, session)
+        _, encoded = Encoder.pretrained(self.network, self.initial, features, session.device)
+        return nn.functional.normalize(encoded).cpu()
 
     def _tell_few_steps(self, num_examples: int, session: Session) -> None:
         """Says that the recipe is too short for so few examples, and what suits them."""

@@ -32,6 +32,7 @@ class Request:
         groups: of which groups of labels, int64 (N,), or None.
         rows: of sums of which features, (N, d), or None.
         prior: what the mechanism may assume, or None.
+        delta: probability with which the promise of eps may fail; 0: pure.
     """
 
     mechanism: str
@@ -43,6 +44,7 @@ class Request:
     groups: Tensor | None = None
     rows: Tensor | None = None
     prior: Tensor | None = None
+    delta: float = 0.0
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class Request:
         name, eps = type(mechanism).__name__, check_eps(mechanism.eps)
         named = f"{spelled(mechanism)}{suffix}"
         return cls(
-            name, named, mechanism.trust, eps, mechanism.draws, part, groups, rows, prior
+            name, named, mechanism.trust, eps, mechanism.draws, part, groups, rows, prior,
+            mechanism.delta,
         )  # fmt: skip
 
     @property
@@ -113,7 +116,7 @@ class Account:
         whose = asked.part if asked.groups is None else asked.groups
         indices = torch.arange(len(self.ledger.spent)) if whose is None else whose
         found = self.drawn.once(number, asked.spelled, indices, asked.prior, drawn)
-        self.ledger.book(asked.mechanism, asked.trust, asked.eps, paying)
+        self.ledger.book(asked.mechanism, asked.trust, asked.eps, paying, delta=asked.delta)
         self.draws = max(self.draws, asked.draws)
         return found
 

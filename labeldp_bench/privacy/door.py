@@ -3,6 +3,8 @@
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.pate_fm import PateFM
+from labeldp_bench.privacy.polls import Vote
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.privacy.vault import LabelVault
 
@@ -51,6 +53,10 @@ class ReleaseDoor:
     def release_moments(self, mechanism: Mechanism, rows: Tensor) -> Tensor:
         """Returns what is released of sums of features; see `LabelVault.release_moments`."""
         return self.__vault.release_moments(mechanism, rows)
+
+    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
+        """Returns what is released of teachers' votes; see `LabelVault.release_votes`."""
+        return self.__vault.release_votes(mechanism, parts, vote)
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns noisy label counts; see `LabelVault.release_histogram`."""

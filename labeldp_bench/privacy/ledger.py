@@ -16,7 +16,8 @@ class BudgetError(InputError):
 class LedgerEntry:
     """One line of the ledger: which mechanism touched how many labels, at what cost each.
 
-    `reason` is given where true labels themselves left the vault.
+    `reason` is given where true labels themselves left the vault; `delta` is the probability with
+    which the promise of eps may fail.
     """
 
     mechanism: str
@@ -24,6 +25,7 @@ class LedgerEntry:
     eps: float
     num_labels: int
     reason: str | None = None
+    delta: float = 0.0
 
 
 class Ledger:
@@ -74,12 +76,12 @@ class Ledger:
 
     def book(
         self, mechanism: str, trust: str, eps: float, indices: Tensor | slice,
-        reason: str | None = None,
+        reason: str | None = None, delta: float = 0.0,
     ) -> None:  # fmt: skip
         """Adds a line to the ledger, and `eps` to what each of the distinct `indices` has spent."""
         self.spent[indices] += eps
         num_labels = len(self.spent[indices])
-        self.entries.append(LedgerEntry(mechanism, trust, eps, num_labels, reason))
+        self.entries.append(LedgerEntry(mechanism, trust, eps, num_labels, reason, delta))
 
     @property
     def trust(self) -> str:

@@ -8,10 +8,12 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream
+from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.version import HISTOGRAM
 from labeldp_bench.privacy.account import Account, Request, check_task
 from labeldp_bench.privacy.ledger import BudgetError, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, NoiseStreams
+from labeldp_bench.privacy.polls import Vote, counted
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
 
@@ -53,6 +55,8 @@ class LabelVault:
         self._account = Account(len(true_labels), 0.0, NoiseStreams(0, ""))  # closed: no noise
         self._absent = absent
         self._openings: list[Account] = []
+        self.unsanitised: dict[str, float] = {}
+        """What a curator found in the labels and did not protect; for the record, not for eps."""
 
     def open(
         self, eps: float, seed: int | None, data: str = "", *, again: str | None = None
@@ -184,6 +188,39 @@ class LabelVault:
             return mechanism.release_moments(self._true(slice(None)), self._limit, rows, noise)
 
         return self._account.once(Request.of(mechanism, "/moments", rows=rows), draw)["outputs"]
+
+    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
+        """Returns what `mechanism` releases of the votes of teachers; central.
+
+        Every teacher is called once, with the labels of its own part and no others. So a replaced
+        label changes the votes of one teacher.
+
+        Args:
+            mechanism: draws the noise, once. A curator sees the labels and trains the teachers.
+            parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
+            vote: called with the positions and the true labels of a part, int64 (m,) each; trains
+                its teacher and returns a class for each query, int64 (Q,). It must keep nothing.
+
+        Returns:
+            Int64 (Q,): the winners, and `REFUSED` where there is none.
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+        if parts.dtype != torch.int64 or parts.shape != (len(self),):
+            raise InputError(f"parts must be int64 of shape ({len(self)},), one for each label")
+
+        def draw(noise: Noise) -> Tensor:
+            counts = counted(
+                vote, self._true(slice(None)), parts, mechanism.teachers, mechanism.queries,
+                self.num_classes,
+            )  # fmt: skip
+            released = mechanism.release_votes(counts, noise)
+            self.unsanitised = mechanism.unsanitised(counts, released)
+            return released
+
+        return self._account.once(Request.of(mechanism, "/votes", groups=parts), draw)["outputs"]
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.

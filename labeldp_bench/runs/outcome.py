@@ -61,7 +61,7 @@ class Outcome:
         seed: int,
     ) -> Self:
         """Returns the outcome of one trial: scores of its classifier, and the vault's ledger."""
-        outcome = cls(notes=notes, tally=empty_tally(data))
+        outcome = cls(notes=notes | vault.unsanitised, tally=empty_tally(data))
         if outcome.tally is not None:
             outcome.tally.add(fitted, data.test_features, seed)
         else:

@@ -16,6 +16,7 @@ from labeldp_bench.mechanisms import (
     GroupMechanism,
     LabelEnhancement,
     Mechanism,
+    PateFM,
     RealMechanism,
 )
 from labeldp_bench.privacy.audits.channel import Channel
@@ -29,6 +30,7 @@ from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
 from labeldp_bench.privacy.audits.sampling import Sampled, sample
 from labeldp_bench.privacy.audits.sums import releases_sums, sums_epsilon
+from labeldp_bench.privacy.audits.votes import votes_epsilon_exactly
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
@@ -126,7 +128,7 @@ def audit(
     """Returns both halves of the audit of a mechanism.
 
     Args:
-        mechanism: for classes, real labels, groups, or sums of features.
+        mechanism: for classes, real labels, groups, sums of features, or teachers' votes.
         num_classes: K, of mechanisms for classes.
         prior: global, float64 (K,), for mechanisms for classes; None tries a skewed and a uniform
             one: under a uniform prior some mechanisms are plain randomised response.
@@ -152,6 +154,9 @@ def audit(
     elif releases_sums(mechanism):
         exact = sums_epsilon(mechanism)
         how = f"from the stated noise and what one label moves, {mechanism.trust}"
+    elif isinstance(mechanism, PateFM):
+        exact = votes_epsilon_exactly(mechanism)
+        how = f"from both noises and what one teacher moves, {mechanism.trust}"
     else:
         raise InputError(f"no audit is known for {type(mechanism).__name__}")
     if not mechanism.private or math.isinf(mechanism.eps):

@@ -12,11 +12,13 @@ from labeldp_bench.mechanisms import (
     GroupMechanism,
     Laplace,
     Mechanism,
+    PateFM,
     RealMechanism,
 )
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.group_channels import group_channels
 from labeldp_bench.privacy.audits.sums import releases_sums, sums_channels
+from labeldp_bench.privacy.audits.votes import votes_channels
 from labeldp_bench.support.validate import InputError
 
 MOST_INPUTS = 10
@@ -46,6 +48,8 @@ def channels_of(
         return group_channels(mechanism)
     if releases_sums(mechanism):
         return sums_channels(mechanism)
+    if isinstance(mechanism, PateFM):
+        return votes_channels(mechanism)
     raise InputError(f"no audit by draws is known for {type(mechanism).__name__}")
 
 

@@ -20,11 +20,12 @@ from labeldp_bench.mechanisms import (
     NoisyClusters,
     NoisyMoments,
     NoPrivacy,
+    PateFM,
     RandomizedResponse,
     Rappor,
 )
 from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.gaussian import SENSITIVITY
+from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_noise
 from labeldp_bench.privacy.audits.group_channels import vault_histogram
 from labeldp_bench.privacy.vault import LabelVault
 
@@ -49,9 +50,14 @@ def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
     ) -> Tensor:
         return sampler.release_moments(labels, limit, rows, generator)
 
+    def release_votes(self: PateFM, counts: Tensor, generator: Noise) -> Tensor:
+        assert isinstance(sampler, PateFM)
+        return sampler.release_votes(counts, generator)
+
     body: dict[str, object] = {
         "release_groups": release_groups,
         "release_moments": release_moments,
+        "release_votes": release_votes,
     }
     if not isinstance(honest, GroupMechanism):
         body["release"] = release
@@ -143,6 +149,34 @@ class OneColumnMoments(NoisyMoments):
         return super().stddev / SENSITIVITY
 
 
+class OneCountVotes(PateFM):
+    """States and draws noise as if a replaced vote moved one count, not two."""
+
+    @property
+    def answer_stddev(self) -> float:
+        """Standard deviation of the noise on each count of a winner."""
+        return super().answer_stddev / SENSITIVITY
+
+
+class ExactThreshold(PateFM):
+    """Compares the largest count itself with the threshold; states noise on it."""
+
+    def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
+        """Returns winners where exact counts reach the threshold."""
+        agrees = counts.amax(1, keepdim=True) >= self.threshold * self.teachers
+        return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
+
+
+class NoiseOnEveryCount(PateFM):
+    """Compares the largest noisy count with the threshold, as the code of the paper does."""
+
+    def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
+        """Returns winners where the largest noisy count reaches the threshold."""
+        noisy = counts + gaussian_noise(tuple(counts.shape), self.selection_stddev, generator)
+        agrees = noisy.amax(1, keepdim=True) >= self.threshold * self.teachers
+        return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
+
+
 class CarelessRappor(Rappor):
     """Spends all of eps on the own bit, where two bits change: the true bit is kept too often."""
 
@@ -232,6 +266,10 @@ def plants(name: str, honest: Mechanism) -> list[Plant]:
         made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
     if isinstance(honest, NoisyMoments):
         made["wrong sensitivity, and says so"] = OneColumnMoments(**vars(honest))
+    if isinstance(honest, PateFM):
+        made["wrong sensitivity, and says so"] = OneCountVotes(**vars(honest))
+        made["no noise on the threshold"] = ExactThreshold(**vars(honest))
+        made["noise on every count"] = NoiseOnEveryCount(**vars(honest))
     if isinstance(honest, Rappor):
         made["wrong probability, and says so"] = CarelessRappor(honest.eps)
     return [Plant(fault, name, mechanism) for fault, mechanism in made.items()]

@@ -226,10 +226,11 @@ def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
 
 
 @cache
-def default_loss(mechanism: str) -> str:
-    """Returns the loss that a mechanism's YAML chooses."""
+def default_loss(mechanism: str) -> str | None:
+    """Returns the loss that a mechanism's YAML chooses; None where its learner knows but one."""
     config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
     if "learner" in config:
         return str(config.learner.loss)
     # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.
-    return default_loss(next(str(base) for base in config.defaults if isinstance(base, str)))
+    bases = [str(base) for base in config.defaults if isinstance(base, str)]
+    return default_loss(bases[0]) if bases else None

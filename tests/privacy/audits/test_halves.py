@@ -16,6 +16,7 @@ from labeldp_bench.mechanisms import (
     LocalFull,
     NoisyClusters,
     NoisyMoments,
+    PateFM,
     RandomizedResponse,
     Rappor,
     RPWithPrior,
@@ -25,6 +26,7 @@ from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from, one_run
 from labeldp_bench.privacy.audits.local_channels import local_channels
 from labeldp_bench.privacy.audits.plants import HISTOGRAMS, LEARNERS, plants
 from labeldp_bench.privacy.audits.sums import sums_channels, sums_epsilon
+from labeldp_bench.privacy.audits.votes import votes_channels
 from labeldp_bench.privacy.audits.wall import learner_faults
 from labeldp_bench.support import seeding
 
@@ -76,6 +78,20 @@ def test_noise_of_many_steps_is_compared_with_what_was_stated():
     for fault in ("none", "3 % less noise"):
         noise = sums_channels(planted[fault])[0].noise(12_000, seeding.generator(0, "test"))
         assert noise.agrees == (fault == "none") and noise.found_from < 0.03
+
+
+def test_votes_lose_their_noise_the_threshold_its_own_and_both_a_little():
+    # T9 of the paper's released code is among the faults: noise on every count, paid for one.
+    honest = PateFM(EPS, queries=100, answers=40)
+    planted = {plant.fault: plant.mechanism for plant in plants("votes", honest)}
+    fine = planted.pop("3 % less noise")
+    for fault, mechanism in planted.items():
+        found = audit(mechanism, draws=4000)
+        assert bool(found.faults) == (fault != "none"), (fault, found.lines())
+        assert found.formula_holds == ("says so" not in fault)
+    for mechanism in (honest, fine):
+        noise = votes_channels(mechanism)[0].noise(150_000, seeding.generator(0, "test"))
+        assert noise.agrees == (mechanism is honest) and noise.found_from < 0.03
 
 
 def test_a_forgotten_root_of_two_is_seen_by_the_formula():

@@ -1,0 +1,84 @@
+"""Release every label once, and train a network by FixMatch."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.validate import InputError, check_made
+from labeldp_bench.training.fixmatch import Consistency, FixMatchFit
+
+
+@dataclass(frozen=True)
+class FixMatch(Learner):
+    """The learner of local mechanisms whose network also learns from its own sure guesses.
+
+    Post-processing of one release of every label: it costs no privacy.
+
+    Source: Sohn et al. (2020), arXiv:2001.07685; on releases, ours.
+
+    Args:
+        loss: on releases; a file of supervision/losses, or your own `module.Class`.
+        student: what is added to it.
+    """
+
+    loss: str
+    student: Consistency
+
+    def __post_init__(self) -> None:
+        loss_named(self.loss)
+        check_made("learner.student", self.student, Consistency, see="learner")
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns a network fitted to one release of every label."""
+        check_network(model)
+        supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
+        return fitted(model, features, supervision, session, self.student)
+
+
+def check_network(model: Model) -> None:
+    """Refuses a model without epochs.
+
+    Raises:
+        InputError: it is no network.
+    """
+    if not isinstance(model, NetworkModel):
+        raise InputError(
+            f"FixMatch trains a network, and {type(model).__name__} is none (use model=cnn and "
+            "tuning=none, or learner=single_stage)"
+        )
+
+
+def fitted(
+    model: Model,
+    features: Tensor,
+    supervision: Supervision,
+    session: Session,
+    student: Consistency,
+) -> Classifier:
+    """Returns the network of `model`, fitted to releases and to its own sure guesses.
+
+    Args:
+        model: a network.
+        features: of all examples.
+        supervision: of some of them, or of all.
+        session: of the run.
+        student: what FixMatch adds.
+    """
+    check_network(model)
+    assert isinstance(model, NetworkModel)
+    kind = partial(FixMatchFit, features=features, consistency=student)
+    return model.fit_by(kind, features, supervision, session)

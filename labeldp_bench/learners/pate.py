@@ -1,0 +1,87 @@
+"""PATE: teachers vote on a few images, and a student learns from the winners."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from labeldp_bench.learners.fixmatch import check_network, fitted
+from labeldp_bench.learners.teachers import Teachers
+from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.pate_fm import REFUSED, PateFM
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
+from labeldp_bench.support.validate import InputError, check_made
+from labeldp_bench.training.fixmatch import Consistency
+
+
+@dataclass(frozen=True)
+class Pate(Learner):
+    """Trains teachers on disjoint random parts of the labels, and a student on what they agree on.
+
+    Queries are training images, drawn at random: features are public. The student is trained by
+    FixMatch on the released winners, and on all images without a label. Where the paper trains each
+    teacher by FixMatch too, teachers here have their own labels alone.
+
+    Source: Papernot et al. (2017), arXiv:1610.05755; PATE-FM: Malek Esmaeili et al. (2021),
+    arXiv:2106.03408, section 4.
+
+    Args:
+        loss: `plain`; winners count as labels.
+        teachers: how they learn.
+        student: what FixMatch adds.
+    """
+
+    teachers: Teachers
+    student: Consistency
+    loss: str = "plain"
+
+    def __post_init__(self) -> None:
+        check_made("learner.teachers", self.teachers, Teachers, see="learner")
+        check_made("learner.student", self.student, Consistency, see="learner")
+        if self.loss != "plain":
+            raise InputError(
+                "learner=pate takes winners as labels: learner.loss must be plain, got "
+                f"{self.loss!r}"
+            )
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the student."""
+        if not isinstance(mechanism, PateFM):
+            raise InputError(
+                "learner=pate needs mechanism=pate_fm (use learner=fixmatch for releases of single "
+                "labels)"
+            )
+        check_network(model)
+        count, classes = len(features), vault.num_classes
+        if count < max(mechanism.queries, mechanism.teachers):
+            raise InputError(
+                f"mechanism.teachers={mechanism.teachers} and mechanism.queries="
+                f"{mechanism.queries} must be <= the number of training examples, {count}"
+            )
+        chance = seeding.generator(session.seed, "train", "teachers")
+        parts = torch.randperm(count, generator=chance) % mechanism.teachers
+        queries = torch.randperm(count, generator=chance)[: mechanism.queries]
+        vote = self.teachers.asked(features, queries, classes, model, session)
+        released = vault.release_votes(mechanism, parts, vote)
+        answered = released != REFUSED
+        session.notes["answers"] = int(answered.sum())
+        if not answered.any():
+            raise InputError(
+                f"no query was answered: fewer than {mechanism.threshold:g} of "
+                f"{mechanism.teachers} teachers agreed (take a smaller mechanism.threshold)"
+            )
+        winners = released[answered]
+        known = nn.functional.one_hot(winners, classes).bool()
+        supervision = Supervision(queries[answered], winners, known, loss_named(self.loss))
+        return fitted(model, features, supervision, session, self.student)

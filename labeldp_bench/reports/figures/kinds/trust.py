@@ -1,0 +1,166 @@
+"""Who sees the labels: a curator or nobody, on the same features; and what local releases tell."""
+
+import math
+
+import hydra
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.kinds import Kind
+from labeldp_bench.reports.figures.spec import Axis, Spec
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
+
+COLOURS = {
+    "central": (plotting.BLUE, plotting.SKY),
+    "local": (plotting.RED, plotting.ORANGE, plotting.WINE),
+}
+MARKERS = {"central": "^", "local": "o"}
+BITS = Axis("information", "bits that all releases tell", "bits", log=True)
+CROSSING = """\
+The best local mean reaches the best central one at eps={at} on {panel} (on a straight line over
+log eps between the nearest two budgets that both have)."""
+NO_CROSSING = (
+    "On {panel} the best local mean stays below the best central one at all budgets of both."
+)
+
+
+class Trust(Kind):
+    """A column per data set: accuracy over eps above, the information of local releases below."""
+
+    options = ()
+    caption = (
+        "Bands: 95 % t intervals over seeds. Grey: where the best local mean reaches the best "
+        "central one. Below: N times the information that one local release has of a uniform "
+        "label; dashed: all labels. What a curator's answer tells has no such number."
+    )
+
+    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
+        """Returns two rows of panels."""
+        panels = list(dict.fromkeys(points.panel))
+        figure, axes = plotting.new_figure(len(panels), rows=2, height=3.3)
+        ticks = sorted(points.x.dropna().unique())
+        for column, panel in zip(axes.T, panels, strict=True):
+            rows = points[(points.panel == panel) & (points.n > 0)]
+            above, below = column
+            above.set_title(spec.panel_title(panel))
+            plotting.style_axes(above, spec.x, spec.y, ticks)
+            plotting.style_axes(below, spec.x, BITS, ticks)
+            _lines(above, rows)
+            if len(rows):  # a band of two seeds may reach far beyond what an accuracy can be
+                above.set_ylim(rows.y.min() - 5, min(100.0, rows.y.max() + 5))
+            _information(below, rows)
+            at = crossing(rows)
+            for place in column:
+                place.set_xlim(0.9 * min(ticks), 1.1 * max(ticks))
+                if math.isfinite(at):
+                    place.axvline(at, color=plotting.GREY, lw=1.2)
+        plotting.share_y(list(axes[1]))
+        # Above there is no room that lines or bands leave free.
+        axes[1][-1].legend(
+            *axes[0][0].get_legend_handles_labels(), loc="center left", fontsize=8,
+            title="lines above", alignment="left", bbox_to_anchor=(0.0, 0.62),
+        )  # fmt: skip
+        axes[1][0].legend(fontsize=8, loc="lower right")
+        plotting.thin_ticks(figure)
+        return figure
+
+    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
+        """Returns where local reaches central, and the information of releases, Markdown."""
+        parts = []
+        for panel, rows in points[points.n > 0].groupby("panel", sort=False):
+            at, name = crossing(rows), spec.panel_title(str(panel))
+            says = NO_CROSSING if math.isnan(at) else CROSSING
+            parts.append(says.format(at=f"{at:.2g}", panel=name))
+        told = budgets(points[points.n > 0])
+        if told.empty:
+            return parts
+        shown = told.drop_duplicates(["mechanism", "x"]).assign(
+            each=lambda rows: rows.each.map("{:.5f}".format),
+            all=lambda rows: rows["all"].map("{:,.0f}".format),
+        )
+        shown["release"] = shown.mechanism.map(name_of)
+        columns = {"release": "release", "x": "eps", "each": "bits of a label", "all": "of all"}
+        table = shown[list(columns)].rename(columns=columns).to_dict("records")
+        return [*parts, markdown_table([{k: str(v) for k, v in row.items()} for row in table])]
+
+
+KIND = Trust()
+
+
+def trust_of(rows: pd.DataFrame) -> pd.Series:
+    """Returns `local` or `central` of each point, from its records."""
+    return rows.records.map(lambda records: str(records[0].get("trust")))
+
+
+def crossing(rows: pd.DataFrame) -> float:
+    """Returns the eps at which the best local mean reaches the best central one; NaN: nowhere.
+
+    At the smallest eps that both have, if local is ahead there already.
+
+    Args:
+        rows: the points of one panel, all with records.
+    """
+    best = rows.assign(trust=trust_of(rows)).pivot_table(
+        index="x", columns="trust", values="y", aggfunc="max"
+    )
+    if not {"local", "central"} <= set(best):
+        return math.nan
+    ahead = (best.local - best.central).dropna().sort_index()
+    reached = np.flatnonzero(ahead.to_numpy() >= 0)
+    if not len(reached):
+        return math.nan
+    first = int(reached[0])
+    if first == 0:
+        return float(ahead.index[0])
+    low, high = np.log(ahead.index[first - 1 : first + 1])
+    before, after = ahead.iloc[first - 1], ahead.iloc[first]
+    return float(np.exp(low + (high - low) * before / (before - after)))
+
+
+def budgets(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns mechanism, x, each (bits of one label), all (times N), most (N log2 K); local only.
+
+    Args:
+        rows: points with records.
+    """
+    from labeldp_bench.mechanisms.information import information_bits  # torch
+
+    found = []
+    for point in rows[trust_of(rows) == "local"].to_dict("records"):
+        cell: Cell = point["cell"]
+        mechanism = hydra.utils.instantiate(cell.config["mechanism"], _convert_="all")
+        bits = information_bits(mechanism, cell.num_classes)
+        count = int(point["records"][0]["n_train"])
+        if bits is not None:
+            most = count * math.log2(cell.num_classes)
+            found.append((point["mechanism"], point["x"], bits, count * bits, most))
+    columns = ["mechanism", "x", "each", "all", "most"]
+    return pd.DataFrame(found, columns=columns).sort_values(["mechanism", "x"])
+
+
+def _lines(axes: Axes, rows: pd.DataFrame) -> None:
+    trusts = trust_of(rows)
+    for trust, colours in COLOURS.items():
+        lines = rows[trusts == trust].groupby("line", sort=False)
+        for (_, line), colour in zip(lines, colours, strict=False):
+            line = line.sort_values("x")
+            error = line.error.fillna(0)
+            axes.fill_between(
+                line.x, line.y - error, line.y + error, color=colour, alpha=0.15, lw=0
+            )
+            name = f"{trust}: {line['name'].iloc[0].removesuffix(', central')}"
+            axes.plot(line.x, line.y, f"{MARKERS[trust]}-", color=colour, label=name)
+
+
+def _information(axes: Axes, rows: pd.DataFrame) -> None:
+    told = budgets(rows).drop_duplicates(["mechanism", "x"])
+    for place, (mechanism, line) in enumerate(told.groupby("mechanism", sort=False)):
+        colour = plotting.colour_of(str(mechanism), place)
+        axes.plot(line.x, line["all"], "o-", color=colour, label=name_of(str(mechanism)))
+    if len(told):
+        axes.axhline(told.most.iloc[0], color=plotting.BLACK, ls="--", lw=1.2, label="all labels")

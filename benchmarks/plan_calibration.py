@@ -2,7 +2,7 @@
 
     python -m benchmarks.plan_calibration
 
-Needs `pip install 'labeldp-bench[plan]'`. For each calibrating table (benchmarks/plan_tables.py) half of the
+Needs `pip install 'labeldp-bench[plan]'`. Of each calibrating table (plan_tables.py) half of the
 rows are released at five eps and learnt by the default model, the others measure the accuracy; two
 seeds. From the committed records come the benchmark's networks on images: local mechanisms without
 a prior, one stage, marginal likelihood. To the accuracies of a data set the curve n / (n + c) of

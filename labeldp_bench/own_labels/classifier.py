@@ -104,19 +104,15 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
         if not own:
             self.model_ = self._by_expectation(inputs, release)
-        elif self._of_benchmark():
-            self.model_ = self._by_benchmark(inputs, release)
-        else:
+        elif self._is_linear():
             loss = loss_named(self.loss)
-            targets = loss.targets(release.vaulted)
-            count = len(release.classes)
-            if self.estimator in (None, "linear"):
-                penalties = PENALTIES if self.penalty is None else (self.penalty,)
-                self.model_ = fit_linear(inputs, targets, loss, count, penalties, self.random_state)
-            else:
-                self.model_ = fit_network(
-                    self.estimator, inputs, targets, loss, count, self.epochs, self.random_state
-                )
+            penalties = PENALTIES if self.penalty is None else (self.penalty,)
+            self.model_ = fit_linear(
+                inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
+                self.random_state,
+            )  # fmt: skip
+        else:
+            self.model_ = self._by_benchmark(inputs, release)
         self.classes_ = np.array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
@@ -128,9 +124,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         inputs = self._checked(X, reset=False)
         if not self._own():
             return probabilities(self.model_.estimator, inputs, len(self.classes_))
-        if self._of_benchmark():
-            return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
-        return self.model_.probabilities(inputs)
+        if self._is_linear():
+            return self.model_.probabilities(inputs)
+        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
 
     def predict(self, X: Any) -> NDArray:
         """Returns the most likely class of each row, (m,)."""
@@ -174,11 +170,16 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
         )
 
-    def _of_benchmark(self) -> bool:
-        """Returns whether a model of the benchmark is asked for, as a whole."""
-        return self.features == "smooth" or self.estimator == "boosted_trees"
+    def _is_linear(self) -> bool:
+        """Returns whether softmax regression is asked for."""
+        is_named = self.estimator is None or (
+            isinstance(self.estimator, str) and self.estimator == "linear"
+        )
+        return is_named and self.features != "smooth"
 
     def _by_benchmark(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        """Returns a fitted network, boosted trees or smooth functions of the benchmark."""
+        numbers = torch.from_numpy(inputs).float()
         model: Model = BoostedTrees()
         if self.features == "smooth":
             if self.estimator is not None:
@@ -190,7 +191,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             lambda line: None,
         )  # fmt: skip
         supervision = Supervision.of([release.vaulted], loss_named(self.loss))
-        return model.fit(torch.from_numpy(inputs).float(), supervision, session)
+        if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
+            return fit_network(self.estimator, numbers, supervision, self.epochs, session)
+        return model.fit(numbers, supervision, session)
 
 
 def check_release(release: object, X: Any) -> None:

@@ -1,5 +1,6 @@
 """A scikit-learn classifier that learns from a release, and from nothing else."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +19,12 @@ from labeldp_bench.own_labels.expectation import (
     shares_of,
     weight_keyword,
 )
-from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
+from labeldp_bench.own_labels.linear import PENALTIES, LinearModel, fit_linear
 from labeldp_bench.own_labels.network import fit_network
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError, check_choice, check_integer
 
@@ -46,7 +47,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             `plain`, `bce`, `unbiased`.
         features: `given`, or `smooth`: least squares on the smoothest functions over the features
             of the training rows (needs no estimator).
-        penalty: of the linear model; None: held-out releases choose.
+        penalty: of the linear model, where EM starts too; None: held-out releases choose.
         max_rounds: of EM.
         epochs: of a network.
         random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
@@ -106,11 +107,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.model_ = self._by_expectation(inputs, release)
         elif self._is_linear():
             loss = loss_named(self.loss)
-            penalties = PENALTIES if self.penalty is None else (self.penalty,)
-            self.model_ = fit_linear(
-                inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
-                self.random_state,
-            )  # fmt: skip
+            self.model_ = self._linear(inputs, release, loss)
         else:
             self.model_ = self._by_benchmark(inputs, release)
         self.classes_ = np.array(release.classes)
@@ -148,10 +145,18 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Returns the features as numbers; those for another estimator as they are."""
         if not self._own():
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
+            given = np.asarray(X) if isinstance(X, Sequence) else X  # lists know no shape
+            validate_data(self, given, reset=reset, skip_check_array=True)
+            return given
         images = isinstance(self.estimator, nn.Module)
         return validate_data(self, X, reset=reset, dtype=np.float64, allow_nd=images)
+
+    def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
+        penalties = PENALTIES if self.penalty is None else (self.penalty,)
+        return fit_linear(
+            inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
+            self.random_state,
+        )  # fmt: skip
 
     def _by_expectation(self, X: Any, release: Release) -> Any:
         likelihood = np.exp(release.vaulted.evidence.double().numpy())
@@ -160,9 +165,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         except (TypeError, ValueError):  # texts, which the estimator may know what to do with
             numbers = np.full((1, 1), np.nan)
         if numbers.ndim == 2 and np.isfinite(numbers).all():
-            loss, count = loss_named("marginal"), len(release.classes)
-            targets = loss.targets(release.vaulted)
-            start = fit_linear(numbers, targets, loss, count, seed=self.random_state)
+            start = self._linear(numbers, release, loss_named("marginal"))
             prior = start.probabilities(numbers)
         else:
             prior = np.broadcast_to(shares_of(likelihood), likelihood.shape)

@@ -25,6 +25,7 @@ OTHERS = {
     "calibration_error": "calibration error",
 }  # fmt: skip
 OTHERS_AT = 1.0
+SEEDS_OF_A_BAND = 3
 INTRO = """\
 AUC, mean over seeds. *closed*: the share of the gap between plain and no privacy that a loss
 closes; `-` where the 95 % t interval of that gap, seed by seed, reaches down to 0.
@@ -43,8 +44,8 @@ class RareEvents(Kind):
 
     options = ()
     caption = (
-        "Bands: the 95 % t interval over seeds. Dotted: no privacy. Dashed: subset selection, "
-        "which for two classes is RR."
+        "Bands: the 95 % t interval over three seeds or more. Dotted: no privacy. Dashed: subset "
+        "selection, which for two classes is RR."
     )
 
     def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
@@ -145,7 +146,11 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
             x: from_seeds(dict(zip(own.seed, own.y, strict=True))) for x, own in line.groupby("x")
         }
         places, means = list(found), np.array([each.value for each in found.values()])
-        band = np.nan_to_num([each.half_width for each in found.values()])
+        # That of two seeds may be wider than all that is possible, and would set the axis.
+        band = np.array([
+            each.half_width if len(each.by_seed) >= SEEDS_OF_A_BAND else 0.0
+            for each in found.values()
+        ])  # fmt: skip
         colour = COLOURS[str(loss)]
         name = f"{name_of(str(mechanism))}, {loss}"
         dashes = DASHES.get(str(mechanism), "-.")

@@ -1,5 +1,6 @@
 """A scikit-learn classifier that learns from a release, and from nothing else."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +19,12 @@ from labeldp_bench.own_labels.expectation import (
     shares_of,
     weight_keyword,
 )
-from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
+from labeldp_bench.own_labels.linear import PENALTIES, LinearModel, fit_linear
 from labeldp_bench.own_labels.network import fit_network
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.losses import loss_named
+from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError, check_choice, check_integer
 
@@ -46,7 +47,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             `plain`, `bce`, `unbiased`.
         features: `given`, or `smooth`: least squares on the smoothest functions over the features
             of the training rows (needs no estimator).
-        penalty: of the linear model; None: held-out releases choose.
+        penalty: of the linear model, where EM starts too; None: held-out releases choose.
         max_rounds: of EM.
         epochs: of a network.
         random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
@@ -104,19 +105,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
         if not own:
             self.model_ = self._by_expectation(inputs, release)
-        elif self._of_benchmark():
-            self.model_ = self._by_benchmark(inputs, release)
-        else:
+        elif self._is_linear():
             loss = loss_named(self.loss)
-            targets = loss.targets(release.vaulted)
-            count = len(release.classes)
-            if self.estimator in (None, "linear"):
-                penalties = PENALTIES if self.penalty is None else (self.penalty,)
-                self.model_ = fit_linear(inputs, targets, loss, count, penalties, self.random_state)
-            else:
-                self.model_ = fit_network(
-                    self.estimator, inputs, targets, loss, count, self.epochs, self.random_state
-                )
+            self.model_ = self._linear(inputs, release, loss)
+        else:
+            self.model_ = self._by_benchmark(inputs, release)
         self.classes_ = np.array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
@@ -128,9 +121,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         inputs = self._checked(X, reset=False)
         if not self._own():
             return probabilities(self.model_.estimator, inputs, len(self.classes_))
-        if self._of_benchmark():
-            return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
-        return self.model_.probabilities(inputs)
+        if self._is_linear():
+            return self.model_.probabilities(inputs)
+        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
 
     def predict(self, X: Any) -> NDArray:
         """Returns the most likely class of each row, (m,)."""
@@ -152,10 +145,18 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Returns the features as numbers; those for another estimator as they are."""
         if not self._own():
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
+            given = np.asarray(X) if isinstance(X, Sequence) else X  # lists know no shape
+            validate_data(self, given, reset=reset, skip_check_array=True)
+            return given
         images = isinstance(self.estimator, nn.Module)
         return validate_data(self, X, reset=reset, dtype=np.float64, allow_nd=images)
+
+    def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
+        penalties = PENALTIES if self.penalty is None else (self.penalty,)
+        return fit_linear(
+            inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
+            self.random_state,
+        )  # fmt: skip
 
     def _by_expectation(self, X: Any, release: Release) -> Any:
         likelihood = np.exp(release.vaulted.evidence.double().numpy())
@@ -164,9 +165,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         except (TypeError, ValueError):  # texts, which the estimator may know what to do with
             numbers = np.full((1, 1), np.nan)
         if numbers.ndim == 2 and np.isfinite(numbers).all():
-            loss, count = loss_named("marginal"), len(release.classes)
-            targets = loss.targets(release.vaulted)
-            start = fit_linear(numbers, targets, loss, count, seed=self.random_state)
+            start = self._linear(numbers, release, loss_named("marginal"))
             prior = start.probabilities(numbers)
         else:
             prior = np.broadcast_to(shares_of(likelihood), likelihood.shape)
@@ -174,11 +173,16 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
         )
 
-    def _of_benchmark(self) -> bool:
-        """Returns whether a model of the benchmark is asked for, as a whole."""
-        return self.features == "smooth" or self.estimator == "boosted_trees"
+    def _is_linear(self) -> bool:
+        """Returns whether softmax regression is asked for."""
+        is_named = self.estimator is None or (
+            isinstance(self.estimator, str) and self.estimator == "linear"
+        )
+        return is_named and self.features != "smooth"
 
     def _by_benchmark(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        """Returns a fitted network, boosted trees or smooth functions of the benchmark."""
+        numbers = torch.from_numpy(inputs).float()
         model: Model = BoostedTrees()
         if self.features == "smooth":
             if self.estimator is not None:
@@ -190,7 +194,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             lambda line: None,
         )  # fmt: skip
         supervision = Supervision.of([release.vaulted], loss_named(self.loss))
-        return model.fit(torch.from_numpy(inputs).float(), supervision, session)
+        if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
+            return fit_network(self.estimator, numbers, supervision, self.epochs, session)
+        return model.fit(numbers, supervision, session)
 
 
 def check_release(release: object, X: Any) -> None:

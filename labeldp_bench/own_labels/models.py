@@ -9,6 +9,7 @@ import pandas as pd
 import skops.io
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from skops.io.exceptions import UntrustedTypesFoundException
@@ -17,8 +18,10 @@ from labeldp_bench.data.tables.columns import floats_and_texts, numeric_columns,
 from labeldp_bench.own_labels.classifier import LabelDPClassifier
 from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_with_interval
 from labeldp_bench.own_labels.release import Release
+from labeldp_bench.own_labels.tree_files import TREE, check_trees
 from labeldp_bench.support.files import replacing
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.progress import progress_bar
+from labeldp_bench.support.validate import InputError, check_choice
 
 FOLDS = 5
 MOST_CATEGORIES = 50
@@ -26,24 +29,37 @@ MOST_CATEGORIES = 50
 TRUSTED = [
     "numpy.dtype",
     "labeldp_bench.own_labels.classifier.LabelDPClassifier",
+    "labeldp_bench.own_labels.expectation.Expectation",
     "labeldp_bench.own_labels.linear.LinearModel",
+    TREE,
 ]
-"""Types of ours that a model file may hold, beside those of scikit-learn and NumPy."""
+"""Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
+LINEAR, TREES = "logistic", "boosted_trees"
+MODELS = (LINEAR, TREES)
+"""Names on the command line, as in the benchmark."""
 
 
-def model_for(table: pd.DataFrame) -> Pipeline:
-    """Returns the unfitted model: from columns to features, from features to classes, linearly.
-
-    Forests and boosted trees are for `LabelDPClassifier`: skops does not trust files of trees, as a
-    wrong index in one crashes the reader.
+def model_for(table: pd.DataFrame, name: str = LINEAR) -> Pipeline:
+    """Returns the unfitted model: from columns to features, from features to classes.
 
     Args:
         table: of `readable` columns, the first fit's.
+        name: `logistic`: linear scores by the marginal likelihood; `boosted_trees`: those of
+            scikit-learn, by EM on the release.
+
+    Raises:
+        InputError: another name.
     """
+    check_choice("--model", name, MODELS)
     numeric = numeric_columns(table)
-    others = [name for name in table.columns if name not in numeric]
+    others = [column for column in table.columns if column not in numeric]
     columns = to_features(numeric, others, MOST_CATEGORIES)
-    return Pipeline([("columns", columns), ("classifier", LabelDPClassifier())])
+    # Few and small trees: most of what a release says of one row is noise.
+    trees = HistGradientBoostingClassifier(
+        max_iter=50, max_leaf_nodes=8, early_stopping=False, random_state=0
+    )
+    classifier = LabelDPClassifier(trees if name == TREES else None)
+    return Pipeline([("columns", columns), ("classifier", classifier)])
 
 
 def readable(table: pd.DataFrame, model: Pipeline | None = None) -> pd.DataFrame:
@@ -80,7 +96,8 @@ def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estima
     if len(release) < 2 * FOLDS:
         raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
     hits = np.empty(len(release))
-    for fitted, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(table):
+    parts = KFold(FOLDS, shuffle=True, random_state=0).split(table)
+    for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
     return share_with_interval(hits)
@@ -111,4 +128,5 @@ def load_model(path: Path) -> Pipeline:
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
         raise InputError(f"{path} holds another model (write one by `labeldp fit`)")
+    check_trees(model[-1], str(path))
     return model

@@ -1,15 +1,20 @@
-"""Torch networks on your own features, by the losses of the benchmark."""
+"""Torch networks on your own features, by the losses and the trainer of the benchmark."""
 
 import copy
+import functools
+from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import Diverged, InputError
+from labeldp_bench.training.classifier import NetworkClassifier
+from labeldp_bench.training.network_fit import NetworkFit
+from labeldp_bench.training.schedules import WarmupLinear
+from labeldp_bench.training.trainer import Trainer
 
 BATCH = 256
 RATE = 1e-3
@@ -17,83 +22,69 @@ WIDTH = 64
 DECAY = 1e-2
 
 
-class NetworkOnFeatures:
-    """A network with the scale of its inputs.
+@dataclass(frozen=True)
+class NumbersClassifier(NetworkClassifier):
+    """A network on numbers of any shape (B, ...), each standardised on its own.
 
-    Args:
-        network: float32 (B, ...) to logits (B, K); evaluation mode.
-        mean, stddev: of the features, one for each.
+    Attributes:
+        network: float32 (B, ...) to logits (B, K).
+        mean, stddev: float32 (...), of the training rows.
+        precision: `float32`.
     """
 
-    def __init__(self, network: nn.Module, mean: Tensor, stddev: Tensor) -> None:
-        self.network, self.mean, self.stddev = network, mean, stddev
-
-    def scaled(self, features: NDArray) -> Tensor:
-        """Returns standardised features, float32."""
-        return (torch.from_numpy(features).float() - self.mean) / self.stddev
-
-    @torch.inference_mode()
-    def probabilities(self, features: NDArray) -> NDArray[np.float64]:
-        """Returns the softmax of the logits, (m, K)."""
-        self.network.eval()
-        logits = [self.network(part) for part in self.scaled(features).split(4096)]
-        return torch.cat(logits).double().softmax(1).numpy()
+    def normalise(self, images: Tensor) -> Tensor:
+        """Returns (numbers - mean) / stddev, float32 (B, ...)."""
+        return (images.to(torch.float32) - self.mean) / self.stddev
 
 
 def fit_network(
-    network: nn.Module | str, features: NDArray, targets: Tensor, loss: Loss, num_classes: int,
-    epochs: int, seed: int,
-) -> NetworkOnFeatures:  # fmt: skip
+    network: nn.Module | str, features: Tensor, supervision: Supervision, epochs: int,
+    session: Session,
+) -> NumbersClassifier:  # fmt: skip
     """Returns a copy of `network`, trained by AdamW with a falling rate.
 
     Args:
         network: with K outputs; `mlp` is one hidden layer of 64.
-        features: (N, ...).
-        targets: what `loss` made of the release, first axis N.
-        loss: of the benchmark.
-        num_classes: K.
+        features: float32 (N, ...).
+        supervision: what the loss made of the release.
         epochs: >= 1.
-        seed: of first weights and order.
+        session: seed of first weights and order; device.
 
     Raises:
         Diverged: the loss is no number.
         InputError: the network has not K outputs.
     """
-    inputs = torch.from_numpy(features).float()
-    stddev = inputs.std(0, correction=0)
-    with seeding.global_stream(seed, torch.device("cpu")):
+    trainer = Trainer(
+        epochs=epochs, batch_size=BATCH, selection="last", precision="float32",
+        optimizer=functools.partial(torch.optim.AdamW, lr=RATE, weight_decay=DECAY),
+        schedule=WarmupLinear(warmup=0.0),
+    )  # fmt: skip
+    stddev = features.std(0, correction=0)
+    with seeding.global_stream(session.seed, session.device):
         if isinstance(network, str):
             made: nn.Module = nn.Sequential(
-                nn.Flatten(), nn.Linear(inputs[0].numel(), WIDTH), nn.ReLU(),
-                nn.Linear(WIDTH, num_classes),
+                nn.Flatten(), nn.Linear(features[0].numel(), WIDTH), nn.ReLU(),
+                nn.Linear(WIDTH, supervision.num_classes),
             )  # fmt: skip
         else:
             made = copy.deepcopy(network)
-        model = NetworkOnFeatures(made, inputs.mean(0), torch.where(stddev > 0, stddev, 1.0))
-        inputs = model.scaled(features)
-        _check_outputs(made, inputs, num_classes)
-        steps = epochs * -(-len(inputs) // BATCH)
-        optimizer = torch.optim.AdamW(made.parameters(), lr=RATE, weight_decay=DECAY)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        made.train()
-        for _ in range(epochs):
-            for rows in torch.randperm(len(inputs)).split(BATCH):
-                optimizer.zero_grad()
-                value = loss(made(inputs[rows]), targets[rows]).mean()
-                value.backward()
-                optimizer.step()
-                schedule.step()
-            if not bool(value.isfinite()):
-                raise Diverged(
-                    "the network's loss became NaN or infinite (are features too large?)"
-                )
-    return model
+        classifier = NumbersClassifier(
+            made, features.mean(0), torch.where(stddev > 0, stddev, 1.0), "float32"
+        )
+        _check_outputs(classifier, features, supervision.num_classes)
+        try:
+            trainer.run(NetworkFit(trainer, classifier, supervision, session), features, session)
+        except Diverged:
+            raise Diverged(
+                "the network's loss became NaN or infinite (are features too large?)"
+            ) from None
+    return classifier
 
 
-def _check_outputs(network: nn.Module, inputs: Tensor, num_classes: int) -> None:
+def _check_outputs(classifier: NumbersClassifier, features: Tensor, num_classes: int) -> None:
     with torch.no_grad():
-        network.eval()
-        shape = tuple(network(inputs[:1]).shape)
+        classifier.network.eval()
+        shape = tuple(classifier.network(classifier.normalise(features[:1])).shape)
     if shape != (1, num_classes):
         raise InputError(
             f"the network must give {num_classes} scores for each row, got shape {shape} for one"

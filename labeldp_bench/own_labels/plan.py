@@ -3,15 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.own_labels.simulation import simulated_accuracies
-from labeldp_bench.own_labels.strength import SIMPLEST, recommended, strengths
+from labeldp_bench.own_labels.experience import (
+    expected_accuracies,
+    number_known,
+    range_of,
+    usual_redundancy,
+)
+from labeldp_bench.own_labels.redundancy import redundancy
+from labeldp_bench.own_labels.strength import recommended, strengths
 from labeldp_bench.support.validate import (
     InputError,
     check_eps,
@@ -20,8 +24,8 @@ from labeldp_bench.support.validate import (
 )
 
 EPS_RANGE = (0.01, 20.0)
-STEPS = 10
-"""Halvings of the range of log eps: to within one percent of eps."""
+STEPS = 12
+"""Halvings of the range of log eps: to within a fifth of a percent of eps."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,12 @@ class Plan:
     Attributes:
         table: a row for each mechanism, the most informative first: mechanism, bits_per_label,
             effective_labels (how many true labels all releases are worth), accuracy_low,
-            accuracy_high.
+            accuracy_middle, accuracy_high.
         mechanism: that is recommended.
         eps: that was given, or that the accuracy needs.
-        accuracy_low, accuracy_high: of the recommended one. Four of five runs of the benchmark
-            with as many effective labels for each class lie between; with features, all made-up
-            labels do.
+        accuracy_low, accuracy_middle, accuracy_high: of the recommended one. Nine of ten real data
+            sets with as many effective labels for each class lie between the ends, half of them
+            below the middle.
         basis: what the range rests on.
     """
 
@@ -44,6 +48,7 @@ class Plan:
     mechanism: str
     eps: float
     accuracy_low: float
+    accuracy_middle: float
     accuracy_high: float
     basis: str
 
@@ -52,13 +57,17 @@ class Plan:
         rows = self.table.copy()
         rows["bits_per_label"] = rows.bits_per_label.map("{:.3g}".format)
         rows["effective_labels"] = rows.effective_labels.map("{:,.0f}".format)
-        low = (100 * rows.pop("accuracy_low")).map("{:.0f}".format)
-        rows["accuracy"] = low + " to " + (100 * rows.pop("accuracy_high")).map("{:.0f} %".format)
+        low, middle, high = ((100 * rows.pop(name)).map("{:.0f}".format) for name in ACCURACIES)
+        rows["accuracy"] = low + " to " + high + " %"
+        rows["middle"] = middle + " %"
         return (
             f"{rows.to_string(index=False)}\n\nrecommended: {self.mechanism}, the simplest among "
             f"those that tell the most of a label\naccuracy: {self.accuracy_low:.0%} to "
-            f"{self.accuracy_high:.0%} ({self.basis})"
+            f"{self.accuracy_high:.0%}, the middle {self.accuracy_middle:.0%}\n{self.basis}"
         )
+
+
+ACCURACIES = ("accuracy_low", "accuracy_middle", "accuracy_high")
 
 
 def plan(
@@ -71,16 +80,17 @@ def plan(
 ) -> Plan:
     """Returns what each mechanism would tell, and the accuracy to be expected.
 
-    Looks at no label. Without features the range is that of the benchmark's committed runs: their
-    tasks differ in difficulty, so it is wide. With features, labels are made up that the features
-    explain (groups of rows, and random linear rules), released and learnt.
+    Looks at no label. Nobody can know before how much the features say of a label, so the range is
+    that of real data sets, and wide. It is narrower with guesses of the class shares, and a little
+    so with features: columns that say much of each other say more of a label too.
 
     Args:
         num_rows: N >= 1.
         num_classes: K >= 2.
         eps: > 0; or give `accuracy`.
-        accuracy: in (1/K, 1): finds the smallest eps whose middle of the range reaches it.
-        class_shares: K public guesses of the classes' shares; None: equal.
+        accuracy: in (1/K, 1): finds the smallest eps whose middle accuracy reaches it.
+        class_shares: K public guesses of the classes' shares; None: as uneven as those of other
+            data sets.
         X: public features, (n, d) numbers.
 
     Raises:
@@ -94,8 +104,9 @@ def plan(
     if (eps is None) == (accuracy is None):
         raise InputError("plan needs either eps or accuracy")
     shares = _checked_shares(class_shares, num_classes)
+    features = None if X is None else redundancy(np.asarray(X, dtype=np.float64))
     if accuracy is not None:
-        eps = _eps_for(num_rows, num_classes, accuracy, shares)
+        eps = _eps_for(num_rows, num_classes, accuracy, shares, features)
     assert eps is not None
     check_eps(eps)
     best = recommended(num_classes, eps, shares)
@@ -105,72 +116,61 @@ def plan(
         found = strengths(num_classes, eps, shares)
     rows = []
     for name, (bits, share) in found.items():
-        low, _, high = predicted(num_rows * share / num_classes, num_classes, shares)
-        rows.append([name, bits, num_rows * share, low, high])
-    names = ["mechanism", "bits_per_label", "effective_labels", "accuracy_low", "accuracy_high"]
+        accuracies = predicted(name, num_rows, num_classes, eps, shares, features)
+        rows.append([name, bits, num_rows * share, *accuracies])
+    names = ["mechanism", "bits_per_label", "effective_labels", *ACCURACIES]
     table = pd.DataFrame(rows, columns=names).sort_values("bits_per_label", ascending=False)
     table = table.reset_index(drop=True)
-    basis = (
-        "four of five runs of the benchmark with as many effective labels; their features say "
-        "nearly all of the label, which those of a survey seldom do"
-    )
-    low, high = table.loc[table.mechanism == best, names[3:]].to_numpy()[0]
-    if X is not None:
-        seen = simulated_accuracies(
-            np.asarray(X, dtype=np.float64), num_rows, num_classes, eps, best
-        )
-        low, high = min(seen), max(seen)
-        basis = f"{len(seen)} runs on labels made up from your features"
-    return Plan(table, best, float(eps), float(low), float(high), basis)
+    low, middle, high = table.loc[table.mechanism == best, names[3:]].to_numpy()[0]
+    basis = _basis(shares, X is not None, features)
+    return Plan(table, best, float(eps), float(low), float(middle), float(high), basis)
 
 
 def predicted(
-    effective_per_class: float, num_classes: int, class_shares: Sequence[float] | None = None
+    mechanism: str,
+    num_rows: int,
+    num_classes: int,
+    eps: float,
+    class_shares: tuple[float, ...] | None = None,
+    redundancy: float | None = None,
 ) -> tuple[float, float, float]:
-    """Returns the accuracy that one run of ten stays below, the middle one, and nine of ten.
+    """Returns the ends between which the accuracies of nine of ten data sets lie, and the middle.
 
-    Args:
-        effective_per_class: true labels for each class that the releases are worth.
-        num_classes: K.
-        class_shares: the most frequent class can always be guessed.
+    Effective labels are those of equally frequent classes here, as in the data sets' calibration.
+
+    Returns:
+        (low, middle, high).
     """
-    curve = _curve()
-    place = math.log10(max(effective_per_class, 1e-12))
-    chance = max(class_shares or [1 / num_classes])
-    gains = [float(np.interp(place, curve.log10_labels, curve[name])) for name in
-             ("low", "middle", "high")]  # fmt: skip
-    if place < curve.log10_labels.iloc[0]:  # fewer than any run has: nothing may be learnt
-        gains[0] = 0.0
-    low, middle, high = (chance + (1 - chance) * gain for gain in gains)
-    return low, middle, high
-
-
-@cache
-def _curve() -> pd.DataFrame:
-    """Returns how far committed runs got from chance (0) to certainty (1), by effective labels."""
-    with resources.files("labeldp_bench.own_labels").joinpath("plan_curve.csv").open() as file:
-        return pd.read_csv(file)
+    share = 1.0 if math.isinf(eps) else strengths(num_classes, eps)[mechanism][1]
+    return range_of(
+        expected_accuracies(num_rows * share / num_classes, num_classes, class_shares, redundancy)
+    )
 
 
 def _eps_for(
-    num_rows: int, num_classes: int, accuracy: float, shares: tuple[float, ...] | None
+    num_rows: int,
+    num_classes: int,
+    accuracy: float,
+    shares: tuple[float, ...] | None,
+    redundancy: float | None,
 ) -> float:
-    """Returns the smallest eps whose middle prediction reaches the accuracy, by bisection."""
-    chance = max(shares or [1 / num_classes])
+    """Returns the smallest eps whose middle accuracy reaches the wanted one, by bisection."""
     check_number("accuracy", accuracy, above=0, below=1)
-    if accuracy <= chance:
-        raise InputError(f"accuracy must be > {chance:.3g}, what guessing reaches, got {accuracy}")
+    if accuracy <= 1 / num_classes:
+        raise InputError(
+            f"accuracy must be > {1 / num_classes:.3g}, what guessing reaches, got {accuracy}"
+        )
 
     def middle(eps: float) -> float:
-        found = strengths(num_classes, eps, shares)
-        share = max(found[name][1] for name in SIMPLEST if name in found)
-        return predicted(num_rows * share / num_classes, num_classes, shares)[1]
+        best = recommended(num_classes, eps, shares)
+        return predicted(best, num_rows, num_classes, eps, shares, redundancy)[1]
 
     low, high = EPS_RANGE
     if middle(high) < accuracy:
         raise InputError(
-            f"no eps reaches an accuracy of {accuracy:g} with {num_rows:,} rows: the middle run of "
-            f"the benchmark has {middle(high):.3f} (more rows, or plan with X=)"
+            f"no eps reaches an accuracy of {accuracy:g} with {num_rows:,} rows: half of the real "
+            f"data sets stay below {middle(high):.3f} even without privacy (class shares, if "
+            "they are uneven, and more rows may help)"
         )
     if middle(low) >= accuracy:
         return low
@@ -178,6 +178,22 @@ def _eps_for(
         between = math.sqrt(low * high)
         low, high = (low, between) if middle(between) >= accuracy else (between, high)
     return high
+
+
+def _basis(shares: tuple[float, ...] | None, has_features: bool, redundancy: float | None) -> str:
+    known = number_known(with_columns=redundancy is not None)
+    lines = [f"nine of ten of {known} real data sets lie in this range, half of them below the "
+             "middle; how much the features say of the label makes the difference"]  # fmt: skip
+    if has_features:
+        lines.append(
+            "your columns say nothing of each other, so they do not narrow it"
+            if redundancy is None
+            else f"your columns say {max(0.0, redundancy):.0%} of each other (the others' median: "
+            f"{usual_redundancy():.0%})"
+        )
+    if shares is None:
+        lines.append("guesses of the class shares would narrow it")
+    return "\n".join(lines)
 
 
 def _checked_shares(shares: Sequence[float] | None, num_classes: int) -> tuple[float, ...] | None:

@@ -76,7 +76,7 @@ def check_images(features: Tensor) -> None:
     if features.dim() != IMAGE_AXES:
         raise InputError(
             f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "
-            "(use model=knn for points)"
+            "(use model=logistic or boosted_trees for tables, model=knn for points)"
         )
 
 

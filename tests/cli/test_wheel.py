@@ -89,7 +89,7 @@ def test_wheel_carries_every_module_and_config(wheel):
     modules = {
         str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "labeldp_bench").rglob("*.py")
     }
-    data = {"own_labels/plan_curve.csv", "experiments/reference_values.json"}
+    data = {"own_labels/plan_tasks.csv", "experiments/reference_values.json"}
     assert not yaml - names
     assert not modules - names
     assert not {f"labeldp_bench/{path}" for path in data} - names

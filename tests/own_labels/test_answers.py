@@ -79,25 +79,6 @@ def test_threshold_with_true_labels_is_the_conformal_quantile():
     assert threshold(scores, labels, 0.9) == pytest.approx(own[89])  # the 90th of 99
 
 
-def test_plan_and_its_inverse():
-    found = ldp.plan(num_rows=20_000, num_classes=5, eps=1.0)
-    assert found.mechanism in ("rr", "subset_selection")
-    assert found.table.bits_per_label.is_monotonic_decreasing
-    assert 0.2 <= found.accuracy_low <= found.accuracy_high <= 1
-    eps = ldp.plan(num_rows=2_000, num_classes=2, accuracy=0.8).eps
-    assert 0.01 < eps < 20
-    with pytest.raises(InputError, match="either eps or accuracy"):
-        ldp.plan(num_rows=10, num_classes=2)
-    with pytest.raises(InputError, match="no eps reaches"):
-        ldp.plan(num_rows=100, num_classes=2, accuracy=0.999)
-
-
-def test_a_plan_sees_features():
-    stream = np.random.default_rng(0)
-    X = np.concatenate([stream.normal(c, 0.3, (150, 2)) for c in (-2, 0, 2)])
-    assert ldp.plan(num_rows=450, num_classes=3, eps=4.0, X=X).accuracy_high > 0.9
-
-
 def test_coverage_script_runs(tmp_path):
     script = runpy.run_path(str(CHECKOUT / "scripts" / "coverage.py"))
     found = script["simulate"]("rr", 1.0, 2)

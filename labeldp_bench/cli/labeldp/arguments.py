@@ -37,9 +37,14 @@ def names(text: str) -> list[str]:
     return parts
 
 
+def numbers(text: str) -> list[float]:
+    """Returns the numbers of '0.9,0.1'."""
+    return [number(part) for part in text.split(",")]
+
+
 def two_numbers(text: str) -> tuple[float, float]:
     """Returns the ends that 'low,high' spells."""
-    ends = [number(part) for part in text.split(",")]
+    ends = numbers(text)
     if len(ends) != 2 or not all(map(math.isfinite, ends)):
         raise argparse.ArgumentTypeError(f"must be low,high, got {text!r}")
     return ends[0], ends[1]

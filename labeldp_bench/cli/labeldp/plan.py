@@ -3,18 +3,18 @@
 Example:
   labeldp plan --rows 20000 --classes 5 --eps 1
   labeldp plan --rows 20000 --classes 5 --accuracy 0.8
-  labeldp plan --rows 20000 --classes 5 --eps 1 --features features.csv
+  labeldp plan --rows 20000 --classes 2 --shares 0.9,0.1 --eps 1 --features features.csv
 
 For each mechanism: how many bits one release tells of a label, how many true labels all releases
-are worth, and the accuracy to expect. The range comes from the benchmark's runs, on tasks whose
-features say nearly all of the label; on a survey expect less. With --features, labels that your
-columns explain are made up, released and learnt. No true label is read.
+are worth, and the accuracy to expect. How much your features say of the label nobody knows before,
+so the range is that of real data sets: nine of ten lie in it. Public guesses of the class shares
+(--shares) make it narrower, your columns (--features) a little. No true label is read.
 """
 
 import argparse
 from pathlib import Path
 
-from labeldp_bench.cli.labeldp.arguments import number
+from labeldp_bench.cli.labeldp.arguments import number, numbers
 from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="0.8 finds the eps for 80 percent, in place of --eps",
     )
+    parser.add_argument("--shares", type=numbers, metavar="A,B,...",
+                        help="guesses of the class shares, not read from labels")  # fmt: skip
     parser.add_argument("--features", type=Path, metavar="FILE",
                         help="public columns, without the label: CSV, TSV or Parquet")  # fmt: skip
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
@@ -59,9 +61,12 @@ def run(given: argparse.Namespace) -> int:
         table = table.drop(columns=given.drop)
         check_finite(str(given.features), table, NO_CATEGORY)
         features = features_of(table)
-    found = plan(given.rows, given.classes, eps=given.eps, accuracy=given.accuracy, X=features)
+    found = plan(
+        given.rows, given.classes, eps=given.eps, accuracy=given.accuracy,
+        class_shares=given.shares, X=features,
+    )  # fmt: skip
     if given.accuracy is not None:
-        print(f"eps={found.eps:.3g} for an accuracy of {given.accuracy:.0%}, by "
+        print(f"eps={found.eps:.3g} for a middle accuracy of {given.accuracy:.0%}, by "
               f"{found.mechanism}")  # fmt: skip
     print(found.text())
     return 0

@@ -43,12 +43,14 @@ def numeric_columns(columns: pd.DataFrame) -> list[str]:
 
 def floats_and_texts(columns: pd.DataFrame, numeric: Sequence[str]) -> pd.DataFrame:
     """Returns the columns as `to_features` takes them: float64, and texts (a missing one empty)."""
-    others = [name for name in columns if name not in numeric]
-    plain = columns.assign(
-        **{name: columns[name].astype(object).where(columns[name].notna(), "") for name in others},
-        **{name: columns[name].astype(np.float64) for name in numeric},
-    )
-    return plain.assign(**{name: plain[name].astype(str) for name in others})
+    # No `assign`: a column may be named as one of its arguments is, such as self.
+    plain = {
+        name: columns[name].astype(np.float64)
+        if name in numeric
+        else columns[name].astype(object).where(columns[name].notna(), "").astype(str)
+        for name in columns
+    }
+    return pd.DataFrame(plain, index=columns.index)
 
 
 def to_features(

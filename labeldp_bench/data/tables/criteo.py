@@ -38,8 +38,9 @@ class Criteo(Table):
         path = Path(self.file).expanduser()
         if not path.is_file() or not path.name.endswith(READERS):
             raise InputError(
-                f"dataset.file must name criteo_attribution_dataset.tsv.gz, got {path} (Criteo's "
-                "licence forbids to pass it on: ailab.criteo.com has it)"
+                f"dataset.file must name criteo_attribution_dataset.tsv.gz, got {path}: download "
+                "it from ailab.criteo.com (Attribution Modeling for Bidding; the licence forbids "
+                "passing it on), put it anywhere, and say dataset.file=<where it lies>"
             )
         try:
             header = pd.read_csv(path, sep="\t", nrows=0).columns

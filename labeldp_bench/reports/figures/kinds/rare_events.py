@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import LEVEL, from_seeds, holm, is_significant
 
 LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
 """The loss of a cell -> what it is here: bits as if they were true are plain too."""
@@ -25,12 +25,12 @@ OTHERS = {
     "calibration_error": "calibration error",
 }  # fmt: skip
 OTHERS_AT = 1.0
-LEVEL = 0.05
+SEEDS_OF_A_BAND = 3
 INTRO = """\
 AUC, mean over seeds. *closed*: the share of the gap between plain and no privacy that a loss
-closes; `-` where no privacy is not better than plain by two standard errors. *marginal - unbiased*:
-seed by seed, with half the width of its 95 % t interval; p: two-sided paired t test, corrected
-after Holm for the {count} comparisons of this page; **bold** below {level:g}."""
+closes; `-` where the 95 % t interval of that gap, seed by seed, reaches down to 0.
+*marginal - unbiased*: seed by seed, ± half the width of its 95 % t interval; p: two-sided paired t
+test, corrected after Holm for the {count} comparisons of this page; **bold** below {level:g}."""
 VERDICT = """\
 Of {count} comparisons the marginal likelihood has the larger AUC in {more} and the smaller in
 {less}; after Holm {better} are better and {worse} worse at {level:g}."""
@@ -44,7 +44,7 @@ class RareEvents(Kind):
 
     options = ()
     caption = (
-        "Bands: two standard errors to each side, over seeds. Dotted: no privacy. Dashed: subset "
+        "Bands: the 95 % t interval over three seeds or more. Dotted: no privacy. Dashed: subset "
         "selection, which for two classes is RR."
     )
 
@@ -102,8 +102,9 @@ def scores_by_seed(points: pd.DataFrame, scores: Sequence[str]) -> pd.DataFrame:
 def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
     """Returns a row per data set, model, mechanism and eps: each loss, and marginal - unbiased.
 
-    Columns: panel, model, mechanism, x, seeds, none, gap_error, plain, unbiased, marginal,
-    difference, half_width, p (corrected after Holm 1979 for all rows; NaN below two seeds).
+    Columns: panel, model, mechanism, x, seeds, none, gap and gap_half_width (no privacy - plain),
+    plain, unbiased, marginal, difference, half_width, p (corrected after Holm 1979 for all rows;
+    NaN below two seeds). Differences are seed by seed.
     """
     rows = []
     private = table[table.x.notna()]
@@ -115,36 +116,23 @@ def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
         if not {"plain", "unbiased", "marginal"} <= set(by_seed):
             continue
         by_seed = by_seed.dropna(subset=["plain", "unbiased", "marginal"])
-        difference = (by_seed.marginal - by_seed.unbiased).to_numpy()
-        half_width, p = math.nan, math.nan
-        if len(difference) > 1:
-            error = difference.std(ddof=1) / math.sqrt(len(difference))
-            half_width = float(error * stats.t.ppf(0.975, len(difference) - 1))
-            p = float(stats.ttest_1samp(difference, 0).pvalue) if error > 0 else math.nan
+        difference = from_seeds((by_seed.marginal - by_seed.unbiased).to_dict())
+        gap = from_seeds((by_seed.none - by_seed.plain).dropna().to_dict())
         means = by_seed.mean()
         rows.append(
             {
                 "panel": panel, "model": model, "mechanism": mechanism, "x": x,
                 "seeds": len(by_seed), "none": means["none"],
-                "gap_error": (by_seed["none"] - by_seed.plain).sem(),
+                "gap": gap.value, "gap_half_width": gap.half_width,
                 **{loss: means[loss] for loss in ("plain", "unbiased", "marginal")},
-                "difference": difference.mean(), "half_width": half_width, "p": p,
+                "difference": difference.value, "half_width": difference.half_width,
+                "p": difference.p if difference.error else math.nan,
             }
         )  # fmt: skip
     frame = pd.DataFrame(rows)
     if len(frame):
-        frame["p"] = _holm(frame.p.to_numpy())
+        frame["p"] = holm(frame.p.tolist())
     return frame
-
-
-def _holm(p_values: np.ndarray) -> np.ndarray:
-    """Returns p values corrected for their number; NaN stays, and does not count."""
-    corrected = np.full(len(p_values), math.nan)
-    known = np.flatnonzero(~np.isnan(p_values))
-    order = known[np.argsort(p_values[known], kind="stable")]
-    steps = np.arange(len(order), 0, -1)
-    corrected[order] = np.maximum.accumulate(np.minimum(1, p_values[order] * steps))
-    return corrected
 
 
 def _lines(axes: Axes, rows: pd.DataFrame) -> None:
@@ -154,19 +142,25 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
     for (mechanism, loss), line in rows.dropna(subset="x").groupby(
         ["mechanism", "loss"], sort=False
     ):
-        found = line.groupby("x").y.agg(["mean", "sem"])
-        colour, band = COLOURS[str(loss)], 2 * found["sem"].fillna(0)
+        found = {
+            x: from_seeds(dict(zip(own.seed, own.y, strict=True))) for x, own in line.groupby("x")
+        }
+        places, means = list(found), np.array([each.value for each in found.values()])
+        # That of two seeds may be wider than all that is possible, and would set the axis.
+        band = np.array([
+            each.half_width if len(each.by_seed) >= SEEDS_OF_A_BAND else 0.0
+            for each in found.values()
+        ])  # fmt: skip
+        colour = COLOURS[str(loss)]
         name = f"{name_of(str(mechanism))}, {loss}"
         dashes = DASHES.get(str(mechanism), "-.")
-        axes.plot(found.index, found["mean"], dashes, marker="o", color=colour, label=name)
-        axes.fill_between(
-            found.index, found["mean"] - band, found["mean"] + band, color=colour, alpha=0.15, lw=0
-        )
+        axes.plot(places, means, dashes, marker="o", color=colour, label=name)
+        axes.fill_between(places, means - band, means + band, color=colour, alpha=0.15, lw=0)
 
 
 def _line(row: dict[str, float | str]) -> dict[str, str]:
-    gap = float(row["none"]) - float(row["plain"])
-    is_known = gap > 2 * float(row["gap_error"])
+    gap = float(row["gap"])
+    is_known = gap > float(row["gap_half_width"])
 
     def closed(loss: str) -> str:
         share = (float(row[loss]) - float(row["plain"])) / gap if is_known else math.nan
@@ -176,7 +170,7 @@ def _line(row: dict[str, float | str]) -> dict[str, str]:
     if int(row["seeds"]) > 1:
         difference += f" ± {row['half_width']:.4f}"
     p = float(row["p"])
-    if p < LEVEL:
+    if is_significant(p):
         difference = f"**{difference}**"
     return {
         "data": str(row["panel"]), "model": MODELS.get(str(row["model"]), str(row["model"])),

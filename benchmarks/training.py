@@ -1,18 +1,20 @@
 """Images per second of each network in our trainer's own step, on synthetic images.
 
     python -m benchmarks.training [budget=quick] [model=cnn,linear] [device=cpu]
-        [precision=float32] [out=FOLDER]
+        [precision=float32] [step=eager,compiled,captured] [out=FOLDER]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
 step of each network is not timed. Beside it: a textbook loop (benchmarks/textbook.py) in the same
 process, and the share of what the device reached just before in one large matrix product and one
 large copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of
-each network, 3 with budget=quick; ten times as many on a GPU.
+each network, 3 with budget=quick; ten times as many on a GPU, where step= says how: compiled unless
+named, or captured as one CUDA graph (capture=true of a run). A CPU has eager steps alone.
 """
 
 import resource
 import sys
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -29,8 +31,10 @@ from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.process import prepare_training
+from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import check_choice
 from labeldp_bench.training.classifier import resolve_precision
+from labeldp_bench.training.compiled import BACKENDS
 from labeldp_bench.training.trainer import PRECISIONS
 
 CLASSES = 10
@@ -49,20 +53,27 @@ IMAGES = {"mnist": 60_000, "cifar10": 50_000}
 STEPS = {PAPER: 20, "quick": 3}
 OWN = {
     "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
-    "out": str(BENCHMARKS),
+    "step": "compiled", "out": str(BENCHMARKS),
 }  # fmt: skip
-SHOWN = ("model", "image", "recipe", "batch_size", "parameters", "precision", "images_per_second",
-         "textbook_images_per_second", "over_textbook",
+STEPPED = ("eager", "compiled", "captured")
+SHOWN = ("model", "image", "recipe", "batch_size", "step", "parameters", "precision",
+         "images_per_second", "textbook_images_per_second", "over_textbook",
          "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
 
 
 def measure(
-    name: str, device: torch.device, precision: str, steps: int, limits: Ceilings
+    name: str,
+    device: torch.device,
+    precision: str,
+    steps: int,
+    limits: Ceilings,
+    stepped: str = "compiled",
 ) -> dict[str, Any]:
-    """Returns one row of the table: the network `name` over `steps` steps."""
+    """Returns one row of the table: the network `name` over `steps` steps, one of STEPPED."""
     recipe, shape = NETWORKS[name]
     cell = compose_cell(
-        [*recipe, f"model={name}", "mechanism=rr", "trainer.epochs=1",
+        # What is captured is recorded in the first epoch; the second is timed.
+        [*recipe, f"model={name}", "mechanism=rr", f"trainer.epochs={1 + (stepped == 'captured')}",
          f"trainer.precision={precision}"]
     )  # fmt: skip
     model = cell.build().model
@@ -82,8 +93,12 @@ def measure(
             torch.nn.functional.one_hot(labels, CLASSES).bool(),
             loss_named("plain"),
         )
-        session = Session(0, device, lambda epoch, _: epochs.append(epoch), lambda _: None)
-        classifier = model.fit(images, supervision, session)
+        session = Session(
+            0, device, lambda epoch, _: epochs.append(epoch),
+            lambda text: say(text) if "failed" in text else None, captures=stepped == "captured",
+        )  # fmt: skip
+        with mock.patch.dict(BACKENDS, clear=stepped == "eager"):
+            classifier = model.fit(images, supervision, session)
         network = classifier.network
         parameters = sum(each.numel() for each in network.parameters())
     peak = peak_mib(device)
@@ -99,6 +114,7 @@ def measure(
         "image": "x".join(map(str, shape)),
         "recipe": recipe[1].partition("=")[2],
         "batch_size": size,
+        "step": stepped if device.type in BACKENDS else "eager",
         "parameters": parameters,
         "precision": model.precision_on(device),
         "steps": steps,
@@ -129,6 +145,7 @@ def main(arguments: list[str]) -> int:
     steps = STEPS[check_choice("budget", own["budget"], STEPS)]
     names = [check_choice("model", name, NETWORKS) for name in own["model"].split(",")]
     precision = check_choice("precision", own["precision"], PRECISIONS)
+    kinds = [check_choice("step", kind, STEPPED) for kind in own["step"].split(",")]
     device = resolve_device(own["device"])
     out = output_folder("out", own["out"])
     if device.type == "cuda":
@@ -139,9 +156,10 @@ def main(arguments: list[str]) -> int:
     print_head(SHOWN)
     rows = []
     for name in names:
-        rows.append(measure(name, device, precision, steps, limits))
-        shown = [rows[-1][key] for key in SHOWN]
-        print_row(value if isinstance(value, str) else f"{value:,}" for value in shown)
+        for stepped in kinds:
+            rows.append(measure(name, device, precision, steps, limits, stepped))
+            shown = [rows[-1][key] for key in SHOWN]
+            print_row(value if isinstance(value, str) else f"{value:,}" for value in shown)
     write_benchmark("training", rows, device, out)
     return 0
 

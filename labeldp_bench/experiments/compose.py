@@ -59,6 +59,7 @@ class RunConfig:
         checkpoint_epochs: epochs between two saves of a training; null: after a minute or more.
         release_only: a file; releases are written there, and the run ends before it learns.
         releases: such a file; the run learns from it and never reads training labels.
+        capture: whether a GPU's step is recorded once, as a CUDA graph, and replayed.
         minutes: a sweep starts no cell that is not expected to finish in time; exit 75 when cells
             are left.
         rerun: whether an experiment trains again what results/records.csv holds.
@@ -82,6 +83,7 @@ class RunConfig:
     checkpoint_epochs: int | None = None
     release_only: str | None = None
     releases: str | None = None
+    capture: bool = False
     minutes: float | None = None
     rerun: bool = False
     budget: Any = None  # the rules of configs/budget; its name is what counts

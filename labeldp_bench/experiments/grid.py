@@ -13,7 +13,9 @@ from labeldp_bench.support.validate import InputError
 
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 """Keys that say which cells there are, and take one value."""
-LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs", "release_only", "releases")
+LOCAL = (
+    "out_dir", "data_dir", "device", "checkpoint_epochs", "release_only", "releases", "capture",
+)  # fmt: skip
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 Axes = dict[str, list[str]]
 """The values that each key of a command line takes."""

@@ -1,7 +1,7 @@
 """Contrastive pre-training: a network learns from public features alone, without a label."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
+from torch.func import functional_call
 
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
 from labeldp_bench.supervision.interfaces import FitCheckpoint, Session, State
@@ -28,6 +29,7 @@ from labeldp_bench.training.classifier import (
     check_images,
     classifier_of,
 )
+from labeldp_bench.training.compiled import accelerated, kernel_search
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.network_fit import dropout_state, set_dropout_state
 from labeldp_bench.training.pixels import pixel_scale
@@ -129,6 +131,9 @@ class SimCLRFit(Fit):
     ) -> None:
         super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count))
         self.recipe, self.checkpoint = recipe, checkpoint
+        network = classifier.network
+        self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
+        self.objective = accelerated(contrast, classifier.device)
         self.last_loss = float("nan")
         self.number = 0
         self.streams: tuple[Generator, ...] = ()
@@ -150,10 +155,15 @@ class SimCLRFit(Fit):
 
     def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
         """Learns from one batch: a view of each image, then another of each."""
-        with self.classifier.autocast():
-            projected = self.classifier.network(batch)
-        losses = nt_xent(projected.float(), self.recipe.temperature)
-        self.descend(losses.mean())
+        # As in every fit: what comes once in an epoch is not compiled.
+        is_whole = len(rows) == self.recipe.trainer.batch_size * self.recipe.trainer.views
+        evaluate = self.objective if is_whole else contrast
+        with kernel_search(is_whole):
+            with self.classifier.autocast():
+                losses = evaluate(
+                    *self.tensors, self.classifier.network, batch, self.recipe.temperature
+                )
+            self.descend(losses.mean())
         self.loss_sum += losses.detach().sum() / 2
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
@@ -179,6 +189,22 @@ class SimCLRFit(Fit):
             "streams": [stream.get_state() for stream in self.streams],
             "dropout": dropout_state(self.classifier.device),
         }
+
+
+def contrast(
+    parameters: Mapping[str, Tensor],
+    buffers: Mapping[str, Tensor],
+    network: nn.Module,
+    batch: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Returns `nt_xent` of what a network makes of a batch, float (2 B, C, H, W).
+
+    A pure function of its arguments (batch statistics in `buffers` aside), so that it can be
+    compiled.
+    """
+    projected = functional_call(network, ({**parameters}, {**buffers}), (batch,))
+    return nt_xent(projected.float(), temperature)
 
 
 def nt_xent(projected: Tensor, temperature: float) -> Tensor:

@@ -11,7 +11,7 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.records.record import Record
-from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.naming import SMALLER
 
 PROGRAM = "python -m labeldp_bench"
 COMPARED = (
@@ -32,7 +32,7 @@ def overrides_of(records: Sequence[Record]) -> dict[str, list[str]]:
         budget = str(record.get("budget") or PAPER)
         wanted[budget, identity["dataset"], identity["mechanism"]].append(record)
     found: dict[str, list[str]] = {}
-    for budget, overrides in _all_cells({budget for budget, *_ in wanted} & {PAPER, QUICK}):
+    for budget, overrides in _all_cells({budget for budget, *_ in wanted} & {PAPER, *SMALLER}):
         said = {key_of(text): text.partition("=")[2].strip("'\"") for text in overrides}
         place = (budget, said.get("dataset", ""), said.get("mechanism", ""))
         alike = [

@@ -8,8 +8,8 @@ PAPERS = {
     "ple": "Protective label enhancement",
     "theoretical_limits": "Theoretical limits (Zhao et al. 2025)",
 }
-QUICK = "quick"
-"""The budget whose cells are shown beside the paper's; those of others are not."""
+SMALLER = ("card", "quick")
+"""Budgets whose cells stand in lines of their own beside the paper's; those of others do not."""
 MECHANISMS = {
     "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",

@@ -35,10 +35,10 @@ MOST_DISAGREEMENTS = 12
 
 
 class Counts(NamedTuple):
-    """Printed numbers for which we have a value at paper budget, at quick alone, or none."""
+    """Printed numbers with a value of ours at paper budget, at a smaller one alone, or without."""
 
     paper: int
-    quick: int
+    smaller: int
     missing: int
 
 
@@ -65,9 +65,9 @@ class Shown:
         keys = ["dataset", "method", "eps", "class"]
         printed = self.rows[self.rows.published.notna()]
         done = int((printed.n > 0).sum())
-        quick = self.rows.loc[self.rows.budget != PAPER, keys].drop_duplicates()
-        only_quick = len(printed[printed.n == 0].merge(quick, on=keys))
-        return Counts(done, only_quick, len(printed) - done - only_quick)
+        smaller = self.rows.loc[self.rows.budget != PAPER, keys].drop_duplicates()
+        alone = len(printed[printed.n == 0].merge(smaller, on=keys))
+        return Counts(done, alone, len(printed) - done - alone)
 
 
 def write_page(path: Path = REPORT) -> Path:
@@ -96,7 +96,7 @@ def _tiles(shown: Iterable[Shown]) -> dict[str, int]:
     runs = {cell.config_hash for each in shown for cell in each.table.experiment.cells()}
     return {
         "printed numbers with ours beside them, at paper budget": sum(c.paper for c in counts),
-        "with a quick version alone": sum(c.quick for c in counts),
+        "with a smaller version alone": sum(c.smaller for c in counts),
         "without any": sum(c.missing for c in counts),
         "runs that fill all tables": len(runs),
     }

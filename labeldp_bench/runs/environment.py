@@ -22,6 +22,7 @@ class Environment:
         release_only: the file to write releases to, in place of a run.
         releases: the file of another process's releases, which a run learns from; the labels stay
             closed.
+        captures: whether a GPU's steps are recorded as one CUDA graph.
     """
 
     out_dir: Path
@@ -30,6 +31,7 @@ class Environment:
     checkpoint_epochs: int | None = None
     release_only: Path | None = None
     releases: Path | None = None
+    captures: bool = False
 
 
 def environment_of(
@@ -39,6 +41,7 @@ def environment_of(
     checkpoint_epochs: int | None = None,
     release_only: str | None = None,
     releases: str | None = None,
+    capture: bool = False,
 ) -> Environment:
     """Returns the environment that these keys name; makes the folder `out_dir`.
 
@@ -58,4 +61,5 @@ def environment_of(
         checkpoint_epochs,
         Path(release_only).expanduser() if release_only is not None else None,
         Path(releases).expanduser() if releases is not None else None,
+        capture,
     )

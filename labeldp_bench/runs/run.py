@@ -191,4 +191,5 @@ def session_of(
         queries=data.test_features,
         notes=dict(run.outcome.notes),
         checkpoint=run.checkpoint.fits if run.checkpoint else None,
+        captures=environment.captures,
     )

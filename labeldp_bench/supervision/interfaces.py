@@ -65,6 +65,7 @@ class Session:
         stage: which of the learner's `stages` this fit is, counted from 0.
         stages: how many there are.
         checkpoint: where fits leave their state after an epoch; None: nowhere.
+        captures: whether a GPU's steps are recorded as one CUDA graph.
     """
 
     seed: int
@@ -76,6 +77,7 @@ class Session:
     stage: int = 0
     stages: int = 1
     checkpoint: FitCheckpoint | None = None
+    captures: bool = False
 
 
 class Recipe(Protocol):

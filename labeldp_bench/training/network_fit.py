@@ -1,5 +1,6 @@
 """The fit of a network to supervision: a step, an epoch's report, its state for a checkpoint."""
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.augment import Mixing
+from labeldp_bench.training.captured import KINDS, CapturedStep
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.compiled import accelerated, kernel_search
 from labeldp_bench.training.fit import Fit
@@ -54,7 +56,11 @@ class NetworkFit(Fit):
         self.hits = torch.zeros((), device=session.device)
         network = classifier.network
         self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
-        self.objective = accelerated(objective, session.device)
+        self.whole: Callable[..., None] = functools.partial(
+            self._learn, accelerated(objective, session.device)
+        )
+        if session.captures and session.device.type in KINDS:
+            self.whole = CapturedStep(self.whole, self.optimizer, session.say)
         self.averaged: AveragedModel | None = None
         if trainer.average is not None:
             self.averaged = AveragedModel(
@@ -85,18 +91,31 @@ class NetworkFit(Fit):
         # The last, short batch has a size of its own for every number of examples: compiling for
         # one step an epoch would take longer than the run.
         is_whole = len(rows) == self.trainer.batch_size * views
-        evaluate = self.objective if is_whole else objective
-        with self.classifier.autocast(), kernel_search(is_whole):
-            losses, logits = evaluate(
-                *self.tensors, self.classifier.network, batch, self.targets[rows],
-                self.supervision.loss, mixing,
-            )  # fmt: skip
-        self.descend(losses.mean() * views)
+        learn = self.whole if is_whole else functools.partial(self._learn, objective)
+        with kernel_search(is_whole):
+            learn(batch, self.targets[rows], self.plausible[rows], *(mixing or ()))
         if self.averaged is not None:
             self.averaged.update_parameters(self.classifier.network)
+
+    def _learn(
+        self,
+        evaluate: Callable[..., tuple[Tensor, Tensor]],
+        batch: Tensor,
+        targets: Tensor,
+        plausible: Tensor,
+        *mixed: Tensor,
+    ) -> None:
+        """Does a step with tensors alone, so that it can be recorded; `mixed` is a `Mixing`."""
+        mixing, views = Mixing(*mixed) if mixed else None, self.trainer.views
+        with self.classifier.autocast():
+            losses, logits = evaluate(
+                *self.tensors, self.classifier.network, batch, targets, self.supervision.loss,
+                mixing,
+            )  # fmt: skip
+        self.descend(losses.mean() * views)
         self.loss_sum += losses.detach().sum()
         chosen = logits.detach().argmax(1, keepdim=True)
-        self.hits += self.plausible[rows].gather(1, chosen).sum() / views
+        self.hits += plausible.gather(1, chosen).sum() / views
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
         """Reports the epoch, refines targets, saves; returns whether patience has ended."""

@@ -17,7 +17,10 @@ def test_benchmark_prints_and_writes_one_row_per_network(tmp_path, capsys):
     # Numbers without hardware and versions cannot be compared with anyone's.
     options = ["model=linear", "budget=quick", "device=cpu", "precision=float32"]
     assert main([*options, f"out={tmp_path}"]) == 0
-    assert "| linear | 28x28x1 | vector_approximation | 400 | 7,850 |" in capsys.readouterr().out
+    assert (
+        "| linear | 28x28x1 | vector_approximation | 400 | eager | 7,850 |"
+        in capsys.readouterr().out
+    )
     (path,) = tmp_path.iterdir()
     assert path.name == "training_cpu.csv"
     with path.open() as file:

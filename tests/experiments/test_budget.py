@@ -28,7 +28,7 @@ def test_paper_is_no_budget_at_all():
     assert compose_cell(["budget=paper"]).config_hash == compose_cell([]).config_hash
 
 
-@pytest.mark.parametrize("budget", ["quick", "smoke"])
+@pytest.mark.parametrize("budget", ["card", "quick", "smoke"])
 def test_a_smaller_cell_has_another_identity_and_says_so(budget):
     # A quick run would fill a cell of the paper's table.
     for overrides in (BLOCKRR, ["dataset=mnist", "trainer.epochs=1", "seed=0"], []):
@@ -66,7 +66,7 @@ def test_a_budget_never_makes_a_cell_larger():
     assert (cell.setting("dataset.limit_train"), cell.setting("dataset.limit_test")) == (100, 200)
 
 
-@pytest.mark.parametrize("budget", ["quick", "smoke"])
+@pytest.mark.parametrize("budget", ["card", "quick", "smoke"])
 @pytest.mark.parametrize("name", ["blockrr/table3", "vector_approximation/table2", "quickstart"])
 def test_every_cell_of_an_experiment_has_one_smaller_version(name, budget):
     # Seeds would be trained again and again, or a cell could not be built.
@@ -117,28 +117,34 @@ def test_what_is_asked_with_pluses_wins_too():
     assert "++trainer.epochs=5" in scaled(given, asked=[key_of(text) for text in given])
 
 
-def test_a_quick_cell_is_never_shown_as_the_papers():
-    # A run of 4 epochs on a small network would be compared with the printed number.
+@pytest.mark.parametrize(
+    ("budget", "recipe"), [("quick", "resnet18_w16, 4 epochs, "), ("card", "resnet18, 30 epochs, ")]
+)
+def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
+    # A run of 4 epochs on a small network, or of 30 in place of 160, would be compared with the
+    # printed number; or what a card found would be in no table at all.
     table = load_table("blockrr/table3")
-    at = [c for c in table.experiment.cells("quick") if table.method_of(c) == "rr"]
+    at = [c for c in table.experiment.cells(budget) if table.method_of(c) == "rr"]
     cell = next(c for c in at if c.identity["mechanism.eps"] == 1)
     smoke = table.experiment.cells("smoke")[0]
     records = {
-        cell.config_hash: record_of(cell, accuracy=0.31, n_test=3350, budget="quick"),
+        cell.config_hash: record_of(cell, accuracy=0.31, n_test=3350, budget=budget),
         smoke.config_hash: record_of(smoke, accuracy=0.99, n_test=200, budget="smoke"),
     }
     rows = table.rows(records)
     [row] = rows[rows.n > 0].to_dict("records")
-    assert (row["budget"], row["ours"], row["n"]) == ("quick", 31, 1)
+    assert (row["budget"], row["ours"], row["n"]) == (budget, 31, 1)
     assert row["published"] != row["published"] and row["difference"] != row["difference"]
     assert rows[rows.budget == "paper"].n.sum() == 0
     text = table.markdown(rows)
     [line] = [line for line in text.splitlines() if "31.0" in line]
-    assert line.split("|")[2].strip() == "ours (quick)"
-    assert "Ours (quick): resnet18_w16, 4 epochs, " in text
+    assert line.split("|")[2].strip() == f"ours ({budget})"
+    assert f"Ours ({budget}): {recipe}" in text
+    other = {"card": "quick", "quick": "card"}[budget]
+    assert f"*ours ({budget})*: " in text and f"ours ({other})" not in text
     assert "0 of 270 runs done" in text and "99.0" not in text
     latex = [line for line in table.latex(rows).splitlines() if "31.0" in line]
-    assert len(latex) == 1 and latex[0].startswith("RR (quick) &")
+    assert len(latex) == 1 and latex[0].startswith(f"RR ({budget}) &")
 
 
 def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():

@@ -13,6 +13,7 @@ from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training import compiled
 from labeldp_bench.training.compiled import compilation_notes
+from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -89,6 +90,21 @@ def test_compiled_steps_equal_eager_ones_and_are_compiled_once(graphs, monkeypat
     assert len(graphs) == 2
     fit(2, views=2)
     assert len(graphs) == 3
+
+
+def test_kernels_are_searched_for_whole_batches_alone_in_both_directions(monkeypatch):
+    # Each number of examples would cost a card seconds in every epoch's last step.
+    seen = []
+    plain = Fit.descend
+
+    def descend(fit, loss):
+        seen.append(torch.backends.cudnn.benchmark)
+        plain(fit, loss)
+
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    monkeypatch.setattr(Fit, "descend", descend)
+    fit(0)
+    assert seen == 2 * [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])

@@ -12,7 +12,7 @@ from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
 from labeldp_bench.reports.figures.plotting import save, title_and_caption
 from labeldp_bench.reports.figures.text import caption, markdown
-from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.naming import SMALLER
 from labeldp_bench.reports.statements.verdict import Verdict
 from labeldp_bench.reports.tables.best_known import STEM, rows_of
 from labeldp_bench.support.checkout import CHECKOUT
@@ -24,11 +24,14 @@ FIGURES = CHECKOUT / "results" / "figures"
 def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:
     """Writes every figure from the committed records; returns the papers', each with its points.
 
-    Quick cells fill a figure of their own, never the paper's; it is written if there are any.
+    Cells of a smaller budget fill a figure of their own, never the paper's; it is written if there
+    are any.
     """
     records = read_committed()
     figures = []
-    for figure in [*paper_figures(), *paper_figures(QUICK)]:
+    there = {PAPER, *(record.get("budget") for record in records.values())}
+    budgets = [budget for budget in (PAPER, *SMALLER) if budget in there]
+    for figure in [each for budget in budgets for each in paper_figures(budget)]:
         points = figure.points(records)
         if figure.budget == PAPER or points.n.sum():
             write_figure(figure, points, figure.verdicts(points, records), out)

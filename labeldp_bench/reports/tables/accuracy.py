@@ -16,7 +16,7 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
 from labeldp_bench.reports.estimates import examples_of
-from labeldp_bench.reports.naming import QUICK
+from labeldp_bench.reports.naming import SMALLER
 from labeldp_bench.reports.statistics import (
     Estimate,
     against_printed,
@@ -81,10 +81,12 @@ class AccuracyTable(Table):
         rows = ours.merge(printed, how="outer", on=KEY).assign(budget=PAPER)
         order = {method: place for place, method in enumerate(ours.method.unique())}
         rows = rows.iloc[rows.method.map(order).argsort(kind="stable")]
-        if any(record.get("budget") == QUICK for record in records.values()):
-            less = self._ours(records, self.metric, QUICK)
-            less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
-            rows = pd.concat([rows, less[less.n > 0].assign(budget=QUICK)])
+        there = {record.get("budget") for record in records.values()}
+        for budget in SMALLER:
+            if budget in there:
+                less = self._ours(records, self.metric, budget)
+                less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
+                rows = pd.concat([rows, less[less.n > 0].assign(budget=budget)])
         rows["usable"] = rows.usable.fillna(True).astype(bool)
         for column in ("cells", "n", OLDER):
             rows[column] = rows[column].fillna(0).astype(int)
@@ -99,7 +101,7 @@ class AccuracyTable(Table):
 
     def parts(self, rows: pd.DataFrame) -> list[str]:
         """Returns the page: lines of ours, the paper's and the difference; how ours are trained."""
-        budgets = [budget for budget in (PAPER, QUICK) if (rows.budget == budget).any()]
+        budgets = [budget for budget in (PAPER, *SMALLER) if (rows.budget == budget).any()]
         lines = notes(rows)
         for budget in budgets:
             lines += training(budget, self._recipes(budget))

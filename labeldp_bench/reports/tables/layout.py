@@ -18,10 +18,12 @@ CAPTIONS = {
     "per_class_mean": "Test accuracy in percent, averaged over classes",
     "class_accuracy": "Test accuracy of each class in percent",
 }
-QUICK_CAPTION = (
-    "*ours (quick)*: a smaller version of the cell, for a machine without a GPU; not comparable "
-    "with the printed value."
-)
+SMALLER_CAPTIONS = {
+    "card": "*ours (card)*: the published network, batch and rates for at most 30 epochs, one "
+    "seed; not of the paper's length.",
+    "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU; not "
+    "comparable with the printed value.",
+}
 Row = dict[str, Any]
 
 
@@ -113,14 +115,14 @@ class Layout:
 def caption(metric: str, budgets: set[str], rows: pd.DataFrame) -> str:
     """Returns what the numbers of a table are, and how its differences are tested."""
     tests = rows.p.notna().sum() if len(rows) else 0
-    quick = "" if budgets == {PAPER} else f" {QUICK_CAPTION}"
+    smaller = "".join(f" {text}" for name, text in SMALLER_CAPTIONS.items() if name in budgets)
     return (
         f"{CAPTIONS[metric]}. *ours*: mean over seeds (their number), at paper budget. "
         f"{PLUS_MINUS} *paper*: the printed value. `*`: a difference that is significant at 5 %, "
         f"t test with Holm's correction for the {tests} differences of this table that can be "
         "tested (two seeds or more); it counts the paper's runs, taken to spread as ours where it "
         f"states no spread, and the number of test images. `†`: printed, but known to be wrong."
-        f"{quick}"
+        f"{smaller}"
     )
 
 

@@ -19,7 +19,7 @@ from labeldp_bench.own_labels.expectation import (
     weight_keyword,
 )
 from labeldp_bench.own_labels.linear import PENALTIES, fit_linear
-from labeldp_bench.own_labels.network import fit_network
+from labeldp_bench.own_labels.network import fit_network, targets_by_row
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
@@ -108,15 +108,16 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.model_ = self._by_benchmark(inputs, release)
         else:
             loss = loss_named(self.loss)
-            targets = loss.targets(release.vaulted)
             count = len(release.classes)
             if self.estimator in (None, "linear"):
                 penalties = PENALTIES if self.penalty is None else (self.penalty,)
+                targets = loss.targets(release.vaulted)
                 self.model_ = fit_linear(inputs, targets, loss, count, penalties, self.random_state)
             else:
                 self.model_ = fit_network(
-                    self.estimator, inputs, targets, loss, count, self.epochs, self.random_state
-                )
+                    self.estimator, inputs, targets_by_row(release, loss), loss, count,
+                    self.epochs, self.random_state,
+                )  # fmt: skip
         self.classes_ = np.array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent

@@ -1,12 +1,14 @@
 """Torch networks on your own features, by the losses of the benchmark."""
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from labeldp_bench.own_labels.release import Release
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import Diverged, InputError
@@ -15,6 +17,8 @@ BATCH = 256
 RATE = 1e-3
 WIDTH = 64
 DECAY = 1e-2
+LOOKED_UP = 10**8
+"""Targets of single classes, N x K, up to which all are held: 400 MB."""
 
 
 class NetworkOnFeatures:
@@ -41,15 +45,16 @@ class NetworkOnFeatures:
 
 
 def fit_network(
-    network: nn.Module | str, features: NDArray, targets: Tensor, loss: Loss, num_classes: int,
-    epochs: int, seed: int,
+    network: nn.Module | str, features: NDArray, targets: Callable[[Tensor], Tensor], loss: Loss,
+    num_classes: int, epochs: int, seed: int,
 ) -> NetworkOnFeatures:  # fmt: skip
     """Returns a copy of `network`, trained by AdamW with a falling rate.
 
     Args:
         network: with K outputs; `mlp` is one hidden layer of 64.
         features: (N, ...).
-        targets: what `loss` made of the release, first axis N.
+        targets: returns what `loss` makes of the release of some rows, int64 (B,); see
+            `targets_by_row`.
         loss: of the benchmark.
         num_classes: K.
         epochs: >= 1.
@@ -79,7 +84,7 @@ def fit_network(
         for _ in range(epochs):
             for rows in torch.randperm(len(inputs)).split(BATCH):
                 optimizer.zero_grad()
-                value = loss(made(inputs[rows]), targets[rows]).mean()
+                value = loss(made(inputs[rows]), targets(rows)).mean()
                 value.backward()
                 optimizer.step()
                 schedule.step()
@@ -88,6 +93,16 @@ def fit_network(
                     "the network's loss became NaN or infinite (are features too large?)"
                 )
     return model
+
+
+def targets_by_row(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
+    """Returns the targets of rows: looked up, or computed for each batch where they are too many.
+
+    With 10^5 classes the likelihoods of 10^6 rows would fill 400 GB, those of a batch 100 MB.
+    """
+    if len(release) * len(release.classes) <= LOOKED_UP:
+        return loss.targets(release.vaulted).__getitem__
+    return lambda rows: loss.targets(release[rows.numpy()].vaulted)
 
 
 def _check_outputs(network: nn.Module, inputs: Tensor, num_classes: int) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.draws import discrete_laplace, numpy_stream
 from labeldp_bench.mechanisms.version import DRAWS, HISTOGRAM
 from labeldp_bench.privacy.ledger import BudgetError, Ledger, LedgerEntry
@@ -147,6 +148,28 @@ class LabelVault:
         if self.bound is None:  # real labels have no classes to agree with
             self._releases.append(release)
         return release
+
+    def release_messages(self, mechanism: ClassMechanism) -> Tensor:
+        """Returns one release of every label in its small form, and books its cost.
+
+        Args:
+            mechanism: draws the noise, once; `mechanism.form` reads the messages.
+
+        Returns:
+            Messages, (N,) or (N, w).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+        self._ledger.check(slice(None), check_eps(mechanism.eps))
+        form, number, name = mechanism.form(self.num_classes), len(self.ledger), spelled(mechanism)
+        messages = _guarded(
+            mechanism,
+            lambda: form.draw(self._true(slice(None)), self._noise.stream(number, name)),
+        )
+        self._ledger.book(type(mechanism).__name__, mechanism.trust, mechanism.eps, slice(None))
+        return messages
 
     def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what `mechanism` releases about each group of labels, and books all labels.

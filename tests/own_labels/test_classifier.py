@@ -1,6 +1,7 @@
 """The classifier: what it takes, what it learns, and that scikit-learn accepts it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 import labeldp_bench as ldp
+from labeldp_bench.own_labels.network import targets_by_row
+from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.support.validate import InputError
 
 X, Y = load_iris(return_X_y=True)
@@ -174,3 +177,17 @@ def test_regressor():
         ldp.LabelDPRegressor().fit(features, values)
     with pytest.raises(InputError, match="use LabelDPClassifier"):
         ldp.LabelDPRegressor().fit(X, RELEASE)
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])
+def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
+    # N x K numbers would not fit into memory; batch by batch they must be the same numbers.
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=2.0, mechanism=name, seed=0)
+    loss, rows = loss_named("marginal"), torch.tensor([5, 2, 9])
+    looked_up = targets_by_row(release, loss)(rows)
+    monkeypatch.setattr("labeldp_bench.own_labels.network.LOOKED_UP", 0)
+    again = replace(release)
+    assert torch.equal(targets_by_row(again, loss)(rows), looked_up)
+    fitted = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, again)
+    assert fitted.predict(X).shape == Y.shape
+    assert not {"outputs", "vaulted"} & set(vars(again))

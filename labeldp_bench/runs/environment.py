@@ -1,10 +1,11 @@
 """Where runs happen: folders and hardware. Nothing in here changes a result."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from labeldp_bench.support.cards import own_card
 from labeldp_bench.support.device import resolve_device
 from labeldp_bench.support.files import writable_folder
 from labeldp_bench.support.validate import InputError, check_integer
@@ -30,6 +31,10 @@ class Environment:
     checkpoint_epochs: int | None = None
     release_only: Path | None = None
     releases: Path | None = None
+
+    def on_own_card(self) -> "Environment":
+        """Returns the same for the process that runs: of several GPUs it takes one for itself."""
+        return replace(self, device=own_card(self.device))
 
 
 def environment_of(

@@ -24,6 +24,7 @@ from labeldp_bench.support.validate import InputError, check_integer
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
 CHUNK = 1000
+PRODUCTS = 2**28  # of points and queries at one time: a gigabyte, which 260,000 points fill
 # Limits of coordinates and of their ranges: squares neither overflow nor vanish.
 LARGEST, SMALLEST = 1e150, 1e-140
 # Fits from which the compiled search pays. Loading it takes a second and compiling it ten, once per
@@ -224,7 +225,7 @@ def tree_search(
 def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
     points = points.to(torch.float32)
     half_norms = points.square().sum(1) / 2
-    chunks = queries.split(CHUNK)
+    chunks = queries.split(max(1, min(CHUNK, PRODUCTS // max(1, len(points)))))
     return torch.cat(
         [
             (chunk.to(torch.float32) @ points.T - half_norms).topk(k, sorted=False).indices

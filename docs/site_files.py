@@ -4,10 +4,12 @@ A hook of mkdocs (see mkdocs.yml). Pages link to results and configs as one read
 checkout, `../results/tables/x.md`; the site has its own copy of each file that is linked to.
 """
 
+import json
 import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -17,6 +19,10 @@ LINK = re.compile(r"(\]\()((?:\.\./)+)([^)#\s]+)([^)]*\))")
 INSIDE = re.compile(r"(\]\()(?!https?:|#|\.\./)([^)#\s]+)([^)]*\))")
 """A link of the README, which lies at the top of the checkout."""
 COPIES = "checkout"
+OF_NOTEBOOK = re.compile(r'href="([a-z-]+)\.md(#[^"]*)?"')
+"""A link of a notebook to a page; mkdocs-jupyter leaves it as it is."""
+NO_ALT = "No description has been provided for this image"
+"""What nbconvert says of a picture, although its cell's metadata have `alt`."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -35,6 +41,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Returns a page whose links out of docs/ lead to the site's copies."""
     return LINK.sub(lambda link: _to_copy(link) if _leaves(link, page.file) else link[0], markdown)
+
+
+def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
+    """Returns a notebook's page with its links mended and its pictures described.
+
+    Raises:
+        PluginError: a link to no page, or a picture whose cell has no `alt` in its metadata.
+    """
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    for name, _anchor in OF_NOTEBOOK.findall(html):
+        if files.get_file_from_path(f"{name}.md") is None:
+            raise PluginError(f"{page.file.src_uri} links to {name}.md, which is not there")
+    for cell in json.loads(page.file.content_string)["cells"]:
+        html = html.replace(NO_ALT, cell["metadata"].get("alt", NO_ALT), 1)
+    if NO_ALT in html:
+        raise PluginError(f"{page.file.src_uri} has a picture without alt in its cell's metadata")
+    return OF_NOTEBOOK.sub(r'href="\1.html\2"', html)
 
 
 def _leaves(link: re.Match[str], file: File) -> bool:

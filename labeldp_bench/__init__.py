@@ -1,7 +1,8 @@
 """Learning with label differential privacy: a benchmark, and a library for your own labels.
 
-The names below are for your own labels (docs/your-own-labels.md). They are imported when they are
-first used, so that `import labeldp_bench` itself takes no time.
+The names below are for your own labels (docs/your-own-labels.md), but for `load`, which returns a
+model that comes trained (docs/leaderboard.md). They are imported when they are first used, so that
+`import labeldp_bench` itself takes no time.
 """
 
 import importlib
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from labeldp_bench.own_labels.privatize import manifest_for_clients, privatize
     from labeldp_bench.own_labels.regressor import LabelDPRegressor
     from labeldp_bench.own_labels.release import Release
+    from labeldp_bench.trained.load import load
 
 try:
     __version__ = version("labeldp-bench")
@@ -30,24 +32,26 @@ except PackageNotFoundError:  # a checkout on PYTHONPATH, not installed
 
 __all__ = [
     "LabelDPClassifier", "LabelDPRegressor", "PredictionSets", "Release", "calibration",
-    "class_shares", "estimate_accuracy", "load_release", "manifest_for_clients", "plan",
+    "class_shares", "estimate_accuracy", "load", "load_release", "manifest_for_clients", "plan",
     "privatize", "released_accuracy",
 ]  # fmt: skip
 
 _MODULES = {
-    "LabelDPClassifier": "classifier", "LabelDPRegressor": "regressor",
-    "PredictionSets": "conformal", "Release": "release", "calibration": "estimates",
-    "class_shares": "estimates", "estimate_accuracy": "estimates", "load_release": "load",
-    "manifest_for_clients": "privatize", "plan": "plan", "privatize": "privatize",
-    "released_accuracy": "estimates",
+    "LabelDPClassifier": "own_labels.classifier", "LabelDPRegressor": "own_labels.regressor",
+    "PredictionSets": "own_labels.conformal", "Release": "own_labels.release",
+    "calibration": "own_labels.estimates", "class_shares": "own_labels.estimates",
+    "estimate_accuracy": "own_labels.estimates", "load": "trained.load",
+    "load_release": "own_labels.load", "manifest_for_clients": "own_labels.privatize",
+    "plan": "own_labels.plan", "privatize": "own_labels.privatize",
+    "released_accuracy": "own_labels.estimates",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    """Returns one of the names for your own labels, imported now."""
+    """Returns one of the names above, imported now."""
     if name not in _MODULES:
         raise AttributeError(f"module 'labeldp_bench' has no attribute {name!r}")
-    return vars(importlib.import_module(f"labeldp_bench.own_labels.{_MODULES[name]}"))[name]
+    return vars(importlib.import_module(f"labeldp_bench.{_MODULES[name]}"))[name]
 
 
 def __dir__() -> list[str]:

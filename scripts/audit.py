@@ -39,7 +39,6 @@ from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
 from labeldp_bench.privacy.audits.sums import releases_sums
 from labeldp_bench.support.validate import (
     InputError,
-    check_choice,
     check_eps,
     check_integer,
     did_you_mean,
@@ -118,7 +117,12 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
     """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
-    check_choice("mechanism", name, mechanism_names())
+    known = mechanism_names()
+    if name not in known:
+        raise InputError(
+            f"mechanism must be one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)} "
+            f"(one of your own needs a file configs/mechanism/{name}.yaml)"
+        )
     check_eps(eps)
     config = compose_cell([f"mechanism={name}", f"eps={eps}"]).config["mechanism"]
     try:

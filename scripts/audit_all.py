@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
     write_text(
         DOCS / "audits_exact.md",
         "# Exact audits\n\n"
+        "After this page you know the exact eps of every mechanism here, beside its claim.\n\n"
         "The worst log ratio of any output under two labels, enumerated or at the likelihood's "
         "extreme points, next to the claim in the heading. Made by `python scripts/audit_all.py`; "
         "one mechanism at a time, with draws of its samplers beside it: `python scripts/audit.py "
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
         "(`constant=paper`), which spends half of it ([theory.md](theory.md)).\n\n"
         f"{others.to_markdown(disable_numparse=True)}\n",
     )
-    print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits.md'}")
+    print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits_exact.md'}")
     return 0
 
 

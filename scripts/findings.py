@@ -1,4 +1,4 @@
-"""Prints the numbers of docs/findings.md that need no new run.
+"""Prints the numbers of docs/findings*.md that need no new run.
 
     python scripts/findings.py
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(
-    ["labeldp_bench.cli.main", "labeldp_bench.runs.job", "labeldp_bench.cli.closing"]
-)
+SERVER.set_forkserver_preload(["tests.preloaded"])
 
 NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]
 """A network run on the folder of the fixture `tiny_images`."""

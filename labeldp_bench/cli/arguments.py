@@ -42,7 +42,7 @@ def check_arguments(arguments: list[str]) -> None:
         if key.endswith("._target_"):
             raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
         if key == "job":
-            raise InputError("job is filled by the sweep, it cannot be given")
+            raise InputError("job cannot be given: a sweep sets it")
         if key.startswith("budget."):
             raise InputError(f"{key} cannot be given: a budget is chosen by its name")
         if key.startswith(("views.", "encoder.")):
@@ -52,7 +52,7 @@ def check_arguments(arguments: list[str]) -> None:
                 f"they are used ({used}.{key.partition('.')[2]}=)"
             )
         if key.partition(".")[0] in SAID_BY_EXPERIMENTS:
-            raise InputError(f"{key} is what an experiment says of itself, it cannot be given")
+            raise InputError(f"{key} cannot be given: it belongs to an experiment's file")
         if key.partition("@")[0] in CHOICES and values:
             for value in values.split(","):
                 if not re.match(r"[A-Za-z_'\"$]", value) or value.lower() in NO_NAMES:

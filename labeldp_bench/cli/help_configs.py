@@ -1,4 +1,4 @@
-"""What the YAML files say of themselves: their headers, and comments beside values."""
+"""What the YAML files document: their headers, and the comments beside values."""
 
 import re
 from functools import cache
@@ -87,7 +87,7 @@ def remarks(path: Path) -> dict[str, str]:
 
 @cache
 def brings(path: Path) -> dict[str, str]:
-    """Returns {group: choice} that a file overrides, those of the files below it among them."""
+    """Returns {group: choice} that a file overrides, those of the files that it starts from too."""
     found: dict[str, str] = {}
     for below in _starts_from(path):
         found |= brings(below)

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from omegaconf import MISSING
 
-from labeldp_bench.cli.help_configs import brings, file_of, first_sentence, remarks
+from labeldp_bench.cli.help_configs import file_of, first_sentence, remarks
 from labeldp_bench.cli.help_source import PACKAGE, meaning, paragraphs, read_class
 from labeldp_bench.experiments.compose import CHOICES
 
@@ -49,7 +48,7 @@ class Key:
         return f"{text} [{self.remark}]".strip() if told else text
 
 
-def scalar_keys(config: dict[str, Any]) -> list[Key]:
+def scalar_keys(config: dict[str, object]) -> list[Key]:
     """Returns the keys that belong to no group."""
     kind = read_class(SCALARS)
     return [
@@ -59,7 +58,7 @@ def scalar_keys(config: dict[str, Any]) -> list[Key]:
     ]
 
 
-def group_keys(group: str, config: dict[str, Any], remarked: dict[str, str]) -> list[Key]:
+def group_keys(group: str, config: dict[str, object], remarked: dict[str, str]) -> list[Key]:
     """Returns the keys of one group of a composed config.
 
     Args:
@@ -109,18 +108,7 @@ def losses() -> dict[str, str]:
     return found
 
 
-def brought_by(group: str, name: str, among: dict[str, Any]) -> list[str]:
-    """Returns which choices bring this one with them.
-
-    Args:
-        group: of the choice.
-        name: of the choice.
-        among: {choice: file} of another group.
-    """
-    return [other for other, path in among.items() if brings(path).get(group) == name]
-
-
-def _keys(prefix: str, node: dict[str, Any]) -> Iterator[Key]:
+def _keys(prefix: str, node: dict[str, object]) -> Iterator[Key]:
     target = str(node.get("_target_", ""))
     kind = read_class(target) if target else None
     for name, value in node.items():
@@ -138,11 +126,11 @@ def _keys(prefix: str, node: dict[str, Any]) -> Iterator[Key]:
 EPS = "the budget of one release; follows eps"
 
 
-def _class_name(node: dict[str, Any]) -> str:
+def _class_name(node: dict[str, object]) -> str:
     return str(node["_target_"]).rpartition(".")[2]
 
 
-def _spelled(value: Any) -> str:
+def _spelled(value: object) -> str:
     if isinstance(value, dict) and "_target_" in value:
         own = [f"{key}={_spelled(each)}" for key, each in value.items() if key[0] != "_"]
         return _class_name(value) + (f"({', '.join(own)})" if own else "")

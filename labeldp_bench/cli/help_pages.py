@@ -3,8 +3,8 @@
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from omegaconf import OmegaConf
 
@@ -19,7 +19,15 @@ from labeldp_bench.cli.help_configs import (
 )
 from labeldp_bench.cli.help_examples import example
 from labeldp_bench.cli.help_keys import Key, group_keys, losses, remarks_of, scalar_keys
-from labeldp_bench.cli.help_mechanisms import claim, guarantee, kind_of_release, mechanism_class
+from labeldp_bench.cli.help_mechanisms import (
+    claim,
+    delta_of,
+    guarantee,
+    guarantee_in_words,
+    kind_of_release,
+    learner_class,
+    mechanism_class,
+)
 from labeldp_bench.cli.help_source import paragraphs, read_class, source_of
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import expand
@@ -37,11 +45,16 @@ More help:
   python -m labeldp_bench --help mechanism           each choice: what it releases, its guarantee
   python -m labeldp_bench --help mechanism=rappor    one choice: source, keys, an example
   python -m labeldp_bench --help trainer.epochs      one key
-  python -m labeldp_bench --help dataset=mnist mechanism=lp_2st    all keys of such a run"""
+  python -m labeldp_bench --help dataset=mnist mechanism=lp_2st    all keys of such a run
+
+Other commands:
+
+  python -m labeldp_bench submit-check FILE          what a record.json lacks for the leaderboard
+  labeldp --help                                     plan, release and learn from your own labels"""
 GUARANTEES = """\
-Guarantee: eps-DP if one label is replaced (delta=0 unless said), local: each label is randomised
-alone, central: a curator sees all labels. A prior from a held-out part (learner=held_out_prior)
-needs a curator too."""
+Guarantee: pure eps-DP if one label is replaced, or (eps, delta)-DP where a delta is given. local:
+each label is randomised alone. central: a curator sees labels. learner=held_out_prior and
+learner=cluster_prior make any mechanism central: a curator counts labels for the prior."""
 OF_A_RUN = ("dataset", "mechanism", "learner", "model", "trainer", "pretrain")
 
 
@@ -64,7 +77,8 @@ def group_page(group: str, own: str | None) -> str:
         rows = []
         for name, path in choices_of(group, own).items():
             kind = mechanism_class(path)
-            rows.append((name, kind_of_release(kind), guarantee(kind), _with_source(path, kind)))
+            promise = guarantee(kind, learner_class(path))
+            rows.append((name, kind_of_release(kind), promise, _with_source(path, kind)))
         parts.append(_wrapped(GUARANTEES, ""))
         parts.append(_grid(("name", "releases", "guarantee", "what it is"), rows))
     else:
@@ -124,7 +138,7 @@ def key_page(name: str, overrides: list[str], own: str | None) -> str:
     return f"{page}\n\n{_columns(losses())}" if name == "learner.loss" else page
 
 
-def _of_class(group: str, path: Any, config: dict[str, Any]) -> list[str]:
+def _of_class(group: str, path: Path, config: dict[str, object]) -> list[str]:
     node = config.get(group)
     target = str(node.get("_target_", "")) if isinstance(node, dict) else ""
     kind = read_class(target) if target else None
@@ -135,23 +149,22 @@ def _of_class(group: str, path: Any, config: dict[str, Any]) -> list[str]:
     own = [text for text in paragraphs(kind) if not text.startswith(("Args:", "Attributes:"))]
     if group == "mechanism":
         rows += [("releases", f"{kind_of_release(kind)}. {own[0] if own else ''}")]
-        rows += [("guarantee", f"{_in_words(kind)}. {claim(kind)}")]
+        rows += [("guarantee", f"{_guarantee(kind, config)}. {claim(kind)}")]
     elif own and group != "trainer":
         rows += [("does", own[0])]
     rows += [("source", source_of(kind))] if source_of(kind) else []
     return ["\n".join(_wrapped(text, f"  {what:<11}") for what, text in rows)] if rows else []
 
 
-def _in_words(kind: type | None) -> str:
-    """Returns the guarantee of a mechanism in words."""
-    short = guarantee(kind)
-    if short == "none":
-        return short
-    place = "each label is randomised alone" if "local" in short else "a curator sees all labels"
-    return f"pure eps-DP, {short}: {place}"
+def _guarantee(kind: type | None, config: Mapping[str, object]) -> str:
+    """Returns the guarantee of a mechanism as this run has it: with its learner and its delta."""
+    learner, mechanism = (config.get(group) for group in ("learner", "mechanism"))
+    target = learner.get("_target_", "") if isinstance(learner, dict) else ""
+    delta = mechanism.get("delta", delta_of(kind)) if isinstance(mechanism, dict) else 0.0
+    return guarantee_in_words(kind, read_class(str(target)), float(delta))
 
 
-def _cells(group: str, path: Any) -> list[str]:
+def _cells(group: str, path: Path) -> list[str]:
     """Returns what a sweep, an experiment or a budget holds."""
     node = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(node, dict):
@@ -166,7 +179,7 @@ def _cells(group: str, path: Any) -> list[str]:
         return [_grid(("where", "changes"), rules)] if rules else ["Changes nothing."]
     blocks = node.get("cells")
     if not blocks:
-        return ["Arithmetic, no runs."]
+        return ["Computed from formulas, without runs."]
     lines = [f"{len(expand(blocks, {}))} cells:"]
     for block in blocks:
         own = [f"{key}={value}" for key, value in (block.get("set") or {}).items()]
@@ -179,14 +192,14 @@ def _cells(group: str, path: Any) -> list[str]:
 
 
 def _run_keys(
-    config: dict[str, Any], choices: dict[str, str], groups: Iterable[str], own: str | None
+    config: dict[str, object], choices: dict[str, str], groups: Iterable[str], own: str | None
 ) -> str:
     remarked = remarks_of(choices, own)
     keys = [key for group in groups for key in group_keys(group, config, remarked)]
     return _table(keys)
 
 
-def _with_source(path: Any, kind: type | None) -> str:
+def _with_source(path: Path, kind: type | None) -> str:
     """Returns the first sentence of a header, with the class's first source where it names none."""
     text = first_sentence(header(path))
     if re.search(r"\b(19|20)\d\d\b|\(ours\)", text):

@@ -15,7 +15,6 @@ from pathlib import Path
 import labeldp_bench
 
 PACKAGE = Path(labeldp_bench.__file__).parent
-SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Source):", re.MULTILINE)
 OPTIMIZER = {
     "lr": "the learning rate, > 0; its peak where there is a schedule",
     "momentum": "share of the last step that the next one keeps, in [0, 1)",

@@ -1,4 +1,4 @@
-"""What comes back from a launcher, and what is said where one of its worker processes died."""
+"""Runs jobs through a launcher, and reports a worker process that died."""
 
 import sys
 from collections.abc import Sequence
@@ -37,6 +37,6 @@ def launch(launcher: Launcher, jobs: Sequence[Sequence[str]]) -> tuple[int, bool
         # Hydra's own launcher keeps the exceptions of jobs; so this is the launcher's.
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"
         more = " ..." if len(words) > LONGEST else ""
-        say(f"error: a worker did not end as it should: {words[:LONGEST]}{more}", sys.stderr)
+        say(f"error: a worker process ended unexpectedly: {words[:LONGEST]}{more}", sys.stderr)
         return 0, False
     return sum(result.return_value for result in results), True

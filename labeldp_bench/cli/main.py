@@ -58,7 +58,7 @@ def ending_with_the_device() -> Iterator[None]:
         yield
     except DeviceLost:
         say("error: the GPU failed, and this process cannot use it again", sys.stderr)
-        say("the same command goes on in a new process; what is done stays done")
+        say("the same command continues in a new process; finished runs are kept")
         raise SystemExit(sweeper.CELLS_LEFT) from None
 
 
@@ -88,7 +88,7 @@ def _run_job(config: DictConfig) -> int:
 def _run_one(config: DictConfig) -> int:
     """Runs the one cell of a command line and shows its record."""
     if config.cells is not None:
-        raise InputError("cells are a sweep (add -m)")
+        raise InputError("cells is for a sweep (add -m)")
     if config.minutes is not None:
         raise InputError("minutes is for a sweep (add -m)")
     if config.rerun:
@@ -113,7 +113,7 @@ def _run_one(config: DictConfig) -> int:
     cell.build()  # a wrong value is refused before anything is written
     sweeper.check_effect(keys, [cell])
     if "eps" in keys and not cell.has("mechanism.eps"):
-        say(f"eps has no effect: mechanism={cell.identity['mechanism']} takes no budget")
+        say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
     environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
     if environment.release_only is not None:
         release_only(cell, environment, environment.release_only)
@@ -122,7 +122,7 @@ def _run_one(config: DictConfig) -> int:
     if is_done(folder):
         done = {cell.config_hash: record_of(cell, environment.out_dir)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
-        say("done before (delete its folder to run it again)")
+        say("this run is done already (delete its folder to run it again)")
     with ending_with_the_device():
         failed = run_cells([cell], environment, raise_or_write_failure)
     if failed or not is_done(folder):
@@ -138,7 +138,7 @@ def main() -> None:
     prepare_threads()
     logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
     sweeper.register()
-    # With this set Hydra lets exceptions pass, so that one border prints them all.
+    # With this set Hydra lets exceptions pass, so that one place prints them all.
     os.environ[FULL_ERROR] = "1"
     run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
     try:

@@ -105,7 +105,7 @@ def default_data_dir() -> str:
 
 
 def output_file(key: str, text: str) -> Path:
-    """Returns the file that `key=text` names; asked first, as the work may take hours.
+    """Returns the file that `key=text` names; checked first, as the work may take hours.
 
     Raises:
         InputError: its folder cannot be made or written to, or something else has the name.
@@ -118,7 +118,7 @@ def output_file(key: str, text: str) -> Path:
 
 
 def output_folder(key: str, text: str) -> Path:
-    """Returns the folder that `key=text` names, made if need be; asked first, as `output_file`."""
+    """Returns the folder that `key=text` names; makes it, and checks first, as `output_file`."""
     return writable_folder(text, f"{key} must be a folder one can write to, got {text!r}")
 
 

@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
@@ -33,12 +33,15 @@ from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import InputError, check_number
 
+if TYPE_CHECKING:  # records import torch, which the first line need not wait for
+    from labeldp_bench.records.record import Records
+
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
 
 
 NO_RERUN = (
-    "it passes over an experiment's stored results (to train again, delete the run's folder, or "
+    "it ignores an experiment's stored results (to train again, delete the run's folder, or "
     "name another out_dir)"
 )
 """What `rerun=true` is for, where it was asked for in vain."""
@@ -93,7 +96,7 @@ class CellSweeper(Sweeper):
 
         stored = experiment is not None and not self.config.rerun
 
-        def find() -> dict[str, Any]:
+        def find() -> "Records":
             return find_done(every, out_dir, committed=stored)
 
         done = find()
@@ -112,9 +115,9 @@ class CellSweeper(Sweeper):
             raise SystemExit(130) from None
         name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
         name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
-        # The plain name is for the whole: a part of it, or another version, is no such table.
+        # Only the whole experiment has the plain name; parts and versions get names of their own.
         name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
-        # Of two processes that share the cells, the last to write the table has all of them.
+        # Where two processes share the cells, the last to end writes the table of all of them.
         with only_one(out_dir / name, lambda: None):
             done = find()
             close_sweep(every, done, out_dir, name)
@@ -201,8 +204,10 @@ def show_arithmetic(experiment: str, arguments: list[str]) -> None:
 
     for key in (text.partition("=")[0] for text in arguments):
         if key not in ("experiment", *LOCAL):
-            raise InputError(f"{experiment} is arithmetic, no runs: {key} has no effect")
-    say(f"{experiment} is arithmetic, no runs\n")
+            raise InputError(
+                f"{experiment} is computed from formulas, without runs: {key} has no effect"
+            )
+    say(f"{experiment} is computed from formulas, without runs\n")
     show_table(experiment)
 
 

@@ -1,4 +1,4 @@
-"""Hashes of image data that do not depend on the order of the examples: copies differ in it."""
+"""Hashes of image data that ignore the order of the examples, in which copies differ."""
 
 import hashlib
 from collections.abc import Iterable

@@ -78,8 +78,8 @@ class ImbalancedImages(ImageData):
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
         """Refuses: which images belong to the part follows from the labels."""
         raise InputError(
-            f"{self.name} picks its images by their labels, so that it cannot do without them "
-            "(use a data set that has all of its images)"
+            f"{self.name} picks its images by their labels, which are not here (use a data set "
+            "that has all of its images)"
         )
 
     def _select(self, split: Split, counts: Sequence[int], what: str) -> tuple[Split, list[bytes]]:

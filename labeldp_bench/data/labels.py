@@ -1,4 +1,4 @@
-"""Labels of a file: integers of any kind, in range; classes without an example are said."""
+"""Labels of a file: integers of any kind, in range; classes without an example are reported."""
 
 import sys
 from functools import cache
@@ -34,7 +34,7 @@ def as_labels(file: str, key: str, labels: np.ndarray) -> np.ndarray:
 
 
 def check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classes: int) -> None:
-    """Refuses labels outside [0, K); says which classes have no example at all.
+    """Refuses labels outside [0, K); reports classes without an example.
 
     Such a class is no error: classes are declared before anybody looks at the labels.
 

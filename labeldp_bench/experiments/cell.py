@@ -80,7 +80,7 @@ class Cell:
             parts.append(f"tuning={self.choices['tuning']}")
         if self.has("mechanism.eps"):
             parts.append(f"eps={self._eps}")
-        elif mechanism != "none":  # the baseline claims to protect nothing
+        elif mechanism != "none":  # the baseline promises nothing
             parts.append(NO_GUARANTEE)
         if not self.has("dataset.name"):  # synthetic data
             parts += [f"N={self.setting('dataset.n_train')}"] if self.has("dataset.beta") else []
@@ -125,7 +125,7 @@ class Cell:
 
     @property
     def data_name(self) -> str:
-        """The data set and all that was chosen of it, as text: it keeps their noise apart."""
+        """The data set with its settings, as text: runs on different data draw different noise."""
         return canonical(self._part_of_identity(("dataset",)))
 
     @property

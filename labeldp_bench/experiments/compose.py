@@ -186,7 +186,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     if check_choice("noise", plain["noise"], NOISES) == SEEDED:
-        del plain["noise"]  # what was done before there was a choice
+        del plain["noise"]  # the only kind before there was a choice
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
     return Cell(plain, taken)

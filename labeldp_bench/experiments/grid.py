@@ -68,7 +68,7 @@ def _comparable(value: str) -> float | str:
         return value
 
 
-def spell(value: Any) -> str:
+def spell(value: object) -> str:
     """Returns a value of a YAML as an override has it."""
     if value is None:
         return "null"

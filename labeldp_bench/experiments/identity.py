@@ -1,4 +1,4 @@
-"""What decides a run's result and so names it: flat, alike on every machine.
+"""The identity of a run: what decides its result, flat, the same on every machine.
 
 An identity holds every value that a run's objects are built with, from a YAML or from a default in
 code, except those that equal their *reference value* in `reference_values.json`. Reference values
@@ -33,14 +33,14 @@ REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = "labeldp_bench."
 
 
-def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, Any]:
+def identity_of(config: Mapping[str, object], choices: Mapping[str, str]) -> dict[str, object]:
     """Returns the identity of a resolved config, its keys sorted (contract: config_hash).
 
     Args:
         config: plain containers, without what is bound to a machine.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
-    identity: dict[str, Any] = {"seed": config["seed"]}
+    identity: dict[str, object] = {"seed": config["seed"]}
     if config["budget"] != PAPER:
         identity["budget"] = config["budget"]
     for group in GROUPS:
@@ -48,10 +48,10 @@ def identity_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> dict[s
         identity |= _flat(group, _beside_reference(config[group]))
     if config.get("noise", SEEDED) != SEEDED:
         identity["noise"] = config["noise"]
-    if config["pretrain"]:  # left out otherwise, as in runs from before there was any
+    if config["pretrain"]:  # no key without it, as in runs from before pre-training existed
         identity["pretrain"] = choices["pretrain"]
         identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
-    if config["tuning"]:  # left out otherwise, as pretrain
+    if config["tuning"]:  # no key without it, as for pretrain
         identity["tuning"] = choices["tuning"]
         identity |= _flat("tuning", _beside_reference(config["tuning"]))
     return {key: identity[key] for key in sorted(identity) if key not in PATHS}
@@ -66,20 +66,20 @@ def without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def canonical(identity: dict[str, Any]) -> str:
+def canonical(identity: dict[str, object]) -> str:
     """Returns the one JSON text of an identity: sorted keys, no spaces, "inf" for infinity."""
     return json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @cache
-def reference_values() -> dict[str, dict[str, Any]]:
+def reference_values() -> dict[str, dict[str, object]]:
     """Returns {class: {parameter: reference value}}."""
-    values: dict[str, dict[str, Any]] = json.loads(REFERENCE.read_text())
+    values: dict[str, dict[str, object]] = json.loads(REFERENCE.read_text())
     return values
 
 
 @cache
-def defaults_of(target: Any) -> dict[str, Any]:
+def defaults_of(target: Any) -> dict[str, object]:
     """Returns {parameter: default in code} of what a `_target_` names, as YAML would hold them.
 
     Raises:
@@ -97,7 +97,7 @@ def defaults_of(target: Any) -> dict[str, Any]:
 
 
 def _beside_reference(node: Any) -> Any:
-    """Returns a config node with the defaults of its classes, without what is the reference."""
+    """Returns a config node with its classes' defaults, less the values of the reference."""
     if isinstance(node, list):
         return [_beside_reference(item) for item in node]
     if isinstance(node, float):
@@ -129,11 +129,11 @@ def _plain(default: Any) -> Any:
     return [_plain(item) for item in default] if isinstance(default, tuple) else default
 
 
-def _flat(prefix: str, node: dict[str, Any]) -> dict[str, Any]:
+def _flat(prefix: str, node: dict[str, object]) -> dict[str, object]:
     """Returns {"model.k": 200, ...}; classes of nested nodes stand under the node's own key."""
     # The trainer is a group of its own on the command line; in the objects it is the model's.
     prefix = "trainer" if prefix == "model.trainer" else prefix
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in node.items():
         name = f"{prefix}.{key}"
         if key == "_target_":

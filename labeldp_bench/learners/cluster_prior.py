@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +38,8 @@ class ClusterPrior(RetrainingLearner):
         prior_eps: eps of the counts, taken off the mechanism's own, > 0.
         clusters: C >= 1.
     """
+
+    trust: ClassVar[str] = "central"
 
     prior_eps: float = 0.05
     clusters: int = 100

@@ -1,6 +1,7 @@
 """One global prior from a held-out part, then one release of every other label."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class HeldOutPrior(RetrainingLearner):
         fraction: share of the training set that is held out, in (0, 1).
         prior_eps: budget of the histogram; None for the mechanism's own eps.
     """
+
+    trust: ClassVar[str] = "central"
 
     fraction: float = 0.01
     prior_eps: float | None = None

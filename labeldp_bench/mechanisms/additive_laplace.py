@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -100,7 +100,7 @@ class AdditiveLaplace(ClassMechanism):
         """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
         return check_rows("reals", released, num_classes).to(torch.float64)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""
         return {"scale": self.scale, "stddev": math.sqrt(2) * self.scale}
 

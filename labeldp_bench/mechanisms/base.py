@@ -2,7 +2,7 @@
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -132,7 +132,7 @@ class Mechanism(ABC, Generic[Limit]):
         """
         raise InputError(f"{type(self).__name__} has no unbiased estimate of the label")
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
         return {}
 

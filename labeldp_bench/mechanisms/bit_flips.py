@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import torch
@@ -131,7 +130,7 @@ class BitFlips(BitMechanism):
         """
         return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.uint8)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the two probabilities that define the mechanism."""
         return {"p_keep": 1 - self.p_drop, "p_flip": self.p_flip}
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,7 +62,7 @@ class BlockRR(LabelMechanism):
         frequent, favoured = self.partition(prior)
         return block_matrix(self.eps, torch.eye(num_classes, dtype=torch.bool), frequent, favoured)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the two parameters of the paper; the blocks depend on the prior."""
         return {"sigma": self.sigma, "favoured": self.favoured}
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.support.validate import InputError, check_number
@@ -39,6 +38,6 @@ class ClippingMechanism(Mechanism[float]):
             )
         return reach
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns what is worth a line without the clip, and the clip."""
         return super().summary() | ({} if self.clip is None else {"clip": self.clip})

@@ -72,12 +72,13 @@ class ClippedCubeMeans(ClippingMechanism, CubeMeans):
 
 @dataclass(frozen=True)
 class FullCubeMeans(CubeMeans):
-    """Cube means under replacement of a whole example, features included.
+    """Cube means where features are secret too.
 
-    Divides by max(n, n_0) with n_0 half of what a cube holds at the lowest density, as n is secret
-    here. A moved example changes two cubes by up to 2 bound / n_0 each: noise 4 bound / (n_0 eps).
-    Means are rounded to a grid before whole steps of noise are added; two steps more of scale, a
-    millionth, pay for the rounding.
+    eps-DP under replacement of a whole example. n is secret here, so each sum is divided by
+    max(n, n_0), with n_0 half of what a cube holds at the lowest density. A moved example changes
+    two cubes by up to 2 bound / n_0 each: noise of scale 4 bound / (n_0 eps). Means are rounded to
+    a grid before whole steps of noise are added; two steps more of scale, a millionth, pay for the
+    rounding.
 
     Source: Zhao et al. (2025), theoretical_limits, equation 35.
 

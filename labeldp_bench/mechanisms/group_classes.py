@@ -47,11 +47,13 @@ class ExponentialCubes(GroupMechanism):
 
 @dataclass(frozen=True)
 class FullExponentialCubes(ExponentialCubes):
-    """The same under replacement of a whole example, features included.
+    """The exponential mechanism in each cube where features are secret too.
 
-    Source: Zhao et al. (2025), theoretical_limits, equation 33, with weight eps/4. A moved example
-    takes a count from one cube and adds one to another, each of which costs no more than its
-    weight, so that eps/2 suffices too (docs/theory.md): equation 19 is eps-DP as it stands.
+    eps-DP under replacement of a whole example. A moved example takes a count from one cube and
+    adds one to another, and each costs no more than its weight. So the paper's weight eps/4 spends
+    eps/2 alone, and eps/2 suffices (docs/theory.md): equation 19 is eps-DP as it stands.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 33.
 
     Args:
         constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).

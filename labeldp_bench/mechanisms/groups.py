@@ -1,7 +1,7 @@
 """Mechanisms that release something about groups of labels, never about a single one."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -25,6 +25,6 @@ class GroupMechanism(Mechanism[float]):
     ) -> Tensor:
         """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns what is protected, for the record."""
         return {"protects": self.protects}

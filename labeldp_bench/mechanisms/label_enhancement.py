@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -78,6 +78,6 @@ class LabelEnhancement(ClassMechanism):
         order[torch.arange(len(labels)), labels] = 2.0  # above every draw: never chosen
         return order.argsort(1)[:, : self.k1 - 1]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the words that go with every number of it."""
         return {"guarantee": "none"}

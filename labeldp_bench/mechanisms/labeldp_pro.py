@@ -1,7 +1,7 @@
 """What a curator answers to gradient descent on a linear classifier: noisy sums over batches."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -73,6 +73,6 @@ class LabelDPPro(Mechanism[int]):
             sums += gaussian_noise(shape, stddev, generator)
         return released.transpose(1, 2)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise in each step, for the record."""
         return {"stddev": self.stddev}

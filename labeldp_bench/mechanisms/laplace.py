@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -98,7 +98,7 @@ class Laplace(RealMechanism):
         ends = torch.tensor([-reach, 0.0, reach], dtype=torch.float64)
         return ends, ends
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the scale of the noise per unit of the bound."""
         return {"scale_per_bound": 2 / self.eps}
 
@@ -117,7 +117,7 @@ class ClippedLaplace(ClippingMechanism, Laplace):
 
     mean_is_label: ClassVar[bool] = False
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the clip and the scale of the noise."""
         if self.clip is None:
             return {}

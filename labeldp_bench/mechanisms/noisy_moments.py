@@ -1,7 +1,7 @@
 """What a curator releases of features and labels together: their product, with Gaussian noise."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ class NoisyMoments(Mechanism[int]):
         sums.index_add_(0, labels, rows.to(torch.float64))
         return sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise, for the record."""
         return {"stddev": self.stddev}
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class RPWithPrior(GridMechanism):
         labels = [-bound, low, (low + high) / 2, high, bound]
         return torch.tensor(ends, dtype=torch.float64), torch.tensor(labels, dtype=torch.float64)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns a, b and r for labels in [-1, 1] and a uniform prior."""
         if math.isinf(self.eps):
             return {}

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ class RROnBins(GridMechanism):
     `levels` equally spaced labels. The release is biased.
 
     Source: Ghazi et al. (2023), "Regression with label differential privacy", arXiv:2212.06074,
-    algorithm 2; the programme is our derivation (docs/theory.md).
+    algorithm 2; the programme is our derivation (docs/theory-real-labels.md).
 
     Args:
         levels: labels are rounded to as many values, >= 2.
@@ -73,7 +73,7 @@ class RROnBins(GridMechanism):
         """Returns all values that are released and all levels."""
         return self.bins(bound, prior)[1], self.grid(bound)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the number of levels, and of bins under a uniform prior."""
         return {"levels": self.levels, "bins": len(self.bins(1.0)[1])}
 

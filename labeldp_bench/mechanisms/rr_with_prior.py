@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -116,7 +116,7 @@ class RandomizedResponseWithPrior(LabelMechanism):
         prior = check_global_prior(prior, num_classes)
         return self.log_likelihood(torch.arange(num_classes), num_classes, prior).exp().T
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the rule that chooses k; k itself depends on the prior."""
         return {"k_rule": self.k_rule}
 

@@ -4,7 +4,6 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -116,7 +115,7 @@ class SubsetSelection(BitMechanism):
         own = 1 - p_outside(self.eps, num_classes, size)
         return own, (size - own) / (num_classes - 1)  # a set has `size` ones in all
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the rule that chose the size; the size itself depends on K."""
         return {"size": self.size, "rule": self.rule}
 

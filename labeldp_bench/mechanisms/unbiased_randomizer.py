@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class UnbiasedRandomizer(GridMechanism):
         """Returns all outputs and all levels: between levels the channel is a mixture of two."""
         return self.channel(bound, prior)[1], self.grid(bound)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the size of the programme."""
         return {"levels": self.levels, "outputs": self.outputs}
 

@@ -6,9 +6,11 @@ from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.models.laplace_learning import LaplaceLearning
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.logistic import Logistic
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.poisson_learning import PoissonLearning
 from labeldp_bench.models.probe import Probe
 from labeldp_bench.models.resnet import ResNet
 from labeldp_bench.models.ridge import Ridge
@@ -20,10 +22,12 @@ __all__ = [
     "Clusters",
     "Cubes",
     "Eigenmaps",
+    "LaplaceLearning",
     "LinearClassifier",
     "Logistic",
     "NearestNeighbours",
     "NetworkModel",
+    "PoissonLearning",
     "Probe",
     "ResNet",
     "Ridge",

@@ -1,4 +1,4 @@
-"""Where examples lie: the smoothest functions over the public features, kept for many cells."""
+"""Where examples lie: their graph and its smoothest functions, kept for many cells."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -22,30 +22,45 @@ IMAGES = 4
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """Where examples lie: the functions over the training examples, and the way to them.
+class Places:
+    """Where the training examples lie, and any other.
 
     Neighbours of an image are nearest by angle, in what the pre-trained network makes of images or,
     without one, in pixels less their mean; neighbours of a point, by distance.
+
+    Attributes:
+        points: of the training examples, float32 (n, d).
+        encoder: of `pretrain`; None: pixels or points.
+        mean: of the training examples, flattened; unused with an encoder.
     """
 
-    smooth: SmoothFunctions
+    points: Tensor
     encoder: Encoder | None
     mean: Tensor
+
+    def of(self, features: Tensor) -> Tensor:
+        """Returns the points of examples, float32 (m, d)."""
+        return located(features, self.encoder, self.mean)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The functions over the training examples, and the way to them."""
+
+    smooth: SmoothFunctions
+    places: Places
     _last: LastResults[Tensor] = field(
         default_factory=LastResults, init=False, repr=False, compare=False
     )
 
     def functions(self, features: Tensor) -> Tensor:
         """Returns the functions at each example, float64 (m, M), kept for the next cell."""
-        return self._last.get(
-            (features,), lambda: self.smooth.at(located(features, self.encoder, self.mean))
-        )
+        return self._last.get((features,), lambda: self.smooth.at(self.places.of(features)))
 
 
 @dataclass(frozen=True)
-class SmoothModel(PretrainableModel):
-    """A model on the smoothest functions; cells on the same examples share them.
+class GraphModel(PretrainableModel):
+    """A model on the graph of nearest neighbours.
 
     Args:
         network: of `pretrain`; unused without one.
@@ -60,9 +75,6 @@ class SmoothModel(PretrainableModel):
         default_factory=lambda: {"exact": NeighbourSearch(), "descent": DescentSearch()},
         init=False, repr=False, compare=False,
     )  # fmt: skip
-    _last: LastResults[Embedding] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
 
     shares_work: ClassVar[bool] = True  # the graph of all examples
 
@@ -75,6 +87,36 @@ class SmoothModel(PretrainableModel):
         """Returns the precision of features; the functions and the fit have float64."""
         return "float32"
 
+    def places(self, features: Tensor, session: Session) -> Places:
+        """Returns where the training examples lie.
+
+        Raises:
+            InputError: no more of them than neighbours.
+        """
+        if len(features) <= self.neighbours:
+            raise InputError(
+                f"model.neighbours must be < the number of training examples, got "
+                f"{self.neighbours} for {len(features)}"
+            )
+        mean = features.flatten(1).to(torch.float32).mean(0)
+        if self.initial is None:
+            return Places(located(features, None, mean), None, mean)
+        encoder, encoded = Encoder.pretrained(self.network, self.initial, features, session.device)
+        return Places(nn.functional.normalize(encoded.cpu()), encoder, mean)
+
+
+@dataclass(frozen=True)
+class SmoothModel(GraphModel):
+    """A model on the smoothest functions of the graph; cells on the same examples share them.
+
+    Args:
+        network, neighbours, initial: as `GraphModel`.
+    """
+
+    _last: LastResults[Embedding] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+
     def embedding(self, features: Tensor, count: int, session: Session) -> Embedding:
         """Returns the `count` smoothest functions over all examples.
 
@@ -86,24 +128,13 @@ class SmoothModel(PretrainableModel):
         return self._last.get((count, features), lambda: self._embedded(features, count, session))
 
     def _embedded(self, features: Tensor, count: int, session: Session) -> Embedding:
-        if len(features) <= self.neighbours:
-            raise InputError(
-                f"model.neighbours must be < the number of training examples, got "
-                f"{self.neighbours} for {len(features)}"
-            )
-        mean = features.flatten(1).to(torch.float32).mean(0)
-        encoder = None
-        if self.initial is not None:
-            encoder, encoded = Encoder.pretrained(
-                self.network, self.initial, features, session.device
-            )
-            points = nn.functional.normalize(encoded.cpu())
-        else:
-            points = located(features, None, mean)
         if len(features) * count > LONG:
             session.say(f"  the {count} smoothest functions on {len(features):,} examples")
-        smooth = SmoothFunctions.over(points, self.neighbours, count, self._searches[self.search])
-        return Embedding(smooth, encoder, mean)
+        places = self.places(features, session)
+        smooth = SmoothFunctions.over(
+            places.points, self.neighbours, count, self._searches[self.search]
+        )
+        return Embedding(smooth, places)
 
 
 def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:

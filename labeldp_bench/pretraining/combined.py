@@ -55,7 +55,7 @@ class Combined(PretrainingRecipe):
         device: torch.device,
         checkpoint: FitCheckpoint | None = None,
     ) -> Weights:
-        """Is never asked for: each part is trained on its own."""
+        """Is never called: each part is trained on its own."""
         raise NotImplementedError
 
     def network(self, own: NetworkFactory) -> NetworkFactory:

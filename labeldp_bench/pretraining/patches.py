@@ -144,7 +144,7 @@ def random_patches(
         if found < count / ROUNDS:
             break
     raise InputError(
-        "pretrain=patches needs images with shapes in them: nearly all patches are flat"
+        "pretrain=patches needs images with some structure: nearly all patches have one colour"
     )
 
 

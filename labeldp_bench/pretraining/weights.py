@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -30,7 +29,7 @@ def pretrained(
     pretraining: PretrainingRecipe,
     network: NetworkFactory,
     features: Tensor,
-    recipe: Mapping[str, Any],
+    recipe: Mapping[str, object],
     data_dir: Path,
     device: torch.device,
     checkpoint_epochs: int | None = None,
@@ -107,7 +106,7 @@ def _trained(
     return Weights(tensors, {**notes, **state.belongs_to})
 
 
-def part_of(recipe: Mapping[str, Any], name: str) -> dict[str, Any]:
+def part_of(recipe: Mapping[str, object], name: str) -> dict[str, object]:
     """Returns the recipe of the part `name`: what a run with that part alone would have.
 
     >>> part_of({"pretrain": "both", "pretrain.parts.a": "A", "pretrain.parts.a.seed": 1}, "a")
@@ -120,7 +119,7 @@ def part_of(recipe: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"pretrain": name, **own, **kept}
 
 
-def recipe_hash(recipe: Mapping[str, Any]) -> str:
+def recipe_hash(recipe: Mapping[str, object]) -> str:
     """Returns 16 hex digits of the SHA-256 of a recipe.
 
     >>> recipe_hash({"b": 1, "a": 2}) == recipe_hash({"a": 2, "b": 1})
@@ -150,7 +149,7 @@ def read(path: Path) -> Weights:
 
 
 def _write(
-    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, Any], notes: Mapping[str, str]
+    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, object], notes: Mapping[str, str]
 ) -> None:
     recipe_text = json.dumps(recipe, sort_keys=True)
     metadata = {"recipe": recipe_text, **notes}

@@ -8,10 +8,10 @@ from labeldp_bench.privacy.vault import LabelVault
 
 
 class ReleaseDoor:
-    """A learner's side of a vault: it can ask for releases, within the budget, and nothing else.
+    """A learner's side of a vault: it can ask for releases, within eps, and nothing else.
 
     A learner gets true labels only on behalf of a mechanism without a guarantee. It cannot change
-    the budget, edit the ledger or reach the evaluation. The door guards against mistakes; Python
+    eps, edit the ledger or reach the evaluation. The door guards against mistakes; Python
     cannot stop code that sets out to read private names (docs/privacy.md).
     """
 
@@ -34,9 +34,9 @@ class ReleaseDoor:
         return self.__vault.bound
 
     @property
-    def budget(self) -> float:
+    def eps(self) -> float:
         """What may be spent on each label in all."""
-        return self.__vault.budget
+        return self.__vault.eps
 
     def release(
         self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None

@@ -1,6 +1,7 @@
 """What leaves a vault, in a file: released in one process, learned from in another."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ FORMAT = 1
 PARTS = ("indices", "outputs", "prior")
 
 
-def write_releases(path: Path, manifest: dict[str, Any], drawn: dict[str, Drawn]) -> None:
+def write_releases(path: Path, manifest: Mapping[str, object], drawn: dict[str, Drawn]) -> None:
     """Writes an .npz file of plain arrays; no array holds a true label, and none a random key.
 
     Args:
@@ -30,7 +31,7 @@ def write_releases(path: Path, manifest: dict[str, Any], drawn: dict[str, Drawn]
         for part, tensor in zip(PARTS, parts, strict=True):
             if tensor is not None:
                 arrays[f"{number}_{part}"] = tensor.numpy()
-    said = manifest | {"format": FORMAT, "names": list(drawn)}
+    said = {**manifest, "format": FORMAT, "names": list(drawn)}
     with replacing(path) as partial, partial.open("wb") as file:
         np.savez(file, manifest=np.array(json.dumps(said, sort_keys=True)), **arrays)
 
@@ -39,7 +40,7 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
     """Returns manifest and releases of a file that `write_releases` wrote.
 
     Raises:
-        InputError: there is no such file, or it is no file of releases.
+        InputError: there is no such file, or it is not a file of releases.
     """
     if not path.is_file():
         raise InputError(f"releases must be a file: there is no {path} (release_only= makes one)")
@@ -63,6 +64,6 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
     except Exception as error:  # a torn or foreign file may raise anything
         reason = " ".join(str(error).split())[:80]
         raise InputError(
-            f"{path} is no file of releases: {reason} (release_only= makes one)"
+            f"{path} is not a file of releases: {reason} (release_only= makes one)"
         ) from None
     return manifest, drawn

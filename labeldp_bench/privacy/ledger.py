@@ -9,7 +9,7 @@ from labeldp_bench.support.validate import InputError
 
 
 class BudgetError(InputError):
-    """A release would have cost a label more than its budget; nothing left the vault."""
+    """A release would have cost a label more than its privacy budget; nothing left the vault."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Ledger:
 
     Args:
         num_labels: N.
-        budget: eps per label; 0: nothing may be spent.
+        eps: what each label may spend; 0: nothing.
     """
 
-    def __init__(self, num_labels: int, budget: float) -> None:
-        self.budget = budget
+    def __init__(self, num_labels: int, eps: float) -> None:
+        self.eps = eps
         self.spent = torch.zeros(num_labels, dtype=torch.float64)
         self.entries: list[LedgerEntry] = []
 
@@ -61,14 +61,14 @@ class Ledger:
         """Refuses a release that a label of `indices` cannot pay; called before anything leaves.
 
         Raises:
-            BudgetError: one of them would have spent more than the budget.
+            BudgetError: one of them would have spent more than its eps.
         """
         after = self.spent[indices] + eps
-        # The tolerance absorbs the rounding of a budget that was split into parts.
-        if len(after) and after.max() > self.budget * (1 + 1e-12):
+        # The tolerance absorbs the rounding of an eps that was split into parts.
+        if len(after) and after.max() > self.eps * (1 + 1e-12):
             raise BudgetError(
-                f"label budget exceeded: a label has spent {float(self.spent[indices].max()):g}, "
-                f"this release costs {eps:g}, the budget is {self.budget:g} "
+                f"privacy budget exceeded: a label has spent {float(self.spent[indices].max()):g}, "
+                f"this release costs {eps:g}, the budget is {self.eps:g} "
                 "(release each label once, or split eps over the releases)"
             )
 

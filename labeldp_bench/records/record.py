@@ -168,7 +168,7 @@ def read_record(folder: Path) -> Record:
     return record
 
 
-def json_safe(value: Any) -> Any:
+def json_safe(value: object) -> Any:
     """Returns `value` with infinities as the text "inf"; NaN is refused by the writer."""
     if isinstance(value, dict):
         return {key: json_safe(item) for key, item in value.items()}

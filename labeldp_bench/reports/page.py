@@ -27,6 +27,7 @@ from labeldp_bench.support.files import write_text
 REPORT = CHECKOUT / "results" / "report.html"
 FIGURES = CHECKOUT / "results" / "figures"
 DOCS = CHECKOUT / "docs"
+FINDINGS = ("findings.md", "findings-ours.md", "findings-print.md")
 OF_PAPER = {"attacks": "ple"}
 """{first word of a picture's name: its paper}, where it is not the paper's own."""
 MOST_DISAGREEMENTS = 12
@@ -80,7 +81,7 @@ def write_page(path: Path = REPORT) -> Path:
         overview=[picture for path, picture in pictures.items() if _paper_of(path) is None],
         papers=_papers(shown, pictures),
         disagreements=_disagreements(shown),
-        findings=_document(DOCS / "findings.md"),
+        findings=Markup().join(_document(DOCS / name) for name in FINDINGS),
         audits=_document(DOCS / "audits.md"),
         hardware=_hardware(records),
         html_of=html_of,

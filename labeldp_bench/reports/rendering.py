@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
 TEMPLATES = Environment(
@@ -30,7 +30,11 @@ WIDE = 45
 """From this many characters on a cell may break into lines."""
 
 
-def markdown_table(rows: Any, columns: Sequence[str] | None = None, name: str | None = None) -> str:
+def markdown_table(
+    rows: pd.DataFrame | Iterable[object],
+    columns: Sequence[str] | None = None,
+    name: str | None = None,
+) -> str:
     """Returns rows, texts alone, as a Markdown table.
 
     Args:
@@ -79,20 +83,28 @@ def with_errors(points: pd.DataFrame) -> list[str]:
 class _PageRenderer(RendererHTML):
     """Writes tokens as HTML: tables that scroll, no pictures, no links out of the page."""
 
-    def table_open(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    def table_open(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
+    ) -> str:
         return f'<div class="scroll">{self.renderToken(tokens, index, options, env).rstrip()}\n'
 
-    def table_close(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    def table_close(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
+    ) -> str:
         return f"{self.renderToken(tokens, index, options, env).rstrip()}</div>\n"
 
-    def link_open(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    def link_open(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
+    ) -> str:
         env["link_is_kept"] = str(tokens[index].attrGet("href")).startswith("#")
         return self.link_close(tokens, index, options, env)
 
-    def link_close(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    def link_close(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
+    ) -> str:
         return self.renderToken(tokens, index, options, env) if env["link_is_kept"] else ""
 
-    def image(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
         return ""
 
 

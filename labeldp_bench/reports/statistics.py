@@ -128,22 +128,6 @@ def is_significant(p: float) -> bool:
     return p < LEVEL
 
 
-def effect_size(one: Estimate, other: Estimate) -> float:
-    """Returns Hedges' g: the difference of two means in standard deviations over seeds.
-
-    NaN where either has less than two seeds. The small-sample factor is 1 - 3 / (4 f - 1) with
-    f = n + m - 2 (Hedges 1981).
-    """
-    samples = [list(each.by_seed.values()) for each in (one, other)]
-    if min(map(len, samples)) < 2:
-        return math.nan
-    freedom = sum(map(len, samples)) - 2
-    squares = sum((len(each) - 1) * float(np.var(each, ddof=1)) for each in samples)
-    spread = math.sqrt(squares / freedom)
-    gap = one.value - other.value
-    return gap / spread * (1 - 3 / (4 * freedom - 1)) if spread else math.copysign(math.inf, gap)
-
-
 def against_printed(
     ours: Estimate, printed: float, n_test: float, *, spread: float = math.nan, runs: int = 1
 ) -> Estimate:

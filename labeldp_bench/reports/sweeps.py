@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -30,7 +29,7 @@ COLUMNS = (
     "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
     "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name",
 )  # fmt: skip
-Identity = dict[str, Any]
+Identity = dict[str, object]
 
 
 def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
@@ -259,7 +258,7 @@ def _varying(identities: Sequence[Identity]) -> list[str]:
     return sorted((key for key in keys if len(values[key]) > 1), key=place)
 
 
-def _value(identity: Mapping[str, Any], key: str) -> str:
+def _value(identity: Mapping[str, object], key: str) -> str:
     return json.dumps([identity[key]] if key in identity else [])
 
 
@@ -280,7 +279,7 @@ def _short(keys: Sequence[str]) -> dict[str, str]:
     return {key: key if last[key.split(".")[-1]] > 1 else key.split(".")[-1] for key in keys}
 
 
-def _spelled(value: Any) -> str:
+def _spelled(value: object) -> str:
     """Returns a value of an identity as text without commas, which stand between keys."""
     if isinstance(value, dict):
         own = " ".join(f"{key}={_spelled(v)}" for key, v in value.items() if key != "_target_")

@@ -1,8 +1,7 @@
 """Compares the data at hand with those that finished results were made on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import hydra
 
@@ -10,7 +9,7 @@ from labeldp_bench.data import fingerprint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import file_of, read_npz
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.records.record import is_done
+from labeldp_bench.records.record import Records, is_done
 from labeldp_bench.support import seeding
 from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.progress import say
@@ -20,9 +19,7 @@ SHOWN = 16
 """Digits of a hash that a message shows."""
 
 
-def refuse_changed_data(
-    cells: list[Cell], done: Mapping[str, dict[str, Any]], out_dir: Path, data_dir: Path
-) -> None:
+def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_dir: Path) -> None:
     """Raises if finished results were made on other data than the files hold now.
 
     Records under `out_dir` are compared with what their runs used. Training labels count in no
@@ -59,7 +56,7 @@ def refuse_changed_data(
         _compare_public(name, file_of(data_dir, name))
     if absent:
         names = ", ".join(sorted(absent))
-        say(f"stored results are compared with no data: there is no {names} in {data_dir}")
+        say(f"stored results are not checked against the data: there is no {names} in {data_dir}")
 
 
 def _source(cell: Cell) -> str | None:
@@ -69,13 +66,11 @@ def _source(cell: Cell) -> str | None:
     return str(cell.setting("dataset.source") or cell.setting("dataset.name"))
 
 
-def _compare_drawn(
-    found: Iterable[tuple[Cell, str]], done: Mapping[str, dict[str, Any]], data_dir: Path
-) -> None:
-    """Compares records with what their cells would draw now; `found` says what was made of it."""
+def _compare_drawn(found: Iterable[tuple[Cell, str]], done: Records, data_dir: Path) -> None:
+    """Compares records with what their cells draw now; `found`: cells, and names of results."""
     drawn: dict[tuple[str, int | None], DataBundle] = {}
     told: set[Path] = set()
-    for cell, made in found:
+    for cell, result in found:
         path, record = file_of(data_dir, str(_source(cell))), done[cell.config_hash]
         if record.get("data_sha256") is None:
             continue
@@ -87,7 +82,7 @@ def _compare_drawn(
         now, before = drawn[key], record["data_sha256"]
         if now.sha256 != before:
             raise InputError(
-                f"{path.name} has other images or test labels than when {made} "
+                f"{path.name} has other images or test labels than when {result} "
                 f"was made: data_sha256 is {str(now.sha256)[:SHOWN]} now, {before[:SHOWN]} then "
                 "(give the changed file another name, or delete the runs of the old one)"
             )
@@ -95,7 +90,7 @@ def _compare_drawn(
         if path not in told and written is not None and written != now.written:
             told.add(path)
             say(
-                f"{path.name} was written again since {made} was made: images and "
+                f"{path.name} was written again since {result} was made: images and "
                 "test labels are the same; training labels, of which records keep nothing, may "
                 "have changed (delete the old runs if so)"
             )

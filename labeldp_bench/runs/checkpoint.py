@@ -36,7 +36,7 @@ class Stateful(Protocol):
 
 @dataclass
 class Checkpoint:
-    """Saves a run after an epoch now and then, and restores it once.
+    """Saves a run after some epochs, and restores it once.
 
     Learners get `fits` alone: nothing there leads to the vault or the evaluator.
 
@@ -100,6 +100,6 @@ class Checkpoint:
         except (CannotWrite, RuntimeError) as error:  # the run itself needs none of it
             why = error.reason if isinstance(error, CannotWrite) else str(error).lower()
             why = " ".join(why.split())[:100]
-            if "inline_container" in why:  # torch's words on its archive, a page of them
+            if "inline_container" in why:  # torch's message about its archive is a page long
                 why = "is the disk full?"
             say(f"no checkpoint: cannot write {self.path} ({why}); training goes on")

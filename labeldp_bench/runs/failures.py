@@ -1,4 +1,4 @@
-"""What becomes of a cell that failed: `error.txt` and one line."""
+"""Reports a failed cell: `error.txt` and one line."""
 
 import contextlib
 import sys
@@ -23,7 +23,7 @@ ReportFailure = Callable[[Cell, Path, Exception], None]
 
 
 def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
-    """Says in `error.txt` and in one line on stderr that a cell failed."""
+    """Writes `error.txt`, and one line on stderr, about a cell that failed."""
     path = folder / "error.txt"
     with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
         write_text(path, "".join(traceback.format_exception(error)))

@@ -66,14 +66,14 @@ class Job:
         self.failed = 0
 
     def add(self, cell: Cell, locks: ExitStack) -> None:
-        """Takes a cell in, unless it is done or another process runs it; holds its lock."""
+        """Adds a cell and holds its lock, unless it is done or another process runs it."""
         folder = self.environment.out_dir / cell.folder
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 locks.enter_context(FileLock(folder / ".lock", timeout=0))
             except Timeout:
-                say(f"{cell.title}: another process is running it, left alone")
+                say(f"{cell.title}: skipped, as another process is running it")
                 return
         if is_done(folder):
             return

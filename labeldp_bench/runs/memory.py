@@ -1,4 +1,4 @@
-"""The memory that a run needs at least, asked for before anything runs."""
+"""Checks, before anything runs, that the largest arrays of a run fit into memory."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls that lead out of a learner's reach, and nothing back."""
+"""Callbacks that a learner may call and cannot look behind."""
 
 from collections.abc import Callable
 from typing import Generic, ParamSpec

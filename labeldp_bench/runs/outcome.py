@@ -1,7 +1,7 @@
 """What the trials of a run gave."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
 from labeldp_bench.runs.risk import Tally, empty_tally
+from labeldp_bench.supervision.prediction import Classifier, Fitted
 
 
 @dataclass(eq=False)
@@ -39,8 +40,8 @@ class Outcome:
     epochs_averaged: int | None = None
     extra_tests: dict[str, float] = field(default_factory=dict)
     probability_scores: dict[str, float | None] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-    ledger: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, object] = field(default_factory=dict)
+    ledger: list[dict[str, object]] = field(default_factory=list)
     trust: str = "local"
     draws: int = DRAWS
     eps_spent: float = 0.0
@@ -55,21 +56,22 @@ class Outcome:
         data: DataBundle,
         vault: LabelVault,
         evaluator: Evaluator,
-        classifier: Any,
-        notes: dict[str, Any],
+        fitted: Fitted,
+        notes: dict[str, object],
         seed: int,
     ) -> Self:
         """Returns the outcome of one trial: scores of its classifier, and the vault's ledger."""
         outcome = cls(notes=notes, tally=empty_tally(data))
         if outcome.tally is not None:
-            outcome.tally.add(classifier, data.test_features, seed)
+            outcome.tally.add(fitted, data.test_features, seed)
         else:
+            classifier = cast(Classifier, fitted)  # only those of classes have no tally
             outcome.confusion = evaluator.finish(classifier)
             outcome.accuracies.append(accuracy_of(outcome.confusion))
             outcome.probability_scores = evaluator.probability_scores(classifier)
+            outcome.extra_tests = evaluator.extra_accuracies(classifier)
         outcome.epochs_averaged = evaluator.epochs_averaged
         outcome.best_epoch_accuracy = evaluator.best_epoch_accuracy
-        outcome.extra_tests = evaluator.extra_accuracies(classifier)
         outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
         outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
         outcome.draws = vault.draws

@@ -1,4 +1,4 @@
-"""The first half of a run in a process of its own: releases are drawn, written, and that is all."""
+"""The first half of a run, in its own process: draws all releases and writes them to a file."""
 
 import contextlib
 from pathlib import Path
@@ -21,7 +21,7 @@ from labeldp_bench.support.validate import InputError
 
 
 class Released(Exception):
-    """A learner has its releases and begins to fit: nothing more is wanted of it."""
+    """Raised when a learner has its releases and begins to fit: the rest is not needed."""
 
 
 class StopsAtFit(Model):

@@ -1,7 +1,6 @@
 """The record of a run: what it is, what its trials gave, what it cost."""
 
 import math
-from typing import Any
 
 import torch
 
@@ -9,7 +8,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.mechanisms import ClassMechanism, Mechanism
 from labeldp_bench.mechanisms.information import information_bits
-from labeldp_bench.records.record import new_record
+from labeldp_bench.records.record import Record, new_record
 from labeldp_bench.runs.evaluate import per_class_accuracy
 from labeldp_bench.runs.outcome import Outcome, mean, standard_error
 from labeldp_bench.runs.probability_scores import PROBABILITY_SCORES
@@ -23,7 +22,7 @@ def record_of(
     data: DataBundle,
     seconds: float,
     device: torch.device,
-) -> dict[str, Any]:
+) -> Record:
     """Returns the record of a run whose trials are all done.
 
     Args:
@@ -71,7 +70,7 @@ def record_of(
     )
 
 
-def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> dict[str, Any]:
+def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> dict[str, object]:
     """Returns what releases tell of uniform labels: bits of each, and of all N together.
 
     Only of runs in which each label left its holder by itself: what a curator's answer tells of one
@@ -88,7 +87,7 @@ def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> di
     return {"information_bits": round(bits, 6), "information_budget_bits": round(total, 1)}
 
 
-def _scores(outcome: Outcome, data: DataBundle) -> dict[str, Any]:
+def _scores(outcome: Outcome, data: DataBundle) -> dict[str, object]:
     """Returns accuracies over test labels, or the excess risk or squared error of a tally."""
     if outcome.tally is not None:
         none = {"accuracy": None, "per_class_accuracy": None, "per_class_mean": None}

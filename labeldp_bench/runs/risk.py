@@ -2,25 +2,25 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Protocol, Self, cast
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.supervision.prediction import Classifier, Estimator, Fitted, predict
 
 
 class Tally(Protocol):
     """What the trials of one run gave."""
 
-    def add(self, classifier: Any, points: Tensor, seed: int) -> None:
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
         """Adds the estimate of one trial."""
 
     def merged(self, later: Self) -> Self:
         """Returns the tally over the trials of both."""
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the fields of the record."""
 
 
@@ -48,17 +48,17 @@ class RiskTally:
     risks: list[float] = field(default_factory=list)
     _sum: Tensor | None = None
 
-    def add(self, classifier: Any, points: Tensor, seed: int) -> None:
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
         """Adds the estimate of one trial."""
         if self.truth.dim() == 2:
-            predicted = predict(classifier.scores(points), seed)
+            predicted = predict(cast(Classifier, fitted).scores(points), seed)
             chosen = self.truth.gather(1, predicted[:, None]).squeeze(1)
             self.risks.append(float((self.truth.amax(1) - chosen).mean()))
             if self._sum is None:
                 self._sum = torch.zeros(self.truth.shape, dtype=torch.int32)
             self._sum[torch.arange(len(predicted)), predicted] += 1
         else:
-            error = classifier.values(points) - self.truth
+            error = cast(Estimator, fitted).values(points) - self.truth
             self.risks.append(float(error.square().mean()))
             self._sum = error if self._sum is None else self._sum + error
 
@@ -67,7 +67,7 @@ class RiskTally:
         assert self._sum is not None and later._sum is not None
         return RiskTally(self.truth, self.risks + later.risks, self._sum + later._sum)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the fields of the record.
 
         Regression: `bias` is the mean squared bias, less what the variance of a mean over trials
@@ -108,16 +108,16 @@ class ErrorTally:
     unit: float
     errors: list[float] = field(default_factory=list)
 
-    def add(self, classifier: Any, points: Tensor, seed: int) -> None:
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
         """Adds the estimate of one trial."""
-        error = classifier.values(points) - self.labels
+        error = cast(Estimator, fitted).values(points) - self.labels
         self.errors.append(float(error.square().mean()) * self.unit**2)
 
     def merged(self, later: "ErrorTally") -> "ErrorTally":
         """Returns the tally over the trials of both."""
         return ErrorTally(self.labels, self.unit, self.errors + later.errors)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns the fields of the record.
 
         `test_mse`: in squared units of the data's own labels, the mean over trials;

@@ -168,7 +168,7 @@ def session_of(
     seed: int,
     environment: Environment,
 ) -> Session:
-    """Returns what a learner knows of its run; where the model has epochs, mostly a checkpoint."""
+    """Returns what a learner knows of its run; opens a checkpoint for a model with epochs."""
     if run.parts.model.recipe is not None and environment.checkpoint_epochs != 0:
         run.checkpoint = Checkpoint(
             run.folder / NAME,

@@ -1,7 +1,6 @@
-"""Releases in a file, beside the cell that they belong to."""
+"""Reads releases from a file, and checks that they belong to the cell."""
 
 from pathlib import Path
-from typing import Any
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
@@ -11,7 +10,7 @@ from labeldp_bench.privacy.noise import Drawn
 from labeldp_bench.support.validate import InputError
 
 
-def manifest_of(cell: Cell, data: DataBundle) -> dict[str, Any]:
+def manifest_of(cell: Cell, data: DataBundle) -> dict[str, object]:
     """Returns what must be the same where releases are drawn and where one learns from them."""
     return {
         "dataset": cell.data_name,

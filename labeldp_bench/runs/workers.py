@@ -15,7 +15,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, run_trial, share_data_and_model
-from labeldp_bench.support.process import comes_from_ctrl_c, deaf_to_ctrl_c, keep_memory
+from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 
 BLOCK_SECONDS = 0.5
 
@@ -30,7 +30,7 @@ def trials_in_workers(
 ) -> Iterator[list[Outcome]]:
     """Yields, trial by trial and in order, what each cell gave; computed in worker processes.
 
-    Every trial draws from its own streams, so that the outcome is that of one process.
+    Every trial draws from its own streams, so the outcome is that of one process.
 
     Args:
         cells: share data, model and seed.
@@ -48,7 +48,7 @@ def trials_in_workers(
         worker_count(), return_as="generator", initializer=_start, initargs=(os.getpid(),)
     )
     try:
-        with deaf_to_ctrl_c():  # workers inherit that, for milliseconds of their parent
+        with ignoring_ctrl_c():  # for workers, which inherit it; their parent soon listens again
             blocks = parallel(
                 delayed(_block)(spelled, trials[start : start + size], environment)
                 for start in range(0, len(trials), size)
@@ -63,7 +63,7 @@ def trials_in_workers(
 
 
 def _start(parent: int) -> None:
-    """Prepares a worker: it leaves with its parent."""
+    """Prepares a worker, which ends when its parent does."""
     keep_memory()
     threading.Thread(target=_leave_with_parent, args=[parent], daemon=True).start()
 
@@ -87,7 +87,7 @@ def _block(cells: bytes, trials: range, environment: Environment) -> bytes:
         given.append(list(run_trial(runs, trial, trial_data)))
         for run, outcome in zip(runs, given[-1], strict=True):
             if outcome.error is not None and run.outcome.error is None:
-                # A pickle has no traceback.
+                # a pickle holds no traceback
                 outcome.error.add_note("".join(traceback.format_exception(outcome.error)))
                 run.outcome.error = outcome.error
     for number in range(len(runs)):

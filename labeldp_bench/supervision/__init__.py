@@ -1,4 +1,4 @@
-"""What a release teaches: losses, targets, and what learner and model ask of each other.
+"""What a release teaches: losses, targets, and the protocols of learner and model.
 
 Knows no network.
 """

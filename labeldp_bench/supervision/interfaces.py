@@ -1,4 +1,4 @@
-"""What a run, its learner and its model ask of each other."""
+"""Protocols between a run, its learner and its model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class Session:
     on_epoch: Callable[[Epoch, Classifier], None]
     say: Callable[[str], None]
     queries: Tensor | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1
     checkpoint: FitCheckpoint | None = None
@@ -114,7 +114,7 @@ class Averages(Protocol):
     """Whether an example's group depends on its own features alone."""
 
     @property
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, object]:
         """The size of groups, for the record."""
 
     def grouping(self, features: Tensor, session: Session) -> Grouping:
@@ -224,6 +224,8 @@ class Learner(ABC):
 
     releases_first: ClassVar[bool] = True
     """Whether all releases come before the first fit; a prior from a fit needs the labels later."""
+    trust: ClassVar[str] = "local"
+    """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 
     @abstractmethod
     def fit(

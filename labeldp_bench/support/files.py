@@ -37,7 +37,7 @@ def reason_of(error: OSError) -> str:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns the system's errors inside into one that names `path`: a full disk does not.
+    """Turns the system's errors inside into one that names `path`, as that of a full disk does not.
 
     Raises:
         CannotWrite: nothing can be written there.

@@ -91,7 +91,7 @@ def remembering_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
+def ignoring_ctrl_c() -> Iterator[None]:
     """Ignores Ctrl-C in the block, and in every process that starts inside, for good.
 
     Only the main thread may say so; elsewhere nothing changes.

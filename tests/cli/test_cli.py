@@ -120,8 +120,8 @@ def test_repeated_run_is_not_trained_again(networks):
     # The same command would cost hours twice, and the record would be replaced.
     _, (first, second, again) = networks
     assert "epoch" in second.stdout
-    assert "done before" not in first.stdout + second.stdout
-    assert "done before" in again.stdout
+    assert "done already" not in first.stdout + second.stdout
+    assert "done already" in again.stdout
     assert "  epoch" not in again.stdout
     assert again.stdout.splitlines()[-1] == second.stdout.splitlines()[-1]
 
@@ -166,7 +166,7 @@ def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_im
     line = [*NPZ, "mechanism=rr", "model=linear", "trainer.epochs=1"]
     assert quick(line, tmp_path).returncode == 0
     again = quick(line, tmp_path)
-    assert again.returncode == 0 and "done before" in again.stdout
+    assert again.returncode == 0 and "done already" in again.stdout
     with np.load(tiny_images / "tiny.npz") as archive:
         arrays = dict(archive)
     np.savez(tiny_images / "tiny.npz", **arrays | {"y_test": (arrays["y_test"] + 1) % 3})
@@ -182,7 +182,7 @@ def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_im
     assert outcome.returncode == 0
     assert "tiny.npz was written again since results/runs/tiny" in outcome.stdout
     (tiny_images / "tiny.npz").unlink()  # nothing to compare with
-    assert "done before" in quick(line, tmp_path).stdout
+    assert "done already" in quick(line, tmp_path).stdout
 
 
 def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):
@@ -190,7 +190,9 @@ def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):
     line = ["experiment=mechanisms/mnist", "mechanism=none", "seed=0", "data_dir=data"]
     nothing = quick(line, tmp_path)
     assert nothing.returncode == 0 and "1 stored in results/records.csv" in nothing.stdout
-    assert "stored results are compared with no data: there is no mnist.npz" in nothing.stdout
+    assert (
+        "stored results are not checked against the data: there is no mnist.npz" in nothing.stdout
+    )
     (tiny_images / "tiny.npz").rename(tiny_images / "mnist.npz")
     other = quick(line, tmp_path)
     assert other.returncode == 2 and "stored" not in other.stdout

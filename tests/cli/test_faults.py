@@ -111,7 +111,9 @@ def test_a_worker_that_was_killed_is_one_line(capsys):
     error = RuntimeError("Job 15_1 has not produced\n any output" + "-" * 300)
     assert launch(Broken(error), [["eps=1"]]) == (0, False)
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: a worker did not end as it should: RuntimeError: Job 15_1 has ")
+    assert line.startswith(
+        "error: a worker process ended unexpectedly: RuntimeError: Job 15_1 has "
+    )
     assert line.endswith(" ...") and len(line) < 300
 
 

@@ -17,7 +17,14 @@ from labeldp_bench.cli.help_configs import (
 )
 from labeldp_bench.cli.help_examples import example
 from labeldp_bench.cli.help_keys import group_keys, losses, scalar_keys
-from labeldp_bench.cli.help_mechanisms import claim, guarantee, kind_of_release, mechanism_class
+from labeldp_bench.cli.help_mechanisms import (
+    claim,
+    delta_of,
+    guarantee,
+    kind_of_release,
+    learner_class,
+    mechanism_class,
+)
 from labeldp_bench.experiments.compose import CHOICES, compose_cell, mechanism_names
 from labeldp_bench.supervision.losses import LOSSES
 from labeldp_bench.support.validate import InputError
@@ -67,9 +74,17 @@ def test_what_is_said_of_a_mechanism_is_what_it_is(name):
     built = cell.build().mechanism
     stand_in = mechanism_class(choices_of("mechanism")[name])
     assert stand_in.__name__ == type(built).__name__
-    assert guarantee(stand_in).partition(",")[0] == (built.trust if built.private else "none")
-    assert ("features" in guarantee(stand_in)) == ("features" in built.protects)
-    assert claim(stand_in)
+    learner = cell.build().learner
+    promised = guarantee(stand_in, learner_class(choices_of("mechanism")[name]))
+    curated = "central" in (built.trust, learner.trust)
+    trust = "none" if not built.private else "central" if curated else "local"
+    assert promised.partition(",")[0] == trust
+    assert ("features" in promised) == ("features" in built.protects)
+    assert ("delta" in promised) == (built.delta > 0) and delta_of(stand_in) == built.delta
+    page = " ".join(help_text(["--help", f"mechanism={name}"]).split())
+    wording = f"(eps, delta)-DP with delta={built.delta:g}" if built.delta else "pure eps-DP"
+    assert f"guarantee {'none' if trust == 'none' else f'{wording}, {trust}'}" in page
+    assert claim(stand_in) and "Source:" not in claim(stand_in)
     assert kind_of_release(stand_in) != "a vector" or name == "ple"
 
 
@@ -90,13 +105,14 @@ def test_help_is_quick_and_complete():
     for group in CHOICES:
         assert all(f"\n  {name} " in done.stdout for name in choices_of(group))
     assert "python -m labeldp_bench -m mechanism=" in done.stdout and "Hydra" not in done.stdout
+    assert " submit-check FILE " in done.stdout
 
 
 def test_pages_of_one_group_choice_and_key():
     # The three questions a user has.
     assert "subset_selection         K bits         local" in help_text(["--help", "mechanism"])
     page = help_text(["--help", "mechanism=lp_2st", "dataset=mnist"])
-    assert "guarantee  pure eps-DP, local" in page and "Ghazi et al. (2021)" in page
+    assert "guarantee  pure eps-DP, local: each" in page and "Ghazi et al. (2021)" in page
     assert "learner.fractions" in page and "dataset.limit_train" in page
     assert "passes over the training set" in help_text(["--help", "trainer.epochs"])
     assert help_text(["--help", "rappor"]) == help_text(["--help", "mechanism=rappor"])

@@ -58,7 +58,7 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--label", "answr"), "survey.csv: --label=answr is no column (did you mean answer?)"),
+        (("--label", "answr"), "survey.csv: --label=answr is not a column (did you mean answer?)"),
         (
             ("--classes", "yes,maybe"),
             "survey.csv, row 1, column answer: the label is none of yes,maybe",
@@ -70,7 +70,7 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
         (("--row-id", "town"), "survey.csv, row 4, column town: has north a second time"),
         (("--row-id", "answer"), "--row-id must not be the secret column"),
         (("--classes", "yes"), "classes must be at least two"),
-        (("--unit", "twon"), "survey.csv: --unit=twon is no column"),
+        (("--unit", "twon"), "survey.csv: --unit=twon is not a column"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, change, message):

@@ -67,7 +67,7 @@ def test_held_out_examples_are_not_trained_on(monkeypatch):
     )
     assert (local.trust, local.num_labels) == ("local", 396)
     # One global prior, the one of the notes.
-    prior = vault._releases[0].prior
+    prior = vault.releases[0].prior
     assert prior.shape == (4,)
     assert where.notes["prior"] == pytest.approx(prior.tolist(), abs=1e-6)
     assert where.notes["top_k"] == int(RandomizedResponseWithPrior(eps=1.0).top_k(prior[None]))

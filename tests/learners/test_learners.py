@@ -95,11 +95,11 @@ def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     classifier = learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
     assert classifier.scores(features[:5]).shape == (5, vault.num_classes)
     assert vault.eps_spent == 1.0
-    assert vault._ledger.spent.tolist() == [1.0] * len(features)
+    assert vault._account.ledger.spent.tolist() == [1.0] * len(features)
     assert sum(entry.num_labels for entry in vault.ledger) == len(features)
     assert {entry.eps for entry in vault.ledger} == {1.0}
     assert len(vault.ledger) == {"single": 1, "three": 3}.get(name, 2)
-    released = torch.cat([release.indices for release in vault._releases])
+    released = torch.cat([release.indices for release in vault.releases])
     assert len(released.unique()) == len(released)
     assert vault.trust == ("central" if name.startswith("held_out") else "local")
 
@@ -119,7 +119,7 @@ def test_prior_of_a_stage_comes_from_releases_of_other_parts_only(stage, setting
             labels = vault._LabelVault__labels
             labels[part] = (labels[part] + 1) % vault.num_classes
         learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
-        return [release.prior for release in vault._releases]
+        return [release.prior for release in vault.releases]
 
     for number, (before, after) in enumerate(zip(priors(False), priors(True), strict=True)):
         if number == 0:
@@ -136,7 +136,7 @@ def test_first_stage_uses_its_own_mechanism():
     first = SubsetSelection(eps=1.0)
     learner = replace(TWO_STAGES, loss="marginal", first=first)
     learner.fit(features, ReleaseDoor(vault), TopKSubset(eps=1.0), NearestNeighbours(20), session())
-    assert [release.mechanism for release in vault._releases] == [first, TopKSubset(eps=1.0)]
+    assert [release.mechanism for release in vault.releases] == [first, TopKSubset(eps=1.0)]
     assert [entry.mechanism for entry in vault.ledger] == ["SubsetSelection", "TopKSubset"]
 
 

@@ -114,12 +114,12 @@ def test_filter_uses_the_whole_part_of_the_mean_k_of_the_new_stage(monkeypatch):
     learner = replace(TWO_STAGES, fractions=[0.4, 0.3, 0.3], filter_earlier=True, temperature=0.3)
     learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), model, where)
     means = [where.notes["stage_2_mean_top_k"], where.notes["stage_3_mean_top_k"]]
-    for mean, release in zip(means, vault._releases[1:], strict=True):
+    for mean, release in zip(means, vault.releases[1:], strict=True):
         assert mean == pytest.approx(float(release.mechanism.top_k(release.prior).double().mean()))
         assert mean % 1 != 0
     assert tops == [int(means[0]), int(means[1]), int(means[1])]
     # All of the newest stage stays, some of the earlier ones go.
-    for (supervision, *_), release in zip(model.fits[1:], vault._releases[1:], strict=True):
+    for (supervision, *_), release in zip(model.fits[1:], vault.releases[1:], strict=True):
         assert set(release.indices.tolist()) <= set(supervision.indices.tolist())
     assert len(model.fits[-1][0].indices) < len(features)
 

@@ -71,7 +71,7 @@ def test_filters_are_whitened_patches_of_length_one():
 
 def test_images_without_shapes_are_refused():
     # All filters would be alike, or no numbers.
-    with pytest.raises(InputError, match="nearly all patches are flat"):
+    with pytest.raises(InputError, match="nearly all patches have one colour"):
         Patches(size=3).train(None, images() * 0, None, CPU)
     with pytest.raises(InputError, match=r"pretrain\.size must be at most 9, got 12"):
         Patches(size=12).train(None, images(), None, CPU)

@@ -199,7 +199,7 @@ def test_sweep_without_pretraining_is_refused_and_trains_no_pack(tmp_path, tiny_
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_examples_give_numbers(count):
-    # The mean loss of nothing is no number, and would choose the first penalty.
+    # The mean loss of nothing is not a number, and would choose the first penalty.
     model, images, labels = probe(held_out=0.9)
     fitted = model.fit(images[:count], released(labels[:count], 2.0), session())
     assert fitted.scores(images).isfinite().all()

@@ -140,7 +140,7 @@ def test_second_draw_is_refused_and_would_show():
     labels = torch.arange(5).repeat(40)
     vault = LabelVault(labels, 5).open(1.0, seed=0)
     vault.release(RandomizedResponse(eps=1.0))
-    with pytest.raises(BudgetError, match="label budget exceeded"):
+    with pytest.raises(BudgetError, match="privacy budget exceeded"):
         vault.release(RandomizedResponse(eps=1.0))
     # Past the vault, 100 draws of each label identify nearly all of them.
     mechanism, generator = RandomizedResponse(eps=1.0), seeding.generator(0, "attack")

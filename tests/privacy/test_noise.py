@@ -80,7 +80,7 @@ def test_all_bits_of_a_key_count():
     released = []
     for changed in (key, *(key[:i] + b"\1" + key[i + 1 :] for i in range(32))):
         vault = LabelVault(LABELS.repeat(20), 4).open(1.0, seed=0)
-        vault._noise.key = changed
+        vault._account.noise.key = changed
         released.append(tuple(vault.release(RandomizedResponse(1.0)).outputs.tolist()))
     assert len(set(released)) == 33
     for seeds in ((5, 5 + 2**32), (0, 2**40)):

@@ -36,7 +36,7 @@ def test_trusted_labels_are_booked_without_a_guarantee():
         "a client",
     )
     assert (opened.trust, opened.eps_spent) == ("none", math.inf)
-    assert torch.isinf(opened._ledger.spent).tolist() == [True] * 30 + [False] * 20
+    assert torch.isinf(opened._account.ledger.spent).tolist() == [True] * 30 + [False] * 20
 
 
 @pytest.mark.parametrize("eps", [1.0, math.inf])

@@ -25,7 +25,8 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
-from labeldp_bench.privacy.vault import LabelVault, ReleaseError
+from labeldp_bench.privacy.release import ReleaseError
+from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.job import run_cells
@@ -68,12 +69,12 @@ def test_a_learner_can_ask_for_releases_and_nothing_else():
     door = ReleaseDoor(open_vault())
     public = {name for name in dir(door) if not name.startswith("_")}
     assert public == {
-        "num_classes", "bound", "budget", "release", "release_groups", "release_histogram",
+        "num_classes", "bound", "eps", "release", "release_groups", "release_histogram",
         "release_moments",
         "trusted_labels", "publish",
     }  # fmt: skip
-    assert (len(door), door.num_classes, door.budget) == (50, 4, 1.0)
-    for name in ("budget", "anything"):
+    assert (len(door), door.num_classes, door.eps) == (50, 4, 1.0)
+    for name in ("eps", "anything"):
         with pytest.raises(AttributeError):
             setattr(door, name, math.inf)
 
@@ -263,7 +264,7 @@ def test_files_of_a_run_depend_on_true_labels_through_releases_only(
     def then_permute(original):
         def method(self, *arguments, **keywords):
             left = original(self, *arguments, **keywords)
-            indices = self._releases[-1].indices if self._releases else torch.arange(0)
+            indices = self.releases[-1].indices if self.releases else torch.arange(0)
             labels = self._LabelVault__labels
             labels[indices] = (labels[indices] + 1) % self.num_classes
             return left

@@ -50,7 +50,7 @@ def test_no_channel_keeps_more_labels_than_the_tight_bound_and_rr_attains_it(eps
 
 
 def test_a_prior_keeps_more_labels_of_likely_classes_than_the_bound_allows_on_average():
-    # docs/theory.md says that B.1 does not bound schemes with a prior on the data.
+    # docs/theory-bounds.md says that B.1 does not bound schemes with a prior on the data.
     prior = torch.tensor([0.6, 0.3, *[0.0125] * 8], dtype=torch.float64)
     matrix = RandomizedResponseWithPrior(1.0).transition_matrix(10, prior)
     assert float(prior @ matrix.diagonal()) > 2 * retention_bound(1.0, 10)[0]

@@ -10,7 +10,6 @@ from labeldp_bench.reports.draws import average, score_of
 from labeldp_bench.reports.statements.verdict import judge
 from labeldp_bench.reports.statistics import (
     Estimate,
-    effect_size,
     from_seeds,
     holm,
     is_significant,
@@ -55,15 +54,6 @@ def test_holm_is_stepwise_and_between_bonferroni_and_nothing():
     assert holm([0.02, 0.01, 0.5, 0.022]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
     assert holm([0.04, math.nan])[0] == 0.04 and holm([0.9, 0.8]) == [1, 1]
     assert is_significant(0.049) and not is_significant(0.05) and not is_significant(math.nan)
-
-
-def test_an_effect_is_in_standard_deviations_over_seeds():
-    spread = math.sqrt(
-        (np.var(list(ONE.values()), ddof=1) + np.var(list(OTHER.values()), ddof=1)) / 2
-    )
-    gap = effect_size(from_seeds(ONE), from_seeds(OTHER))
-    assert gap == pytest.approx((81.875 - 80.9) / spread * (1 - 3 / 23))
-    assert math.isnan(effect_size(from_seeds(ONE), from_seeds({0: 1.0})))
 
 
 def test_one_seed_with_trials_has_their_error_and_two_seeds_their_own():

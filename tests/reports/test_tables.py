@@ -222,8 +222,10 @@ def test_arithmetic_on_the_command_line(tmp_path):
     # `experiment=ple/table1` would run one default cell, or stop with a traceback.
     outcome = quick(["experiment=ple/table1"], tmp_path)
     assert outcome.returncode == 0 and outcome.stderr == ""
-    assert outcome.lines[0] == "ple/table1 is arithmetic, no runs"
+    assert outcome.lines[0] == "ple/table1 is computed from formulas, without runs"
     assert "| ALIBI, scale 2/eps" in outcome.stdout and "16.37" in outcome.stdout
     assert list(tmp_path.iterdir()) == []
     refused = quick(["experiment=ple/table1", "eps=3"], tmp_path)
-    assert refused.lines == ["error: ple/table1 is arithmetic, no runs: eps has no effect"]
+    assert refused.lines == [
+        "error: ple/table1 is computed from formulas, without runs: eps has no effect"
+    ]

@@ -74,11 +74,19 @@ def test_slope_and_its_interval():
 def test_table_of_exponents_from_made_up_records(tmp_path):
     # A slope would stand beside another cell's exponent, or agree without a reason.
     whole = load_table("theoretical_limits/table1").experiment
-    table = ExponentTable(experiment=replace(whole, blocks=whole.blocks[7:18] + whole.blocks[-2:]))
+    others = [
+        block for block in whole.blocks
+        if {"student", "smooth"} & {*map(str, block["set"].values())}
+    ] + [
+        block for block in whole.blocks if "dataset.target_seed" in block.get("grid", {})
+        and block["set"]["mechanism"] == "exponential_cubes"
+    ]  # fmt: skip
+    table = ExponentTable(experiment=replace(whole, blocks=whole.blocks[6:18] + others))
     records = {}
     for series in table.series:
         for x, cell in series.cells:
             off = 0.3 if "full_exponential_cubes, cubes" in series.name else 0.0
+            off += 0.1 * series.target_seed
             risk = x ** (0.0 if series.kind == "K" else series.predicted() + off)
             risk *= 1.0 if is_theory(cell) else 1.5
             bias = risk * (0.5 if series.is_rough else 0.01)
@@ -97,6 +105,10 @@ def test_table_of_exponents_from_made_up_records(tmp_path):
     assert wrong.why.str.contains("flatter than predicted by 0.30").all()
     assert rows.cell.str.contains("full_exponential_cubes (tight)", regex=False).sum() == 2
     assert (judged[judged.tuning == "theory"].least_bias_share == 0.5).all()
+    pooled = rows[rows.functions.notna()].iloc[0]  # slopes -2/3 + 0, .1, .2, .3, .4
+    assert (pooled.functions, round(pooled.over_functions, 4)) == (5, -0.4667)
+    assert round(pooled.over_functions_half_width, 4) == round(2.7764 * 0.5**0.5 / 10, 4)
+    assert rows.functions.notna().sum() == 1 and "± 0.196 (5)" in table.markdown(rows)
     assert "-0.667" in table.markdown(rows) and "toprule" in table.latex(rows)
     empty = table.rows({})
     assert empty.measured.isna().all() and "0 of" in table.markdown(empty)

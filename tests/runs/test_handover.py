@@ -100,7 +100,7 @@ def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
     assert not path.exists()
     torn = tmp_path / "torn.npz"
     torn.write_bytes(b"PK")
-    with pytest.raises(InputError, match="is no file of releases"):
+    with pytest.raises(InputError, match="is not a file of releases"):
         read_releases(torn)
     with pytest.raises(InputError, match="releases must be a file"):
         read_releases(tmp_path / "absent.npz")

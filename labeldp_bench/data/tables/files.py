@@ -79,7 +79,7 @@ def check_column(file: str, table: pd.DataFrame, key: str, name: str) -> str:
     if name not in table.columns:
         some = ", ".join(list(table.columns)[:20]) + (", ..." if table.shape[1] > 20 else "")
         raise InputError(
-            f"{file}: {key}={name} is no column{did_you_mean(name, list(table.columns))}; "
+            f"{file}: {key}={name} is not a column{did_you_mean(name, list(table.columns))}; "
             f"columns: {some}"
         )
     return name
@@ -105,7 +105,7 @@ def label_codes(file: str, column: pd.Series, classes: Sequence[str]) -> NDArray
         if pd.isna(column.iloc[row]):
             raise InputError(f"{where}: the label is missing{more}")
         raise InputError(
-            f"{where}: {texts[row]!r} is no class of dataset.classes=[{','.join(classes)}]{more}"
+            f"{where}: {texts[row]!r} is not one of dataset.classes=[{','.join(classes)}]{more}"
         )
     return codes.astype(np.int64)
 
@@ -136,7 +136,7 @@ def check_numbers(
         advice: the end of the message; {name} is the column.
 
     Raises:
-        InputError: a cell is no number; names file, row and column.
+        InputError: a cell is not a number; names file, row and column.
     """
     read = {}
     for name in columns:
@@ -145,7 +145,7 @@ def check_numbers(
         if len(wrong):
             row = int(wrong[0])
             raise InputError(
-                f"{file}, row {row + 1}, column {name}: {table[name].iloc[row]!r} is no number"
+                f"{file}, row {row + 1}, column {name}: {table[name].iloc[row]!r} is not a number"
                 + advice.format(name=name)
             )
         read[name] = numbers

@@ -47,7 +47,7 @@ class OwnTable(Table):
         super().__post_init__()
         if self.classes is None:
             raise InputError(
-                "dataset.classes must be said, such as dataset.classes=[no,yes]: a list read from "
+                "dataset.classes must be given, such as dataset.classes=[no,yes]: a list read from "
                 "private labels gives away which answers occur (dataset.classes=public if "
                 "everybody knows them)"
             )

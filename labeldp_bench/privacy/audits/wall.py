@@ -14,7 +14,7 @@ Learn = Callable[[LabelVault, RandomizedResponse], Tensor]
 
 
 @dataclass(frozen=True)
-class Deaf(RandomizedResponse):
+class IgnoresLabels(RandomizedResponse):
     """Randomised response that ignores the labels: every output is uniform. For audits."""
 
     def release(
@@ -45,7 +45,7 @@ def learner_faults(
     for shift in (0, 1):
         labels = (torch.arange(num_labels) ** 2 // 3 + shift) % num_classes
         vault = LabelVault(labels, num_classes).open(float("inf"), seed=0, data="audit")
-        learned.append(learn(vault, Deaf(eps)))
+        learned.append(learn(vault, IgnoresLabels(eps)))
         if float(vault.eps_spent) > eps * (1 + 1e-12) and shift == 0:
             lines = len(vault.ledger)
             faults.append(

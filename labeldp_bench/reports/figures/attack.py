@@ -5,9 +5,9 @@ Imports no torch.
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
@@ -43,7 +43,7 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     markers = dict(zip(budgets, itertools.cycle(MARKERS), strict=False))
     figure, axes = plotting.new_figure(len(columns), rows=len(ADVANTAGES), height=3.6)
     figure.set_figwidth(1.4 + 3.1 * len(columns))
-    shown: dict[str, Any] = {}
+    shown: dict[str, Artist] = {}
     for column, (share, points) in enumerate(columns):
         known = float(str(share))
         axes[0][column].set_title(f"{100 * known:g} % known" if known else "no label known")
@@ -82,10 +82,10 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
 
 def _draw_panel(
     axes: Axes, points: pd.DataFrame, measure: str, markers: dict[float, str]
-) -> dict[str, Any]:
+) -> dict[str, Artist]:
     """Draws one measure of one share; returns {name: handle}."""
     axes.axhline(0, color=plotting.GREY, linewidth=0.8)
-    shown = {}
+    shown: dict[str, Artist] = {}
     lines = list(points.groupby("mechanism"))
     lines.sort(key=lambda pair: NO_GUARANTEE not in set(pair[1].guarantee))  # drawn first
     colours = plotting.line_colours(str(name) for name, _ in lines)

@@ -2,9 +2,9 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from labeldp_bench.reports.figures import plotting
@@ -51,7 +51,7 @@ def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
         axes.axis("off")
     for axes in grid[:, 0]:
         axes.set_ylabel("test accuracy, %")
-    shown: dict[str, Any] = {}
+    shown: dict[str, Artist] = {}
     for axes in all_axes:
         handles, labels = axes.get_legend_handles_labels()
         shown |= dict(zip(labels, handles, strict=True))

@@ -45,11 +45,7 @@ def write_pictures(table: ExponentTable, records: Records, out: Path) -> list[Pa
 
 def _draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, path: Path) -> None:
     """Draws one panel per series: risks, their bias and variance, fitted and predicted slope."""
-    series = [
-        one
-        for one in table.series
-        if not one.companion and any(is_rule for *_, is_rule in _done(one, records))
-    ]
+    series = [one for one in table.drawn if any(is_rule for *_, is_rule in _done(one, records))]
     figure, axes = plotting.new_figure(COLUMNS, math.ceil(len(series) / COLUMNS), height=3.5)
     for panel, one in zip(axes.flat, series, strict=False):
         same = rows[(rows.cell == one.name) & (rows.against == one.against)]
@@ -111,7 +107,7 @@ def _draw_exponents(table: ExponentTable, rows: pd.DataFrame, path: Path) -> Non
     """Draws measured against predicted exponents: filled for theory's tuning, open for the best."""
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
     figure.set_size_inches(7.2, 5.6)
-    trusts = {(one.name, one.against): one.trust for one in table.series}
+    trusts = {(one.name, one.against): one.trust for one in table.drawn}
     rows = rows[rows.agrees.isin(["yes", "no"])]  # contrasts and slopes over K have no verdict
     rows = rows.assign(trust=[trusts[place] for place in zip(rows.cell, rows.against, strict=True)])
     both = rows[["predicted", "measured"]]

@@ -124,12 +124,12 @@ def read_spec(section: Any, options_of: Callable[[str], Sequence[str]]) -> Spec:
     return Spec(**{key: value for key, value in section.items() if key not in options} | read)
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Returns a value as panels and titles show it: 1 and 1.0 are both `1`."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def fill_title(title: str, shared: Mapping[str, Any]) -> str:
+def fill_title(title: str, shared: Mapping[str, object]) -> str:
     """Returns `title` with each `{key}` replaced; `{key:,}` takes a number format.
 
     >>> fill_title("k={model.k}, N={dataset.n_train:,}", {"model.k": 5, "dataset.n_train": 10000})

@@ -36,7 +36,14 @@ from labeldp_bench.support.official_data import OFFICIAL
 STEM = "best_known"
 DATA_SETS = ("mnist", "fashion_mnist", "kmnist", "cifar10", "cifar100")
 BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
-WITH_FEATURES = ("probe", "eigenmaps", "clusters", "ridge")
+WITH_FEATURES = (
+    "probe",
+    "eigenmaps",
+    "clusters",
+    "ridge",
+    "laplace_learning",
+    "poisson_learning",
+)
 """Models that learn from all unlabelled images before they see a release."""
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""

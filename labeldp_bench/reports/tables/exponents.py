@@ -10,6 +10,7 @@ import pandas as pd
 
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import from_seeds
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.latex import latex_table, replaced
 from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
@@ -18,6 +19,7 @@ from labeldp_bench.reports.theory.slopes import fit_slope
 COLUMNS = [
     "cell", "against", "tuning", "predicted", "measured", "low", "high", "agrees", "why",
     "least_bias_share", "least_variance_share", "risk_at_eps_inf", "points", "cells", "n",
+    "functions", "over_functions", "over_functions_half_width",
 ]  # fmt: skip
 
 CAPTION = (
@@ -28,7 +30,8 @@ CAPTION = (
     "the best of a grid around it at every point, chosen by the known truth. *agrees*: inside the "
     "interval, or within {tolerance:g}, our allowance for a finite range; not asked of contrasts. "
     "Targets are rough but for one (docs/theory.md). *risk at eps=inf*: the largest share of the "
-    "risk that is there without privacy at the same h, for terms that privacy adds."
+    "risk that is there without privacy at the same h, for terms that privacy adds. *over drawn "
+    "functions*: mean slope and half the width of its 95 % t interval over several drawn functions."
 )
 
 
@@ -51,6 +54,11 @@ class ExponentTable(Table):
         """The series of the experiment."""
         return read_series(self.experiment)
 
+    @cached_property
+    def drawn(self) -> list[Series]:
+        """The series that have rows: of the first drawn function, and no companions."""
+        return [each for each in self.series if not each.companion and each.target_seed == 0]
+
     def rows(self, records: Records) -> pd.DataFrame:
         """Returns one row per (cell, against, tuning); measured is missing until two x are done.
 
@@ -65,8 +73,9 @@ class ExponentTable(Table):
             if cell.config_hash in records
         }
         rows = []
-        for series in (series for series in self.series if not series.companion):
-            rows.append(self._row(series, "theory", records, free))
+        for series in self.drawn:
+            row = self._row(series, "theory", records, free)
+            rows.append(row | self._over_functions(series, row, records))
             if not all(is_theory(cell) for _, cell in series.cells):
                 rows.append(self._row(series, "best", records, free))
         return pd.DataFrame(rows, columns=COLUMNS)
@@ -114,6 +123,24 @@ class ExponentTable(Table):
         agrees, why = self._verdict(series, row)
         return row | {"agrees": agrees, "why": why}
 
+    def _over_functions(
+        self, series: Series, row: dict[str, Any], records: Records
+    ) -> dict[str, Any]:
+        """Returns the mean slope over all drawn functions of which every run is done."""
+        slopes = {0: row["measured"]} if "measured" in row else {}
+        for other in self.series:
+            if other.target_seed and (other.name, other.against) == (series.name, series.against):
+                found = self._row(other, "theory", records, {})
+                if found["n"] == found["cells"]:
+                    slopes[other.target_seed] = found["measured"]
+        if len(slopes) < 2:
+            return {}
+        mean = from_seeds(slopes)
+        return {
+            "functions": len(slopes), "over_functions": mean.value,
+            "over_functions_half_width": mean.half_width,
+        }  # fmt: skip
+
     def _verdict(self, series: Series, row: dict[str, Any]) -> tuple[str, str]:
         """Returns whether a slope agrees with its theorem, empty where that is not asked; why."""
         gap = row["measured"] - row["predicted"]
@@ -143,6 +170,7 @@ class ExponentTable(Table):
             "measured": _intervals(rows),
             "agrees": rows.agrees.astype(object).fillna(""),
             "why": rows.why.astype(object).fillna("no run yet"),
+            "over drawn functions": _over_functions(rows),
             "bias, variance at least": (bias + ", " + variance).where(bias != "", ""),
             "risk at eps=inf": rows.risk_at_eps_inf.map(_percent),
         }
@@ -177,6 +205,12 @@ def _number(value: float) -> str:
 
 def _percent(value: float) -> str:
     return "" if math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def _over_functions(rows: pd.DataFrame) -> list[str]:
+    """Returns the mean slope over functions, its uncertainty, and how many functions."""
+    found = zip(rows.over_functions, rows.over_functions_half_width, rows.functions, strict=True)
+    return ["" if math.isnan(x) else f"{x:.3f} ± {half:.3f} ({n:.0f})" for x, half, n in found]
 
 
 def _intervals(rows: pd.DataFrame) -> list[str]:

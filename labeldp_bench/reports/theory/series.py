@@ -46,6 +46,11 @@ class Series:
         return str(self.first.identity["mechanism"])
 
     @property
+    def target_seed(self) -> int:
+        """Which function was drawn; 0 has the row, others show how much it depends on that."""
+        return int(self.first.config["dataset"]["target_seed"])
+
+    @property
     def trust(self) -> str:
         """The trust model whose rate applies, one of `rates.TRUSTS`."""
         if self.mechanism in ("none", "local_full"):
@@ -140,20 +145,20 @@ def eps_of(cell: Cell) -> float:
 def read_series(experiment: Experiment) -> list[Series]:
     """Returns the series of an experiment's blocks.
 
-    A block with a grid over N, eps or K is a series; blocks that fix both N and eps and agree in
-    the rest are one series along eps = c N^-s.
+    A block with a grid over N, eps or K is a series of each drawn function; blocks that fix both N
+    and eps and agree in the rest are one series along eps = c N^-s.
     """
-    found: dict[str, Series] = {}
+    found: dict[tuple[str, int], Series] = {}
     for number, block in enumerate(experiment.blocks or []):
         grid = block.get("grid", {})
         key, kind = str(number), next((kind for key, kind in KINDS.items() if key in grid), "along")
         if kind == "along":
             fixed = block["set"].items()
             key = f"along {sorted((k, v) for k, v in fixed if KINDS.get(k) not in ('N', 'eps'))}"
-        series = found.setdefault(key, Series(kind))
         for overrides in expand([block], {}):
             cell = compose_cell(overrides)
             data = cell.config["dataset"]
+            series = found.setdefault((key, data["target_seed"]), Series(kind))
             x = {"eps": eps_of(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])
             series.cells.append((float(x), cell))
     return list(found.values())

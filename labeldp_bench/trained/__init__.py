@@ -1,0 +1,1 @@
+"""Models that come trained: `labeldp_bench.load(name)` returns one."""

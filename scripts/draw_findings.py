@@ -1,0 +1,115 @@
+"""Draws the pictures of docs/findings.md that no other script draws, from committed results alone.
+
+    python scripts/draw_findings.py
+
+Writes results/figures/finding_{ranking,loss,ple}.png; trains nothing; a few seconds.
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+
+import pandas as pd
+from findings import ATTACKS, TABLES, means_of
+from matplotlib.axes import Axes
+
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.statistics import Estimate
+from labeldp_bench.support.checkout import CHECKOUT
+
+FIGURES = CHECKOUT / "results" / "figures"
+DATA = dict(zip(TABLES, ("MNIST", "Fashion-MNIST"), strict=True))
+INTERVALS = "Bars: 95 % t intervals over seeds, the same seeds on both sides."
+
+
+@command(__doc__)
+def main(arguments: list[str]) -> int:
+    """Prints what is drawn."""
+    read_arguments(arguments, {})
+    draw_differences(
+        "finding_ranking",
+        "RAPPOR is not ahead of ALIBI, as printed: at eps=0.3 and 0.5 on MNIST it is behind",
+        "RAPPOR minus ALIBI,\ntest accuracy, points",
+        {"": ("rappor", "alibi", plotting.RED)},
+    )
+    draw_differences(
+        "finding_loss",
+        "Another loss helps both mechanisms, and most where eps is small",
+        "marginal loss minus the paper's,\ntest accuracy, points",
+        {"RR": ("rr+marginal", "rr", plotting.BLUE),
+         "RAPPOR": ("rappor+marginal", "rappor", plotting.RED)},
+    )  # fmt: skip
+    draw_ple()
+    return 0
+
+
+def draw_differences(
+    name: str, title: str, label: str, lines: Mapping[str, tuple[str, str, str]]
+) -> None:
+    """Draws one method minus another over eps, a panel for each of the two data sets.
+
+    Args:
+        name: of the file.
+        title: the message.
+        label: of the axis.
+        lines: {name: (method, method that is taken off, colour)}.
+    """
+    figure, ((*panels,),) = plotting.new_figure(2, height=3.0)
+    for axes, table in zip(panels, TABLES, strict=True):
+        ours = means_of(table)
+        budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
+        for place, (own, (above, below, colour)) in enumerate(lines.items()):
+            gaps = [ours[above, eps].minus(ours[below, eps]) for eps in budgets]
+            _bars(axes, gaps, place / 4 - (len(lines) - 1) / 8, own, colour)
+        axes.axhline(0, color=plotting.GREY, linewidth=1)
+        axes.set_xticks(range(len(budgets)), [f"{eps:g}" for eps in budgets])
+        axes.set(xlabel="privacy budget eps", title=DATA[table])
+    plotting.share_y(panels)
+    panels[0].set_ylabel(label)
+    if len(lines) > 1:
+        panels[1].legend(frameon=False)
+    plotting.title_and_caption(figure, title, INTERVALS)
+    plotting.save(figure, FIGURES / f"{name}.png")
+    print(FIGURES / f"{name}.png")
+
+
+def draw_ple() -> None:
+    """Draws how many labels a release gives away, beside the accuracy of the model it trains."""
+    rows = pd.read_csv(ATTACKS, dtype={"config_hash": str}).dropna(subset="accuracy")
+    rows = rows[rows.known == 0]
+    figure, ((*panels,),) = plotting.new_figure(2, height=3.0)
+    for axes, data in zip(panels, ("mnist", "fashion_mnist"), strict=True):
+        here = rows[rows.dataset == data]
+        bare = here.guarantee == NO_GUARANTEE
+        for rows_of, mark, colour in ((here[bare], "s", plotting.BLACK),
+                                      (here[~bare], "o", plotting.BLUE)):  # fmt: skip
+            axes.plot(100 * rows_of.accuracy, 100 * rows_of["with"], mark, color=colour)
+        axes.axhline(10, color=plotting.GREY, linestyle=":", linewidth=1.4)
+        axes.set(xlabel="test accuracy of the model, %", title=data_name_of(data), ylim=(0, 100))
+    panels[0].set_ylabel("labels that an attacker\nnames from the release, %")
+    said = f"{name_of('ple')}, {NO_GUARANTEE}"
+    panels[0].text(0.03, 0.6, said, transform=panels[0].transAxes)
+    private = {"color": plotting.BLUE, "transform": panels[0].transAxes}
+    panels[0].text(0.03, 0.22, "private, eps from 0.2 to 1", **private)
+    plotting.title_and_caption(
+        figure,
+        "What PLE publishes names most labels; private releases train better models and name few",
+        "One seed. Dotted: a guess at random. The attacker knows the images and no label.",
+    )
+    plotting.save(figure, FIGURES / "finding_ple.png")
+    print(FIGURES / "finding_ple.png")
+
+
+def _bars(axes: Axes, gaps: list[Estimate], shift: float, name: str, colour: str) -> None:
+    places = [number + shift for number in range(len(gaps))]
+    axes.errorbar(
+        places, [gap.value for gap in gaps], [gap.half_width for gap in gaps],
+        fmt="o", color=colour, capsize=3, linewidth=1.4, label=name,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

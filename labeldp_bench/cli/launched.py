@@ -7,6 +7,7 @@ from hydra.plugins.launcher import Launcher
 
 from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
 
 LONGEST = 200
 """Characters of a launcher's own words, which may be a page."""
@@ -24,9 +25,12 @@ def launch(launcher: Launcher, jobs: Sequence[Sequence[str]]) -> tuple[int, bool
 
     Raises:
         KeyboardInterrupt: Ctrl-C, whatever the launcher made of it.
+        InputError: what the launcher needs is not there.
     """
     try:
         results = launcher.launch(jobs, initial_job_idx=0)
+    except InputError:
+        raise
     except Exception as error:
         if comes_from_ctrl_c(error):
             raise KeyboardInterrupt from None

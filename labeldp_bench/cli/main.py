@@ -72,7 +72,7 @@ def _run_job(config: DictConfig) -> int:
     for key in ("release_only", "releases"):
         if config[key] is not None:
             raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
-    environment = environment_of(*(config[key] for key in LOCAL))
+    environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
     cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
     if config.job.deadline is not None:
         cells = finished_in_time(cells, environment, config.job.deadline - time.time())
@@ -114,7 +114,7 @@ def _run_one(config: DictConfig) -> int:
     sweeper.check_effect(keys, [cell])
     if "eps" in keys and not cell.has("mechanism.eps"):
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
-    environment = environment_of(*(config[key] for key in LOCAL))
+    environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
     if environment.release_only is not None:
         release_only(cell, environment, environment.release_only)
         return 0

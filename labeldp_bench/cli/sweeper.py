@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launched import launch
+from labeldp_bench.cli.ray_launcher import RayLauncher
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
@@ -180,7 +181,7 @@ class CellSweeper(Sweeper):
 
 
 def register() -> None:
-    """Makes the Sweeper known to Hydra under the name in configs/hydra/sweeper/cells.yaml.
+    """Makes Sweeper and launcher known to Hydra under the names in configs/hydra.
 
     Hydra takes plugins only from the namespace `hydra_plugins`. An alias there, made at start-up,
     saves a second top-level package and works from a bare checkout too; the class itself stays
@@ -189,11 +190,12 @@ def register() -> None:
     plugins = Plugins.instance()  # scans the real namespace first, where there is one
     alias = "hydra_plugins.labeldp_bench"
     module = types.ModuleType(alias)
-    vars(module)[CellSweeper.__name__] = CellSweeper
     sys.modules.setdefault("hydra_plugins", types.ModuleType("hydra_plugins"))
     sys.modules[alias] = module
-    plugins.register(CellSweeper)
-    plugins.class_name_to_class[f"{alias}.{CellSweeper.__name__}"] = CellSweeper
+    for plugin in (CellSweeper, RayLauncher):
+        vars(module)[plugin.__name__] = plugin
+        plugins.register(plugin)
+        plugins.class_name_to_class[f"{alias}.{plugin.__name__}"] = plugin
 
 
 def show_arithmetic(experiment: str, arguments: list[str]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from labeldp_bench.mechanisms.base import Prior, count_true
 from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
 from labeldp_bench.mechanisms.draws import Noise, check_noise, coins, numpy_stream
+from labeldp_bench.mechanisms.forms import Form, bits_form
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import binomial, group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels
@@ -55,6 +56,12 @@ class BitFlips(BitMechanism):
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
         return 1 - self.p_drop, self.p_flip
 
+    def form(self, num_classes: int) -> Form:
+        """Returns the smaller of packed bits and the positions of the ones."""
+        own, other = self.bit_rates(num_classes)
+        ones = own + (num_classes - 1) * other
+        return bits_form(self, num_classes, ones + 4 * math.sqrt(ones))
+
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
@@ -99,6 +106,10 @@ class BitFlips(BitMechanism):
         outside = with_own(_log(self.p_drop), ones.clamp_max(num_classes - 1))
         return torch.where(bits == 1, inside, outside)
 
+    def evidence(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns 0 for the labels whose bit is 1, else -eps; see the base."""
+        return evidence_of_ones(released, num_classes, self.eps)
+
     def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
         refuse_non_bits(released, num_classes)
@@ -135,6 +146,18 @@ def refuse_non_bits(released: Tensor, num_classes: int) -> None:
     check_rows("bits", released, num_classes)
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
+
+
+def evidence_of_ones(released: Tensor, num_classes: int, eps: float) -> Tensor:
+    """Returns the evidence where a label whose bit is 1 is e^eps times as likely as one with 0.
+
+    Float32 (N, K), without the float64 that the likelihood needs: 0 and -eps; all 0 in a row that
+    has no ones.
+    """
+    refuse_non_bits(released, num_classes)
+    ones = truth_values(released)
+    best = ones | ~ones.any(1, keepdim=True)
+    return torch.where(best, 0.0, torch.tensor(-eps, dtype=torch.float32))
 
 
 def truth_values(bits: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism, Prior, most_likely
 from labeldp_bench.mechanisms.draws import Noise, uniforms
+from labeldp_bench.mechanisms.forms import AsReleased, Form, ShortLabels
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_prior
 
@@ -46,6 +47,10 @@ class ClassMechanism(Mechanism[int]):
     @abstractmethod
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(released | true label = c), float64 (N, K), exact."""
+
+    def form(self, num_classes: int) -> Form:
+        """Returns the small form of its releases: what is stored of them, under no prior."""
+        return AsReleased(self, num_classes)
 
     def release_groups(
         self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
@@ -89,6 +94,10 @@ class LabelMechanism(ClassMechanism):
 
         `prior` here is global, of shape (K,).
         """
+
+    def form(self, num_classes: int) -> ShortLabels:
+        """Returns the form that keeps a label in as few bytes as hold it."""
+        return ShortLabels(self, num_classes)
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None

@@ -4,14 +4,23 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
-from labeldp_bench.mechanisms.bit_flips import BitMechanism, check_bits
+from labeldp_bench.mechanisms.bit_flips import (
+    BitMechanism,
+    check_bits,
+    evidence_of_ones,
+)
 from labeldp_bench.mechanisms.classes import two_levels
 from labeldp_bench.mechanisms.draws import Noise, check_noise, integers, uniforms
-from labeldp_bench.support.validate import check_integer, check_labels
+from labeldp_bench.mechanisms.forms import Form, whole_numbers_to
+from labeldp_bench.support.validate import InputError, check_integer, check_labels
+
+ENUMERABLE_ENTRIES = 2**26
+"""Of the table of all messages."""
 
 
 @dataclass(frozen=True)
@@ -42,31 +51,32 @@ class HadamardResponse(BitMechanism):
         """Probability that the message belongs to the true label."""
         return 1 / (1 + math.exp(-self.eps))
 
+    def form(self, num_classes: int) -> "HadamardMessages":
+        """Returns the form that keeps the message alone, a whole number of few bytes."""
+        check_integer("num_classes", num_classes, low=2)
+        return HadamardMessages(self.eps, self.p_keep, num_classes)
+
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:
-        """Returns uint8 bits (N, K); O(N K + K^2)."""
-        check_labels(labels, num_classes)
-        check_noise("hadamard", self.eps, self.p_keep)
-        table = self.output_space(num_classes)
-        message = integers(0, len(table), labels.shape, generator)
-        uniform = uniforms(labels.shape, generator)
-        belongs = table[message, labels] == 1
-        # Turning one digit that the row looks at swaps the halves one to one.
-        row = labels + 1
-        message = torch.where(belongs == (uniform < self.p_keep), message, message ^ (row & -row))
-        return table[message]
+        """Returns uint8 bits (N, K); O(N K)."""
+        form = self.form(num_classes)
+        return form.outputs(form.draw(labels, generator))
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(message | label = c), float64 (N, K): two values, eps apart."""
         bits = check_bits(released, num_classes)
-        table = self.output_space(num_classes)
-        digits = torch.arange(len(table).bit_length() - 1)
+        form = self.form(num_classes)
+        digits = torch.arange(num_classes.bit_length())
         message = ((1 - bits[:, 2**digits - 1]) << digits).sum(1)
-        is_message = (table[message] == bits).all(1, keepdim=True)
-        inside = math.log(self.p_keep * 2 / len(table))
+        is_message = (form.outputs(message) == bits).all(1, keepdim=True)
+        inside = math.log(self.p_keep * 2 / form.count)
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill(~is_message, -math.inf)
+
+    def evidence(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns 0 for the labels that the message belongs to, else -eps; see the base."""
+        return evidence_of_ones(released, num_classes, self.eps)
 
     def bit_rates(self, num_classes: int) -> tuple[float, float]:
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
@@ -74,9 +84,61 @@ class HadamardResponse(BitMechanism):
 
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the bits of all L messages, uint8 (L, K)."""
-        check_integer("num_classes", num_classes, low=2)
-        message = torch.arange(2 ** num_classes.bit_length())
-        parity = message[:, None] & torch.arange(1, num_classes + 1)
-        for shift in (32, 16, 8, 4, 2, 1):
-            parity = parity ^ (parity >> shift)
-        return (1 - (parity & 1)).to(torch.uint8)
+        form = self.form(num_classes)
+        if form.count * num_classes > ENUMERABLE_ENTRIES:
+            raise InputError(
+                f"{form.count} messages of {num_classes} bits are too many to enumerate"
+            )
+        return form.outputs(torch.arange(form.count))
+
+
+class HadamardMessages(Form):
+    """The number o of a message of Hadamard response, (N,): O(N) time, at most 8 bytes a label.
+
+    Args:
+        eps: of the mechanism.
+        p_keep: probability that the message belongs to the label.
+        num_classes: K.
+    """
+
+    name = "hadamard"
+
+    def __init__(self, eps: float, p_keep: float, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.eps, self.p_keep, self.count = eps, p_keep, 2 ** num_classes.bit_length()
+
+    def draw(self, labels: Tensor, generator: Noise) -> Tensor:
+        """Returns messages in [0, L), L the smallest power of two above K."""
+        check_labels(labels, self.num_classes)
+        check_noise("hadamard", self.eps, self.p_keep)
+        # In this order: it decides what a seed gives.
+        message = integers(0, self.count, labels.shape, generator)
+        uniform = uniforms(labels.shape, generator)
+        row = labels + 1
+        belongs = belonging(message, row) == 1
+        # Turning one digit that the row looks at swaps the halves one to one.
+        turned = message ^ (row & -row)
+        chosen = torch.where(belongs == (uniform < self.p_keep), message, turned)
+        return chosen.to(whole_numbers_to(self.count))
+
+    def checked(self, messages: Tensor) -> Tensor:
+        """Returns the messages if they are in [0, L)."""
+        check_labels(messages.to(torch.int64), self.count)
+        return messages
+
+    def outputs(self, messages: Tensor) -> Tensor:
+        """Returns the bits 1[message belongs to label i], uint8 (N, K)."""
+        rows = torch.arange(1, self.num_classes + 1)
+        return belonging(self.checked(messages).to(torch.int64)[:, None], rows)
+
+
+def belonging(messages: Tensor, rows: Tensor) -> Tensor:
+    """Returns 1 where a message and a row have an even number of ones in common, uint8.
+
+    Args:
+        messages: int64, below 2^32; broadcast against the rows.
+        rows: int64, of the Sylvester matrix, counted from 0, below 2^32.
+    """
+    # NumPy counts the ones in one instruction.
+    common = messages.numpy().astype(np.uint32) & rows.numpy().astype(np.uint32)
+    return torch.from_numpy(1 - (np.bitwise_count(common) & 1))

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from labeldp_bench.mechanisms.bit_flips import (
 )
 from labeldp_bench.mechanisms.classes import two_levels
 from labeldp_bench.mechanisms.draws import Noise, check_noise, coins, numpy_stream, sets_around
+from labeldp_bench.mechanisms.forms import Form, bits_form
 from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
@@ -62,8 +64,11 @@ class SubsetSelection(BitMechanism):
         if self.rule == "variance":
             tail = math.exp(-self.eps)
             return max(1, round(num_classes * tail / (1 + tail)))
-        sizes = range(1, num_classes)
-        return max(sizes, key=lambda size: subset_information(num_classes, size, self.eps))
+        return most_informative_size(num_classes, self.eps)
+
+    def form(self, num_classes: int) -> Form:
+        """Returns the smaller of packed bits and the positions of the ones."""
+        return bits_form(self, num_classes, self.chosen_size(num_classes))
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
@@ -113,6 +118,13 @@ class SubsetSelection(BitMechanism):
     def summary(self) -> dict[str, object]:
         """Returns the rule that chose the size; the size itself depends on K."""
         return {"size": self.size, "rule": self.rule}
+
+
+@cache
+def most_informative_size(num_classes: int, eps: float) -> int:
+    """Returns the size of the largest mutual information; kept, as 10^5 sizes take a while."""
+    sizes = range(1, num_classes)
+    return max(sizes, key=lambda size: subset_information(num_classes, size, eps))
 
 
 def p_outside(eps: float, num_classes: int, size: int) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from labeldp_bench.mechanisms.bit_flips import BitFlips
+from labeldp_bench.mechanisms.hashes import Hashes
 from labeldp_bench.support.validate import check_integer, check_number
 
 MOST_BUCKETS = 2**32
@@ -160,3 +161,11 @@ class LocalHashing(BitFlips):
     def p_flip(self) -> float:
         """Probability that one wrong label's bit is 1: it fell into the reported bucket."""
         return 1 / self.num_buckets
+
+    def form(self, num_classes: int) -> Hashes:
+        """Returns the form that keeps the message alone: the seed of a hash, and a bucket.
+
+        Its draws are not those of `release`, which needs no hash; their law is the same but for
+        what tells the hash from a random function.
+        """
+        return Hashes(self.eps, 1 - self.p_drop, self.num_buckets, num_classes)

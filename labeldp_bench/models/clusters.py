@@ -33,7 +33,7 @@ class Clusters(SmoothModel, GroupModel):
     (2022), NoiseCluster.
 
     Args:
-        network, neighbours, initial: as `SmoothModel`.
+        network, neighbours, search, initial: as `SmoothModel`.
         functions: how many smooth functions tell where an example lies, >= 1.
         clusters: how many, >= 1.
     """

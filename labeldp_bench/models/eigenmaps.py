@@ -34,7 +34,7 @@ class Eigenmaps(SmoothModel):
     ours.
 
     Args:
-        network, neighbours, initial: as `SmoothModel`.
+        network, neighbours, search, initial: as `SmoothModel`.
         functions: how many to choose from, as multiples of the number of classes, >= 1.
         folds: parts of the examples that are held out in turn, >= 2.
     """

@@ -6,13 +6,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from labeldp_bench.models.descent import DescentSearch
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.models.smooth_functions import NearestSearch, SmoothFunctions
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.validate import InputError, check_integer
+from labeldp_bench.support.validate import InputError, check_choice, check_integer
 
 LONG = 500_000
 """Values of all functions together that take longer than a person waits without a word."""
@@ -64,19 +65,23 @@ class GraphModel(PretrainableModel):
     Args:
         network: of `pretrain`; unused without one.
         neighbours: k of the graph, >= 1.
+        search: `exact` compares all points, `descent` finds most neighbours of many more.
         initial: weights below the classifier, from `pretrain`.
     """
 
     neighbours: int = 10
-    _search: NeighbourSearch = field(
-        default_factory=NeighbourSearch, init=False, repr=False, compare=False
-    )
+    search: str = "exact"
+    _searches: dict[str, NearestSearch] = field(
+        default_factory=lambda: {"exact": NeighbourSearch(), "descent": DescentSearch()},
+        init=False, repr=False, compare=False,
+    )  # fmt: skip
 
     shares_work: ClassVar[bool] = True  # the graph of all examples
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("model.neighbours", self.neighbours, low=1)
+        check_choice("model.search", self.search, self._searches)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features; the functions and the fit have float64."""
@@ -126,7 +131,9 @@ class SmoothModel(GraphModel):
         if len(features) * count > LONG:
             session.say(f"  the {count} smoothest functions on {len(features):,} examples")
         places = self.places(features, session)
-        smooth = SmoothFunctions.over(places.points, self.neighbours, count, self._search)
+        smooth = SmoothFunctions.over(
+            places.points, self.neighbours, count, self._searches[self.search]
+        )
         return Embedding(smooth, places)
 
 

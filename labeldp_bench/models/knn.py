@@ -24,6 +24,7 @@ from labeldp_bench.support.validate import InputError, check_integer
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8
 CHUNK = 1000
+PRODUCTS = 2**28  # of points and queries at one time: a gigabyte, which 260,000 points fill
 # Limits of coordinates and of their ranges: squares neither overflow nor vanish.
 LARGEST, SMALLEST = 1e150, 1e-140
 # Fits from which the compiled search pays. Loading it takes a second and compiling it ten, once per
@@ -224,13 +225,14 @@ def tree_search(
 def _brute_force(points: Tensor, queries: Tensor, k: int) -> Tensor:
     points = points.to(torch.float32)
     half_norms = points.square().sum(1) / 2
-    chunks = queries.split(CHUNK)
+    size = max(1, min(CHUNK, PRODUCTS // max(1, len(points))))
+    chunks = queries.split(size)
     near = torch.empty((len(queries), k), dtype=torch.int64, device=points.device)
     # One block for all chunks: freed ones of this size, with an answer kept between two of them,
     # are not joined again, and 60,000 points took 13 GB.
-    block = points.new_empty((min(CHUNK, len(queries)), len(points)))
+    block = points.new_empty((min(size, len(queries)), len(points)))
     bar = progress_bar(chunks, len(chunks), "neighbours", len(chunks) > 5)
-    for chunk, found in zip(bar, near.split(CHUNK), strict=True):
+    for chunk, found in zip(bar, near.split(size), strict=True):
         closeness = torch.mm(chunk.to(torch.float32), points.T, out=block[: len(chunk)])
         found.copy_(closeness.sub_(half_norms).topk(k, sorted=False).indices)
     return near

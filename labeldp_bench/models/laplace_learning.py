@@ -69,7 +69,9 @@ class LaplaceLearning(GraphModel):
         return GraphClassifier(graph, values, values)
 
     def _graph(self, features: Tensor, session: Session) -> NeighbourGraph:
-        return NeighbourGraph.over(self.places(features, session), self.neighbours, self._search)
+        return NeighbourGraph.over(
+            self.places(features, session), self.neighbours, self._searches[self.search]
+        )
 
     def _chosen(
         self, graph: NeighbourGraph, indices: Tensor, votes: Tensor, session: Session

@@ -47,7 +47,7 @@ class PoissonLearning(GraphModel):
         graph = self._last.get(
             (features,),
             lambda: NeighbourGraph.over(
-                self.places(features, session), self.neighbours, self._search
+                self.places(features, session), self.neighbours, self._searches[self.search]
             ),
         )
         votes, indices = supervision.votes().to(torch.float64), supervision.indices

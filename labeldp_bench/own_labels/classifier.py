@@ -193,10 +193,10 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
             lambda line: None,
         )  # fmt: skip
-        supervision = Supervision.of([release.vaulted], loss_named(self.loss))
+        loss = loss_named(self.loss)
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
-            return fit_network(self.estimator, numbers, supervision, self.epochs, session)
-        return model.fit(numbers, supervision, session)
+            return fit_network(self.estimator, numbers, release, loss, self.epochs, session)
+        return model.fit(numbers, Supervision.of([release.vaulted], loss), session)
 
 
 def check_release(release: object, X: Any) -> None:

@@ -1,5 +1,7 @@
 """A release as a Parquet file: row ids, what was released, what was spent, and the manifest."""
 
+import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,29 +17,39 @@ KEY = b"labeldp"
 COLUMNS = ["row", "released", "eps_spent"]
 
 
-def write_parts(
-    path: Path, outputs: NDArray, row_ids: NDArray, spent: NDArray, manifest: Manifest
-) -> None:
-    """Writes the file in one step.
+def part_of(
+    messages: NDArray, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
+) -> pa.Table:
+    """Returns some rows of a release as a table.
+
+    Args:
+        messages: whole numbers or reals (n,); bytes, uint8 (n, w); lists of whole numbers that end
+            before the first -1, int32 (n, w); reals (n, K).
+        row_ids: numbers or texts, (n,).
+        spent: eps of each row, (n,).
+        manifest: goes into the head of the file.
+    """
+    columns = [pa.array(row_ids), _column(messages, manifest), pa.array(spent)]
+    table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
+    return table.replace_schema_metadata({KEY: manifest.to_json().encode()})
+
+
+def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
+    """Writes tables of rows, one after the other, as one file; it appears in one step.
 
     Raises:
-        InputError: the folder is not there, or cannot be written to.
+        CannotWrite: the folder is not there, cannot be written to, or is full.
     """
-    released = pa.array(outputs.ravel())
-    if outputs.ndim == 2:
-        released = pa.FixedSizeListArray.from_arrays(released, outputs.shape[1])
-    columns = [pa.array(row_ids.tolist()), released, pa.array(spent)]
-    table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
-    table = table.replace_schema_metadata({KEY: manifest.to_json().encode()})
-    try:
-        with replacing(path) as partial:
-            pq.write_table(table, partial)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror or error})") from None
+    with replacing(path) as partial, contextlib.ExitStack() as opened:
+        writer = None
+        for part in parts:
+            if writer is None:
+                writer = opened.enter_context(pq.ParquetWriter(partial, part.schema))
+            writer.write_table(part)
 
 
 def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
-    """Returns outputs, row ids, costs and manifest.
+    """Returns messages, row ids, costs and manifest.
 
     Raises:
         InputError: there is no such file, or it holds no release.
@@ -52,19 +64,35 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
         raise InputError(f"{path}: {error}") from None
     for name in COLUMNS[1:]:
         kind = table.schema.field(name).type
-        values = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+        is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
+        values = kind.value_type if is_list and name == "released" else kind
         is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
-        if not is_number or table[name].null_count:
+        is_bytes = pa.types.is_fixed_size_binary(kind) and name == "released"
+        if not (is_number or is_bytes) or table[name].null_count:
             raise InputError(f"{path} holds no release: its column {name} is not all numbers")
-    released = table["released"].combine_chunks()
-    if pa.types.is_fixed_size_list(released.type):
-        values = released.flatten().to_numpy().reshape(-1, released.type.list_size)
-    else:
-        values = released.to_numpy()
     # Arrow's memory may not be written to.
-    parts = (values, table["row"].to_numpy(), table["eps_spent"].to_numpy())
-    outputs, row_ids, spent = (np.array(part) for part in parts)
-    return outputs, row_ids, spent, manifest
+    parts = (_array(table["released"]), table["row"].to_numpy(), table["eps_spent"].to_numpy())
+    messages, row_ids, spent = (np.array(part) for part in parts)
+    return messages, row_ids, spent, manifest
+
+
+def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
+    """Returns row ids, costs and manifest of a release, without what was released.
+
+    Raises:
+        InputError: the file holds no release.
+    """
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
+        table = pq.read_table(path, columns=[COLUMNS[0], COLUMNS[2]], partitioning=None)
+        spent = np.asarray(table["eps_spent"].to_numpy(), dtype=np.float64)
+        return table["row"].to_numpy(), spent, manifest
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(f"{path} holds no release: {reason}") from None
 
 
 def holds_release(path: Path) -> bool:
@@ -87,3 +115,38 @@ def read_table(path: Path) -> pa.Table:
         return pq.read_table(path, partitioning=None)
     except (pa.ArrowInvalid, OSError):
         raise InputError(f"{path} is no Parquet file") from None
+
+
+def _column(messages: NDArray, manifest: Manifest) -> pa.Array:
+    """Returns messages as a column; outputs of old releases, (n, K), stay lists of numbers."""
+    size = len(messages)
+    if messages.ndim == 1:
+        return pa.array(messages)
+    width = messages.shape[1]
+    if manifest.stored == "outputs":
+        return pa.FixedSizeListArray.from_arrays(pa.array(messages.ravel()), width)
+    if messages.dtype == np.uint8:
+        raw = pa.py_buffer(np.ascontiguousarray(messages))
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), size, [None, raw])
+    kept = messages >= 0
+    ends = np.concatenate([[0], kept.sum(1).cumsum()]).astype(np.int32)
+    return pa.ListArray.from_arrays(ends, messages[kept])
+
+
+def _array(column: pa.ChunkedArray) -> NDArray:
+    """Returns a column as the array that `_column` was given."""
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        return column.combine_chunks().flatten().to_numpy().reshape(-1, kind.list_size)
+    if pa.types.is_fixed_size_binary(kind):
+        chunks = [np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, kind.byte_width)[
+            chunk.offset : chunk.offset + len(chunk)] for chunk in column.chunks]  # fmt: skip
+        return np.concatenate(chunks) if chunks else np.empty((0, kind.byte_width), np.uint8)
+    if pa.types.is_list(kind):
+        counts = np.concatenate([np.zeros(0, np.int64), *(
+            chunk.value_lengths().to_numpy() for chunk in column.chunks)])  # fmt: skip
+        found = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
+        values = [chunk.flatten().to_numpy() for chunk in column.chunks]
+        found[np.arange(found.shape[1]) < counts[:, None]] = np.concatenate(values)
+        return found
+    return column.to_numpy()

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from labeldp_bench.mechanisms import ClassMechanism, RealMechanism
+from labeldp_bench.mechanisms.forms import AsReleased, Form
 from labeldp_bench.own_labels.known import class_mechanism, real_mechanism
 from labeldp_bench.own_labels.law import law_of
 from labeldp_bench.support.validate import InputError, check_eps
 
-VERSION = 1
+VERSION = 2
+"""1: outputs are stored as they are. 2: in the small form that `stored` names."""
 ClassName = str | int | float | bool
 
 
@@ -41,6 +43,7 @@ class Manifest:
         unit: whose rows share eps; None: every row is a person of its own.
         noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
         source: the name of the column, if it had one.
+        stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
         identity: of this release, random.
     """
 
@@ -52,6 +55,7 @@ class Manifest:
     unit: Unit | None = None
     noise: str = "secret"
     source: str = ""
+    stored: str = "outputs"
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -65,7 +69,7 @@ class Manifest:
         Raises:
             InputError: somebody edited it.
         """
-        texts = (self.mechanism, self.noise, self.source, self.identity)
+        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity)
         unit, names = self.unit, self.classes
         right = {
             "text": all(isinstance(text, str) for text in texts),
@@ -82,8 +86,24 @@ class Manifest:
         for what, is_right in right.items():
             if not is_right:
                 raise InputError(f"this is no manifest of a release (its {what} cannot be meant)")
-        _ = self.class_mechanism() if names else self.real_mechanism()
+        _ = self.form() if names else self.real_mechanism()
         return self
+
+    def form(self) -> Form:
+        """Returns the form in which outputs are stored.
+
+        Raises:
+            InputError: the mechanism has no form of that name.
+        """
+        mechanism, count = self.class_mechanism(), len(self.classes)
+        forms = (AsReleased(mechanism, count), mechanism.form(count))
+        for form in forms:
+            if form.name == self.stored:
+                return form
+        known = " or ".join(form.name for form in forms)
+        raise InputError(
+            f"releases of {self.mechanism} are stored as {known}, not as {self.stored[:40]!r}"
+        )
 
     def class_mechanism(self) -> ClassMechanism:
         """Returns the mechanism of a release of classes."""
@@ -94,12 +114,15 @@ class Manifest:
         return real_mechanism(self.mechanism, self.row_eps, self.parameters)
 
     def like(self, other: "Manifest") -> bool:
-        """Returns whether two releases were made alike, apart from their identity."""
-        return {**asdict(self), "identity": ""} == {**asdict(other), "identity": ""}
+        """Returns whether two releases were made alike, apart from identity and storage."""
+        apart = {"identity": "", "stored": ""}
+        return {**asdict(self), **apart} == {**asdict(other), **apart}
 
     def to_json(self) -> str:
         """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
-        content = asdict(self) | {"format": "labeldp release", "version": VERSION}
+        # Older programs read what is stored as they stored it.
+        version = 1 if self.stored == AsReleased.name else VERSION
+        content = asdict(self) | {"format": "labeldp release", "version": version}
         content |= {"eps": _text(self.eps), "row_eps": _text(self.row_eps)}
         if self.classes:
             content["law"] = law_of(self.class_mechanism(), len(self.classes))
@@ -121,6 +144,7 @@ class Manifest:
                     f"the release has format version {content['version']}, and this program "
                     f"reads up to {VERSION} (install a newer labeldp-bench)"
                 )
+            content.setdefault("stored", AsReleased.name)  # version 1
             known = {each.name: content[each.name] for each in fields(cls)}
             known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
             known["classes"] = tuple(known["classes"])

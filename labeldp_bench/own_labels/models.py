@@ -1,6 +1,5 @@
 """The model of the command line, and its file."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def load_model(path: Path) -> Pipeline:
         model = skops.io.load(path, trusted=TRUSTED)
     except UntrustedTypesFoundException as error:
         raise InputError(f"{path} is not trusted: {' '.join(str(error).split())}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError):
+    except Exception:  # a torn or foreign file may raise anything
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
         raise InputError(f"{path} holds another model (write one by `labeldp fit`)")

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from labeldp_bench.own_labels.release import Release
 from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import Diverged, InputError
+from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.network_fit import NetworkFit
+from labeldp_bench.training.network_fit import NetworkFit, objective
 from labeldp_bench.training.schedules import WarmupLinear
 from labeldp_bench.training.trainer import Trainer
 
@@ -20,6 +23,8 @@ BATCH = 256
 RATE = 1e-3
 WIDTH = 64
 DECAY = 1e-2
+LOOKED_UP = 10**8
+"""Targets of single classes, N x K, up to which all are held: 400 MB."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,34 @@ class NumbersClassifier(NetworkClassifier):
         return (images.to(torch.float32) - self.mean) / self.stddev
 
 
+class ManyClassesFit(NetworkFit):
+    """A fit that makes the targets of each batch from its releases.
+
+    With 10^5 classes the targets of 10^6 rows would fill 400 GB, those of a batch 100 MB.
+
+    Args:
+        trainer, classifier, session: as `NetworkFit`.
+        release: of each row.
+        loss: of the benchmark.
+    """
+
+    def __init__(
+        self, trainer: Trainer, classifier: NetworkClassifier, release: Release, loss: Loss,
+        session: Session,
+    ) -> None:  # fmt: skip
+        none = torch.empty((0, len(release.classes)))
+        rows = torch.arange(len(release))
+        super().__init__(trainer, classifier, Supervision(rows, none, none.bool(), loss), session)
+        self.release = release
+
+    def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
+        """Learns from one batch of rows, one view each."""
+        own = Supervision.of([self.release[rows.numpy()].vaulted], self.supervision.loss)
+        self._learn(objective, batch, own.targets, own.plausible, *(mixing or ()))
+
+
 def fit_network(
-    network: nn.Module | str, features: Tensor, supervision: Supervision, epochs: int,
+    network: nn.Module | str, features: Tensor, release: Release, loss: Loss, epochs: int,
     session: Session,
 ) -> NumbersClassifier:  # fmt: skip
     """Returns a copy of `network`, trained by AdamW with a falling rate.
@@ -46,7 +77,8 @@ def fit_network(
     Args:
         network: with K outputs; `mlp` is one hidden layer of 64.
         features: float32 (N, ...).
-        supervision: what the loss made of the release.
+        release: of each row.
+        loss: of the benchmark.
         epochs: >= 1.
         session: seed of first weights and order; device.
 
@@ -64,16 +96,21 @@ def fit_network(
         if isinstance(network, str):
             made: nn.Module = nn.Sequential(
                 nn.Flatten(), nn.Linear(features[0].numel(), WIDTH), nn.ReLU(),
-                nn.Linear(WIDTH, supervision.num_classes),
+                nn.Linear(WIDTH, len(release.classes)),
             )  # fmt: skip
         else:
             made = copy.deepcopy(network)
         classifier = NumbersClassifier(
             made, features.mean(0), torch.where(stddev > 0, stddev, 1.0), "float32"
         )
-        _check_outputs(classifier, features, supervision.num_classes)
+        _check_outputs(classifier, features, len(release.classes))
+        if len(release) * len(release.classes) <= LOOKED_UP:
+            supervision = Supervision.of([release.vaulted], loss)
+            fit = NetworkFit(trainer, classifier, supervision, session)
+        else:
+            fit = ManyClassesFit(trainer, classifier, release, loss, session)
         try:
-            trainer.run(NetworkFit(trainer, classifier, supervision, session), features, session)
+            trainer.run(fit, features, session)
         except Diverged:
             raise Diverged(
                 "the network's loss became NaN or infinite (are features too large?)"

@@ -3,9 +3,8 @@
 import hashlib
 import hmac
 import secrets
-import warnings
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from labeldp_bench.mechanisms import ClassMechanism, Mechanism
-from labeldp_bench.own_labels.known import (
-    REAL,
-    class_mechanism,
-    class_mechanisms,
-    real_mechanism,
-)
-from labeldp_bench.own_labels.law import chance_of_change
-from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit
+from labeldp_bench.mechanisms.forms import AsReleased
+from labeldp_bench.own_labels.manifest import ClassName, Manifest
+from labeldp_bench.own_labels.recipe import Before, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
-from labeldp_bench.own_labels.strength import recommended, share_of_clean
 from labeldp_bench.own_labels.units import capped
 from labeldp_bench.privacy.ledger import BudgetError
-from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import InputError, check_eps
-
-IDENTITY = 0.01
-"""Chance of a change below which a release is practically the labels themselves."""
-NOISE = 10
-"""Clean labels for each class that a release is worth, below which it is practically noise."""
 
 
 def privatize(
@@ -98,30 +84,24 @@ def privatize(
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
     ids = checked_row_ids(row_ids, len(values))[kept]
-    row_eps = eps / group.most_rows if group else eps
-    noise = "secret" if seed is None else "seeded"
-    if bounds is None:
-        names = check_classes(classes)
-        coded = codes(values, names)[torch.from_numpy(kept)]
-        made: Mechanism = _class_mechanism(mechanism, row_eps, len(names), parameters or {})
-        vault = LabelVault(coded, len(names))
-        manifest = _manifest(made, eps, names, None, group, noise, source, earlier)
+    recipe = recipe_of(
+        eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=group,
+        noise="secret" if seed is None else "seeded", source=source,
+        identity=earlier[0].manifest.identity if earlier else None,
+    )  # fmt: skip
+    manifest = recipe.manifest
+    if manifest.bounds is None:
+        coded = codes(values, manifest.classes)[torch.from_numpy(kept)]
     else:
-        low, high = check_bounds(bounds)
-        scaled = scaled_numbers(values, low, high)[torch.from_numpy(kept)]
-        name = "unbiased_randomizer" if mechanism == "auto" else mechanism
-        if mechanism == "auto" and not 1e-5 <= row_eps <= 20:
-            name = "laplace"
-        made = real_mechanism(name, row_eps, parameters or {})
-        vault, coded = LabelVault(scaled, 0, bound=1.0), scaled
-        manifest = _manifest(made, eps, (), (low, high), group, noise, source, earlier)
-    spent = _spent(ids, earlier, row_eps)
+        coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
+    spent = np.full(len(ids), manifest.row_eps)
+    for release in earlier:
+        spent += Before(release.row_ids, release.spent).of(ids)
     if seed is None:
         _RELEASED.refuse_again(ids, coded, again or bool(earlier))
-    outputs = vault.open(row_eps, seed).release(made).outputs
-    if isinstance(made, ClassMechanism):
-        _warn(made, len(manifest.classes), len(outputs))
-    return Release(outputs, ids, spent, manifest)
+    messages = recipe.draw(coded, seed)
+    warn(recipe, len(ids), stacklevel=3)
+    return Release(messages, ids, spent, manifest)
 
 
 def manifest_for_clients(
@@ -129,9 +109,8 @@ def manifest_for_clients(
     parameters: dict[str, Any] | None = None,
 ) -> Manifest:  # fmt: skip
     """Returns the manifest that clients need to release their own label; no label is there yet."""
-    names = check_classes(classes)
-    made = _class_mechanism(mechanism, check_eps(eps), len(names), parameters or {})
-    return _manifest(made, eps, names, None, None, "secret", "")
+    recipe = recipe_of(check_eps(eps), mechanism, parameters or {}, classes=classes)
+    return replace(recipe.manifest, stored=AsReleased.name)  # they draw by `law`
 
 
 def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
@@ -144,22 +123,6 @@ def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
 def as_releases(after: Release | Sequence[Release]) -> list[Release]:
     """Returns one or several releases as a list."""
     return [after] if isinstance(after, Release) else list(after)
-
-
-def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
-    """Returns the class names as plain Python values, at least two and all different."""
-    if classes is None or isinstance(classes, str) or np.ndim(classes) != 1:
-        raise InputError(f"classes must be a list of names, got {classes!r}")
-    names = tuple(np.asarray(classes, dtype=object).tolist())
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    wrong = [name for name in names if not isinstance(name, str | int | float | bool)]
-    if wrong:
-        raise InputError(f"classes must be texts or numbers, got {wrong[0]!r}")
-    if len(set(names)) < len(names):
-        raise InputError(f"classes must be different, got {list(names)}")
-    if len(names) < 2:
-        raise InputError(f"classes must be at least two, got {list(names)}")
-    return names
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
@@ -182,17 +145,6 @@ def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
     return torch.from_numpy(found)
 
 
-def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Returns the ends of the range of numbers."""
-    try:
-        low, high = (float(each) for each in bounds)
-    except (TypeError, ValueError):
-        low, high = 0.0, 0.0
-    if not -np.inf < low < high < np.inf:
-        raise InputError(f"bounds must be two finite numbers (low, high), got {bounds!r}")
-    return low, high
-
-
 def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
     """Returns numbers clipped to the bounds and moved to [-1, 1], float64 (N,)."""
     try:
@@ -205,59 +157,6 @@ def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
                          else "labels must be numbers where bounds are given")  # fmt: skip
     scaled = (np.clip(numbers, low, high) - (low + high) / 2) / ((high - low) / 2)
     return torch.from_numpy(scaled.clip(-1, 1))
-
-
-def _class_mechanism(
-    name: str, eps: float, num_classes: int, parameters: dict[str, Any]
-) -> ClassMechanism:
-    chosen = recommended(num_classes, eps) if name == "auto" else name
-    return class_mechanism(chosen, eps, parameters)
-
-
-def _manifest(
-    made: Mechanism, eps: float, names: tuple[ClassName, ...], bounds: tuple[float, float] | None,
-    unit: Unit | None, noise: str, source: str, earlier: Sequence[Release] = (),
-) -> Manifest:  # fmt: skip
-    """Returns the manifest of a mechanism that was built by its name.
-
-    A release of the same rows as an earlier one has its identity.
-    """
-    known: dict[str, Any] = {**class_mechanisms(), **REAL}
-    name = next(name for name in ("rr", *known) if known[name] is type(made))
-    parameters = {
-        each.name: vars(made)[each.name]
-        for each in fields(made)
-        if each.init and each.name != "eps"
-    }
-    made_alike = Manifest(name, parameters, float(eps), names, bounds, unit, noise, source)
-    return replace(made_alike, identity=earlier[0].manifest.identity) if earlier else made_alike
-
-
-def _spent(ids: NDArray, earlier: Sequence[Release], eps: float) -> NDArray[np.float64]:
-    """Returns what each row has spent after this release."""
-    spent = np.full(len(ids), float(eps))
-    for release in earlier:
-        before = dict(zip(release.row_ids.tolist(), release.spent.tolist(), strict=True))
-        spent += [before.get(each, 0.0) for each in ids.tolist()]
-    return spent
-
-
-def _warn(mechanism: ClassMechanism, num_classes: int, size: int) -> None:
-    """Warns where the release says nearly all of the labels, or nearly nothing."""
-    change = chance_of_change(mechanism, num_classes)
-    worth = share_of_clean(mechanism, num_classes) * size
-    if change < IDENTITY and np.isfinite(mechanism.eps):
-        warnings.warn(
-            f"eps={mechanism.eps:g} is practically no privacy: about {100 * change:.2g} % of the "
-            "labels change (take a smaller eps)",
-            stacklevel=3,
-        )
-    elif size > 1 and worth < NOISE * num_classes:
-        warnings.warn(
-            f"the release is practically noise: {size:,} labels at eps={mechanism.eps:g} tell as "
-            f"much as about {worth:,.0f} true ones (take a larger eps, or more rows)",
-            stacklevel=3,
-        )
 
 
 class _Released:

@@ -1,6 +1,6 @@
 """What was released of your labels: all that anybody may learn from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +11,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from labeldp_bench.own_labels.file import write_parts
-from labeldp_bench.own_labels.law import chance_of_change
+from labeldp_bench.mechanisms.forms import AsReleased, joined
+from labeldp_bench.own_labels.file import part_of, write_parts
 from labeldp_bench.own_labels.manifest import ClassName, Manifest
+from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.privacy import release as vault
 from labeldp_bench.support.validate import InputError
+
+AT_ONCE = 2**24
+"""Bytes of messages that are written at one time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,21 +29,25 @@ class Release:
     It holds no label, so it can be handed over. Rows can be chosen as of an array,
     `release[indices]`, and scikit-learn takes it as `y` in cross-validation.
 
+    What was released is kept in the mechanism's small form, which may be a few bytes a row where
+    outputs are a bit for each class. What needs outputs or likelihoods of all rows makes N x K
+    numbers of them; `batches` gives some rows at a time.
+
     Attributes:
-        outputs: of the mechanism, CPU: int64 labels (N,), uint8 bits (N, K), float32 reals
-            (N, K); of numbers float64 (N,), in [-1, 1] before the noise.
+        messages: what was released, as `manifest.stored` says, CPU, first axis N; of numbers
+            float64 (N,), in [-1, 1] before the noise.
         row_ids: (N,), distinct; which rows of the features they belong to.
         spent: float64 (N,), eps of each row over all its releases so far.
         manifest: mechanism, parameters, eps, classes.
     """
 
-    outputs: Tensor = field(repr=False)
+    messages: Tensor = field(repr=False)
     row_ids: NDArray = field(repr=False)
     spent: NDArray[np.float64] = field(repr=False)
     manifest: Manifest
 
     def __post_init__(self) -> None:
-        if not len(self.outputs) == len(self.row_ids) == len(self.spent):
+        if not len(self.messages) == len(self.row_ids) == len(self.spent):
             raise InputError("a release needs an output, a row id and a cost for each row")
 
     def __len__(self) -> int:
@@ -75,13 +83,19 @@ class Release:
         """Returns the release of the chosen rows: positions, truth values or a slice."""
         if isinstance(rows, tuple):  # scikit-learn writes y[indices, ...]
             rows = rows[0]
-        chosen = np.atleast_1d(np.arange(len(self))[rows])  # type: ignore[call-overload]
+        if not isinstance(rows, slice) or (rows.step or 1) < 0:
+            rows = np.atleast_1d(np.arange(len(self))[rows])  # type: ignore[call-overload]
         return replace(
             self,
-            outputs=self.outputs[torch.from_numpy(chosen)],
-            row_ids=self.row_ids[chosen],
-            spent=self.spent[chosen],
+            messages=self.messages[rows],
+            row_ids=self.row_ids[rows],
+            spent=self.spent[rows],
         )
+
+    def batches(self, size: int) -> Iterator["Release"]:
+        """Yields the release in parts of at most `size` rows, in order."""
+        for start in range(0, len(self), size):
+            yield self[start : start + size]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
         """Returns the posterior under equally frequent classes, float64 (N, K); numbers as drawn.
@@ -91,6 +105,11 @@ class Release:
         if not self.classes:
             return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
         return self.vaulted.evidence.double().softmax(1).numpy().astype(dtype or np.float64)  # type: ignore[call-overload]
+
+    @cached_property
+    def outputs(self) -> Tensor:
+        """What the mechanism gave: int64 labels (N,), uint8 bits (N, K) or float32 reals (N, K)."""
+        return self.manifest.form().outputs(self.messages) if self.classes else self.messages
 
     @cached_property
     def vaulted(self) -> vault.Release:
@@ -114,33 +133,17 @@ class Release:
 
     def summary(self) -> str:
         """Returns what a person wants to know of the release, in a few lines."""
-        manifest = self.manifest
-        each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={self.eps:g}"
-        lines = [f"{len(self):,} labels released by {self.mechanism}, {each}"]
-        if self.manifest.row_eps == float("inf"):
-            lines.append("eps=inf is no privacy: these are the true labels (keep the file)")
-        elif self.classes:
-            share = chance_of_change(manifest.class_mechanism(), len(self.classes))
-            lines.append(
-                f"the best guess from a release is another class for about "
-                f"{100 * share:.0f} % of the rows ({share * len(self):,.0f})"
-            )
-        if manifest.unit:
-            lines.append(
-                f"a {manifest.unit.column} has at most {manifest.unit.most_rows} "
-                f"row{'s' if manifest.unit.most_rows > 1 else ''} here, and "
-                f"spends at most eps={self.eps:g} on them"
-            )
-        if self.eps_spent > self.eps * (1 + 1e-9):
-            lines.append(f"with earlier releases of the same rows: eps={self.eps_spent:g} spent")
-        if manifest.noise != "secret":
-            lines.append("the noise has a seed: for tests only, as who knows it can undo the noise")
-        return "\n".join(lines)
+        return summary_of(self.manifest, len(self), self.eps_spent)
 
     def save(self, path: str | Path) -> None:
         """Writes a Parquet file with row ids, what was released, what was spent, the manifest."""
-        outputs = self.outputs.numpy()
-        write_parts(Path(path), outputs, self.row_ids, self.spent, self.manifest)
+        width = self.messages[0].nbytes if len(self) else 1
+        rows = max(1, AT_ONCE // max(1, width))
+        parts = self.batches(rows) if len(self) else iter([self])
+        write_parts(Path(path), (
+            part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
+            for part in parts
+        ))  # fmt: skip
 
     @classmethod
     def of_reports(
@@ -179,11 +182,14 @@ class Release:
         if not parts:
             raise InputError("there is no release to join")
         first = parts[0].manifest
+        if len({part.manifest.stored for part in parts}) > 1:
+            first = replace(first, stored=AsReleased.name)
+            parts = [replace(part, messages=part.outputs, manifest=first) for part in parts]
         if not all(part.manifest.like(first) for part in parts):
             raise InputError("releases to be joined must have the same mechanism, eps and classes")
         total = sum(len(part) for part in parts)
         return cls(
-            torch.cat([part.outputs for part in parts]),
+            joined([part.messages for part in parts]),
             checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
             np.concatenate([part.spent for part in parts]),
             Manifest(**{**vars(first), "identity": Manifest("", {}, 1.0).identity}),

@@ -7,8 +7,9 @@ from functools import lru_cache
 import torch
 
 from labeldp_bench.mechanisms import ClassMechanism
+from labeldp_bench.mechanisms.forms import ENTRIES
 from labeldp_bench.own_labels.known import class_mechanism, class_mechanisms
-from labeldp_bench.own_labels.law import made_up
+from labeldp_bench.own_labels.law import made_up_labels
 from labeldp_bench.support.validate import InputError
 
 NEAR = 0.98
@@ -35,17 +36,19 @@ def strength(
     (0.214, 0.214)
     """
     prior = torch.tensor(class_shares or [1 / num_classes] * num_classes, dtype=torch.float64)
-    size = made_up(num_classes)
+    labels = made_up_labels(num_classes)
     generator = torch.Generator().manual_seed(0)
-    labels = torch.multinomial(prior, size, True, generator=generator) if class_shares else (
-        torch.arange(size) % num_classes)  # fmt: skip
-    released = mechanism.release(labels, num_classes, generator)
-    evidence = mechanism.evidence(released, num_classes).double()
-    posterior = (evidence + prior.log()).softmax(1)
-    bits = torch.special.xlogy(posterior, posterior / prior).sum(1).mean() / math.log(2)
-    clean = 1 - prior.square().sum()
-    share = (posterior - prior).square().sum(1).mean() / clean
-    return float(bits), min(1.0, float(share))
+    if class_shares:
+        labels = torch.multinomial(prior, len(labels), True, generator=generator)
+    bits = share = 0.0
+    for part in labels.split(max(1, ENTRIES // num_classes)):
+        released = mechanism.release(part, num_classes, generator)
+        evidence = mechanism.evidence(released, num_classes).double()
+        posterior = (evidence + prior.log()).softmax(1)
+        bits += float(torch.special.xlogy(posterior, posterior / prior).sum()) / math.log(2)
+        share += float((posterior - prior).square().sum()) / float(1 - prior.square().sum())
+    bits, share = bits / len(labels), share / len(labels)
+    return bits, min(1.0, share)
 
 
 def share_of_clean(mechanism: ClassMechanism, num_classes: int) -> float:

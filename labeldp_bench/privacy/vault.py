@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream
 from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.version import HISTOGRAM
@@ -138,6 +139,26 @@ class LabelVault:
         if self.bound is None:  # real labels have no classes to agree with
             self._account.releases.append(release)
         return release
+
+    def release_messages(self, mechanism: ClassMechanism) -> Tensor:
+        """Returns one release of every label in its small form, and books its cost.
+
+        Args:
+            mechanism: draws the noise, once; `mechanism.form` reads the messages.
+
+        Returns:
+            Messages, (N,) or (N, w).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+        form = mechanism.form(self.num_classes)
+
+        def draw(noise: Noise) -> Tensor:
+            return form.draw(self._true(slice(None)), noise)
+
+        return self._account.once(Request.of(mechanism), draw)["outputs"]
 
     def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what `mechanism` releases about each group of labels, and books all labels.

@@ -1,10 +1,11 @@
 """Where runs happen: folders and hardware. Nothing in here changes a result."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from labeldp_bench.support.cards import own_card
 from labeldp_bench.support.device import resolve_device
 from labeldp_bench.support.files import writable_folder
 from labeldp_bench.support.validate import InputError, check_integer
@@ -32,6 +33,10 @@ class Environment:
     release_only: Path | None = None
     releases: Path | None = None
     captures: bool = False
+
+    def on_own_card(self) -> "Environment":
+        """Returns the same for the process that runs: of several GPUs it takes one for itself."""
+        return replace(self, device=own_card(self.device))
 
 
 def environment_of(

@@ -63,9 +63,9 @@ def _(fitted: EigenmapClassifier) -> Packed:
     axes = turned[:AXES].T.contiguous().to(HALF)
     located = (points - centre) @ axes.float()
     step = located.abs().max() / STEPS
-    encoder = fitted.embedding.encoder
+    encoder = fitted.embedding.places.encoder
     tensors = {
-        "pixels": fitted.embedding.mean if encoder is None else torch.zeros(1),
+        "pixels": fitted.embedding.places.mean if encoder is None else torch.zeros(1),
         "centre": centre,
         "axes": axes,
         "points": (located / step).round().to(torch.int8),

@@ -1,7 +1,9 @@
 """Faults from outside, and what a user sees; docs/faults.md lists them all with their tests."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -124,3 +126,51 @@ def test_ctrl_c_in_a_launcher_stays_ctrl_c():
     with pytest.raises(KeyboardInterrupt) as caught:
         launch(Broken(error), [["eps=1"]])
     assert comes_from_ctrl_c(caught.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 300 kB of its own, and a way to enlarge it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small file system of its own needs root, and a system that lets it mount")
+    try:
+        yield folder, ["mount", "-o", "remount,size=20m", str(folder)]
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_ends_the_sweep_and_the_same_command_finishes(small_disk):
+    # Half a record would count as done, or the cells before it would be lost.
+    folder, enlarge = small_disk
+    line = [
+        "-m",
+        *TINY_CIRCLE,
+        "mechanism=rr",
+        "eps=0.5,1,2,3,4,5",
+        "seed=0,1,2",
+        "out_dir=small/runs",
+    ]
+    (folder / "other").write_bytes(bytes(225_000))
+    outcome = quick(line, folder.parent)
+    assert outcome.returncode in (1, 2) and "Traceback" not in outcome.stderr
+    assert "no space left on device" in outcome.stderr + outcome.stdout
+    before = {path: path.read_bytes() for path in records_under(folder)}
+    assert 0 < len(before) < 18
+    for path in before:
+        read_record(path.parent)
+    subprocess.run(enlarge, check=True)
+    assert quick(line, folder.parent).returncode == 0
+    assert len(records_under(folder)) == 18
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_a_clock_that_leaps_forth_ends_a_sweep_too_early_and_loses_nothing(tmp_path):
+    # `minutes=` would have to be given anew, with cells that no command runs.
+    cells = ["-m", *TINY_CIRCLE, "mechanism=rr", "seed=0,1", "out_dir=runs"]
+    past = quick([*cells, "minutes=1e-9"], tmp_path)  # the deadline is over before the first cell
+    assert past.returncode == 75 and "the same command goes on" in past.stdout
+    assert quick(cells, tmp_path).returncode == 0
+    assert len(records_under(tmp_path)) == 2

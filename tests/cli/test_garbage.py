@@ -6,24 +6,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save
 
 from labeldp_bench.cli.labeldp.people import read_people
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.data.tables import files
+from labeldp_bench.data.tables.batches import Table, codes_of
+from labeldp_bench.own_labels.file import read_rows
 from labeldp_bench.own_labels.load import load_release
 from labeldp_bench.own_labels.manifest import Manifest
+from labeldp_bench.own_labels.models import load_model, model_for, save_model
 from labeldp_bench.own_labels.privatize import privatize
+from labeldp_bench.pretraining.weights import read as read_weights
 from labeldp_bench.privacy.handover import read_releases, write_releases
 from labeldp_bench.privacy.noise import Drawn
 from labeldp_bench.records.collect import COMMITTED, read_committed
 from labeldp_bench.records.enhancement import read_diagnoses
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
+from labeldp_bench.reports.submission import check_submission, read_submission
+from labeldp_bench.runs.checkpoint import Checkpoint
 from labeldp_bench.support.validate import InputError
 
 LEAN = settings(
@@ -77,6 +85,17 @@ def head_of(path: Path) -> bytes:
     return b"".join(path.read_bytes().splitlines(keepends=True)[:4])
 
 
+def coded(path: Path, column: str) -> object:
+    """Reads a column in parts, as `labeldp release` does."""
+    table = Table(path)
+    table.check_column("--label", column)
+    return [codes_of(part, pd.Index(["yes", "no"])) for part in table.batches(column, 2)]
+
+
+def checkpoint(path: Path) -> Checkpoint:
+    return Checkpoint(path, {"torch": str(torch.__version__)}, every=1)
+
+
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "record": ("record.json", lambda path: read_record(path.parent)),
     "records.csv": ("records.csv", read_committed),
@@ -87,6 +106,13 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "people.csv": ("people.csv", read_people),
     "table.csv": ("table.csv", files.read_table),
     "table.parquet": ("mine.parquet", files.read_table),
+    "rows of a release": ("mine.parquet", read_rows),
+    "labels of people.csv": ("people.csv", lambda path: coded(path, "answer")),
+    "labels of a Parquet file": ("mine.parquet", lambda path: coded(path, "row")),
+    "model": ("mine.skops", load_model),
+    "submission": ("record.json", lambda path: check_submission(read_submission(path))),
+    "pre-trained weights": ("weights.safetensors", read_weights),
+    "checkpoint": ("checkpoint.pt", lambda path: checkpoint(path).resume()),
 }
 
 
@@ -104,6 +130,11 @@ def good(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         release().save(folder / "mine.parquet")
+    people = pd.DataFrame({"age": range(12)})
+    whole = privatize(["a", "b", "b"] * 4, classes=["a", "b"], eps=3.0, seed=0)
+    save_model(model_for(people).fit(people, whole), folder / "mine.skops")
+    (folder / "weights.safetensors").write_bytes(save({"a": torch.zeros(3)}, {"recipe": "{}"}))
+    checkpoint(folder / "checkpoint.pt")._save([{"epoch": 1}])
     for table in ("people.csv", "table.csv"):
         (folder / table).write_text("age,answer\n31,yes\n47,no\n")
     return folder

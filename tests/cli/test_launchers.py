@@ -4,13 +4,17 @@ import importlib.util
 import json
 import os
 import shutil
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
+from labeldp_bench.cli.ray_launcher import RayLauncher
 from tests.conftest import TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start
 
+RAY = importlib.util.find_spec("ray") is not None
 FOUR = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "seed=0,1"]
 TIMED = ("wall_seconds", "images_per_second", "checksum")
 SLURM = [
@@ -55,3 +59,65 @@ def test_slurm(tmp_path):
     if shutil.which("sbatch") is None or "SLURM_CONF" not in os.environ:
         pytest.skip("no Slurm is running (see scripts/cluster_slurm.py)")
     same_as_in_one_process(SLURM, tmp_path)
+
+
+def test_ray(tmp_path):
+    # Who has a Ray cluster would be the first to try it. RAY_ADDRESS names one (cluster_ray.py).
+    if not RAY:
+        pytest.skip("ray is not installed (pip install 'labeldp-bench[ray]')")
+    same_as_in_one_process(["hydra/launcher=ray"], tmp_path)
+
+
+def test_ray_that_is_not_there_is_one_line(tmp_path):
+    if RAY:
+        pytest.skip("ray is installed")
+    outcome = quick([*FOUR, "hydra/launcher=ray"], tmp_path)
+    [error] = outcome.stderr.splitlines()
+    assert outcome.returncode == 2
+    assert error == "error: hydra/launcher=ray needs Ray (pip install 'labeldp-bench[ray]')"
+
+
+class PretendRay(types.ModuleType):
+    """Ray, as far as the launcher asks for it; workers of chosen jobs die."""
+
+    class RayError(Exception):
+        """The root of what Ray raises."""
+
+    def __init__(self, died):
+        super().__init__("ray")
+        self.died, self.exceptions, self.ended = died, self, False
+
+    def init(self, address, **settings):
+        self.address = address
+
+    def put(self, value):
+        return value
+
+    def remote(self, **needs):
+        self.needs = needs
+        return lambda function: types.SimpleNamespace(remote=lambda *given: given)
+
+    def get(self, given):
+        _, overrides, number = given
+        if number in self.died:
+            raise self.RayError("The worker died unexpectedly.\n\tpid: 7")
+        return (number, overrides)
+
+    def shutdown(self):
+        self.ended = True
+
+
+@pytest.mark.parametrize("died", [(), (1,)])
+def test_what_is_asked_of_ray_and_what_a_dead_worker_gives(died, monkeypatch):
+    # A dead worker must not end the others' jobs, and must not pass for one that ended well.
+    ray = PretendRay(died)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    launcher = RayLauncher("auto", num_cpus=2, num_gpus=1)
+    jobs = [["eps=1"], ["eps=2"], ["eps=3"]]
+    if died:
+        with pytest.raises(RuntimeError, match=r"1 of 3 .* job 2: RayError: The worker died"):
+            launcher.launch(jobs, 0)
+    else:
+        assert launcher.launch(jobs, 0) == [(0, jobs[0]), (1, jobs[1]), (2, jobs[2])]
+    assert ray.address == "auto" and ray.ended
+    assert ray.needs == {"max_retries": 0, "num_cpus": 2, "num_gpus": 1}

@@ -1,6 +1,7 @@
 """The classifier: what it takes, what it learns, and that scikit-learn accepts it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -193,3 +194,15 @@ def test_regressor():
         ldp.LabelDPRegressor().fit(features, values)
     with pytest.raises(InputError, match="use LabelDPClassifier"):
         ldp.LabelDPRegressor().fit(X, RELEASE)
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])
+def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
+    # N x K numbers would not fit into memory; batch by batch they must be the same numbers.
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=2.0, mechanism=name, seed=0)
+    looked_up = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, release)
+    monkeypatch.setattr("labeldp_bench.own_labels.network.LOOKED_UP", 0)
+    again = replace(release)
+    made = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, again)
+    assert np.allclose(made.predict_proba(X), looked_up.predict_proba(X), atol=1e-6)
+    assert not {"outputs", "vaulted"} & set(vars(again))

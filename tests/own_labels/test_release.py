@@ -3,9 +3,11 @@
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chisquare
 
@@ -30,8 +32,12 @@ def test_mechanisms_are_those_without_a_prior():
     assert sorted(class_mechanisms()) == names.split()
 
 
-@pytest.mark.parametrize("name", ["rr", "rappor", "alibi", "optimal"])
-def test_a_file_gives_back_the_release(name, tmp_path):
+@pytest.mark.parametrize(
+    "name",
+    ["rr", "rappor", "alibi", "optimal", "hadamard", "local_hashing", "subset_selection"],
+)
+def test_a_file_gives_back_the_release(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeldp_bench.own_labels.release.AT_ONCE", 3000)  # in several parts
     release = released(mechanism=name)
     release.save(tmp_path / "a.parquet")
     again = ldp.load_release(tmp_path / "a.parquet")
@@ -40,6 +46,42 @@ def test_a_file_gives_back_the_release(name, tmp_path):
     assert len(again) == 4000
     assert np.array_equal(again.log_likelihood(), release.log_likelihood())
     assert b"seed" not in (tmp_path / "a.parquet").read_bytes().replace(b'"noise": "seeded"', b"")
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "alibi", "hadamard"])
+def test_a_file_of_version_1_is_read(name, tmp_path):
+    # It holds the outputs themselves, and does not say so.
+    release = released(mechanism=name)
+    old = replace(
+        release, messages=release.outputs, manifest=replace(release.manifest, stored="outputs")
+    )
+    old.save(tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    manifest = json.loads(table.schema.metadata[b"labeldp"])
+    assert manifest["version"] == 1 and manifest.pop("stored") == "outputs"
+    pq.write_table(table.replace_schema_metadata({"labeldp": json.dumps(manifest)}),
+                   tmp_path / "a.parquet")  # fmt: skip
+    again = ldp.load_release(tmp_path / "a.parquet")
+    assert np.array_equal(again.log_likelihood(), release.log_likelihood())
+    both = ldp.Release.joined([again[:10], release[10:]])
+    assert np.array_equal(both.log_likelihood(), release.log_likelihood())
+
+
+@pytest.mark.parametrize(
+    ("name", "eps", "most"),
+    [("rr", 1.0, 2), ("hadamard", 1.0, 2), ("local_hashing", 1.0, 12), ("oue", 5.0, 70)],
+)
+def test_a_release_of_many_classes_is_small_in_memory_and_in_its_file(name, eps, most, tmp_path):
+    # K bytes a row would be 3 MB here; 10^7 rows of 10^5 classes would be a terabyte.
+    labels = np.arange(3000) % 1000
+    release = ldp.privatize(labels, classes=range(1000), eps=eps, mechanism=name, seed=0)
+    assert release.messages[0].nbytes <= most + 30  # -1 after the last position
+    release.save(tmp_path / "a.parquet")
+    head = len(release.manifest.to_json())
+    assert (tmp_path / "a.parquet").stat().st_size < 3000 * (most + 8) + 2 * head + 4000
+    again = ldp.load_release(tmp_path / "a.parquet")
+    assert np.array_equal(again[5:9].log_likelihood(), release[5:9].log_likelihood())
+    assert "outputs" not in vars(again) and "outputs" not in vars(release)  # never made
 
 
 def test_likelihood_says_what_was_drawn():

@@ -38,13 +38,19 @@ def row_ids_of(table: pd.DataFrame, name: str | None, path: Path) -> NDArray:
     """Returns the ids in a column, or the place of each row, counted from 0."""
     if name is None:
         return np.arange(len(table))
-    ids = column_of(table, name, "--row-id", path)
+    return row_ids_in(column_of(table, name, "--row-id", path), path)
+
+
+def row_ids_in(ids: pd.Series, path: Path) -> NDArray:
+    """Returns the ids in a column; refuses an empty one, and one that is there twice."""
+    if ids.dtype.kind in "iu" and ids.is_monotonic_increasing and ids.is_unique:
+        return ids.to_numpy()
     wrong = ids.isna() | ids.duplicated()
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         what = "is empty" if ids.isna().iloc[row] else f"has {ids.iloc[row]} a second time"
         raise InputError(
-            f"{path}, row {row + 1}, column {name}: {what}, but --row-id needs a column that names "
-            "each row once (a person with several rows is named by `release --unit`)"
+            f"{path}, row {row + 1}, column {ids.name}: {what}, but --row-id needs a column that "
+            "names each row once (a person with several rows is named by `release --unit`)"
         )
     return ids.to_numpy()

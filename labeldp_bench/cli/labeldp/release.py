@@ -6,22 +6,24 @@ Example:
 
 The file holds row ids, what was released, and a manifest that says how; no label, no seed. Hand it
 over with the other columns. A column is released once: a second release adds its eps to the first.
+The file is read some rows at a time, so that it may be larger than memory; --row-id and --unit hold
+their own column as a whole.
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new, names, number, two_numbers
-from labeldp_bench.cli.labeldp.people import column_of, read_people, row_ids_of
+from labeldp_bench.cli.labeldp.people import row_ids_in
 from labeldp_bench.support.validate import InputError, check_eps
 
 if TYPE_CHECKING:
-    from labeldp_bench.own_labels.release import Release
+    from labeldp_bench.data.tables.batches import Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +79,10 @@ def run(given: argparse.Namespace) -> int:
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
-    from labeldp_bench.own_labels.privatize import check_bounds, check_classes, privatize
+    from labeldp_bench.data.tables.batches import Table
+    from labeldp_bench.own_labels.recipe import Before, check_bounds, check_classes, recipe_of, warn
+    from labeldp_bench.own_labels.streaming import Rows, Stream
+    from labeldp_bench.own_labels.units import capped
 
     check_eps(given.eps)
     if given.bounds is None:
@@ -85,30 +90,62 @@ def run(given: argparse.Namespace) -> int:
     else:
         check_bounds(given.bounds)
 
-    table = read_people(given.file, texts=given.label)
-    labels = column_of(table, given.label, "--label", given.file)
-    ids = row_ids_of(table, given.row_id, given.file)
-    values = _checked(labels, given)
-    same = _earlier(ids, given)
-    unit = None
+    table = Table(given.file)
+    table.check_column("--label", given.label)
+    ids = None if given.row_id is None else _row_ids(table, given.row_id)
+    earlier = _earlier(ids, given)
+    unit = kept = None
     if given.unit is not None:
-        persons = column_of(table, given.unit, "--unit", given.file)
+        persons = table.column(table.check_column("--unit", given.unit))
         for row in np.flatnonzero(persons.isna())[:1]:
             raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
                              "--unit names whose row it is")  # fmt: skip
-        unit = persons.to_numpy()
-    release = privatize(
-        values, given.classes, given.eps, given.mechanism, seed=given.seed, row_ids=ids,
-        bounds=given.bounds, unit=unit, most_rows=given.most_rows, source=given.label,
-        unit_name=given.unit or "unit", after=same,
+        unit, places = capped(persons.to_numpy(), given.most_rows, len(persons), given.unit)
+        kept = np.zeros(len(persons), bool)
+        kept[places] = True
+    recipe = recipe_of(
+        given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
+        noise="secret" if given.seed is None else "seeded", source=given.label,
+        identity=earlier.identity if earlier else None,
     )  # fmt: skip
-    release.save(given.out)
-    print(release.summary())
+    before = Before(earlier.row_ids, earlier.spent) if earlier else None
+    stream = Stream(table, given.label, recipe, Rows(ids, kept, before), given.seed)
+    stream.write(given.out)
+    warn(recipe, stream.size, stacklevel=1)
+    print(stream.summary())
     print(f"wrote {given.out} (hand it over with the other columns; keep {given.label})")
     return 0
 
 
-def _earlier(ids: NDArray, given: argparse.Namespace) -> "list[Release]":
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier release of the same rows, without what was released.
+
+    Attributes:
+        row_ids: (N,).
+        spent: eps of each row over all its releases, (N,).
+        eps_spent: the same of the worst-off label, or person.
+        identity: of the release.
+    """
+
+    row_ids: NDArray
+    spent: NDArray[np.float64]
+    eps_spent: float
+    identity: str
+
+
+def _row_ids(table: "Table", name: str) -> NDArray:
+    """Returns the ids in a column, whole numbers or texts.
+
+    They are held as a whole, unlike labels, as each must be there once.
+    """
+    from labeldp_bench.own_labels.release import checked_row_ids
+
+    column = table.column(table.check_column("--row-id", name))
+    return checked_row_ids(row_ids_in(column, table.path), len(column))
+
+
+def _earlier(ids: NDArray | None, given: argparse.Namespace) -> Earlier | None:
     """Returns the release of the same rows that has counted all others, if there is one.
 
     Looks at the releases beside the output, as those elsewhere are not known.
@@ -116,25 +153,31 @@ def _earlier(ids: NDArray, given: argparse.Namespace) -> "list[Release]":
     Raises:
         InputError: there is one, and --again is not given; or its rows have other names.
     """
-    from labeldp_bench.own_labels.file import holds_release
-    from labeldp_bench.own_labels.load import load_release
+    from labeldp_bench.own_labels.file import holds_release, read_rows
 
-    same = {}
+    same: dict[Path, Earlier] = {}
     for path in sorted(given.out.parent.glob("*.parquet")):
         if not holds_release(path):
             continue
-        release = load_release(path)
-        if release.manifest.source != given.label:
+        row_ids, spent, manifest = read_rows(path)
+        if manifest.source != given.label:
             continue
-        if np.isin(release.row_ids.astype(str), ids.astype(str)).any():
-            same[path] = release
-        elif (release.row_ids.dtype.kind in "iu") != (ids.dtype.kind in "iu"):
+        is_counted = row_ids.dtype.kind in "iu"
+        if ids is None:  # rows count from 0, and the first one is always released
+            shared = is_counted and 0 in row_ids
+        else:
+            shared = bool(np.isin(row_ids.astype(str), ids.astype(str)).any())
+        if shared:
+            most = manifest.unit.most_rows if manifest.unit else 1
+            worst = float(spent.max(initial=0.0)) * most
+            same[path] = Earlier(row_ids, spent, worst, manifest.identity)
+        elif is_counted != (ids is None or ids.dtype.kind in "iu"):
             raise InputError(
                 f"{path} holds a release of column {given.label} whose rows have other names (give "
                 "the same --row-id; or, if these are other persons, write to another folder)"
             )
     if not same:
-        return []
+        return None
     path = max(same, key=lambda each: same[each].eps_spent)
     if not given.again:
         raise InputError(
@@ -142,30 +185,4 @@ def _earlier(ids: NDArray, given: argparse.Namespace) -> "list[Release]":
             f"{same[path].eps_spent:g} (use it; or give --again, which adds eps={given.eps:g} to "
             "it)"
         )
-    return [same[path]]
-
-
-def _checked(labels: pd.Series, given: argparse.Namespace) -> NDArray:
-    """Returns the labels as texts, or as numbers where bounds are given.
-
-    Raises:
-        InputError: one that cannot be released; says its row, not the label, which is secret.
-    """
-    column = f"column {given.label}"
-    empty = np.flatnonzero(labels == "")
-    if len(empty):
-        raise InputError(f"{given.file}, row {empty[0] + 1}, {column}: the label is empty (leave "
-                         "the row out, or add a class for it, such as refused)")  # fmt: skip
-    if given.bounds is not None:
-        numbers = pd.to_numeric(labels, errors="coerce").to_numpy(np.float64)
-        wrong, what = ~np.isfinite(numbers), "the label is no finite number"
-        values: NDArray = numbers
-    else:
-        values = labels.to_numpy(dtype=object)
-        wrong = ~labels.isin(given.classes).to_numpy()
-        what = f"the label is none of {','.join(given.classes)}"
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"{given.file}, row {row + 1}, {column}: {what} (it is not shown, as "
-                         "labels are secret)")  # fmt: skip
-    return values
+    return same[path]

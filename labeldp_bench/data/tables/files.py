@@ -1,6 +1,8 @@
 """A CSV or Parquet file as a frame; what is wrong with it in one line."""
 
-from collections.abc import Sequence
+import contextlib
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,29 +25,53 @@ def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: 
     Raises:
         InputError: no such file, another kind of file, one that cannot be read, no row.
     """
-    name = path.name.lower()
-    if not name.endswith(READERS):
-        raise InputError(f"{what}{path} must end in {', '.join(READERS)}")
-    if not path.is_file():
-        raise InputError(f"{what}there is no file {path}")
-    try:
+    name = check_name(path, what)
+    with readable(path):
         if name.endswith(".parquet"):
             table = pd.read_parquet(path, partitioning=None)  # folders such as a=1 are no columns
         else:
-            separator = "\t" if ".tsv" in name else ","
+            separator = separator_of(path)
             table = pd.read_csv(path, sep=separator, low_memory=False)
             if texts in table.columns:
                 written = {"dtype": str, "keep_default_na": False, "usecols": [texts]}
                 table[texts] = pd.read_csv(path, sep=separator, **written)[texts]
-    except (ValueError, OSError, UnicodeError, EOFError, NotImplementedError) as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{path.name} cannot be read as a table: {said}") from None
     if not len(table):
         raise InputError(f"{path.name} has no rows")
     table = table.rename(columns=str)
     if texts in table.columns:
         table[texts] = label_texts(table[texts])
     return table
+
+
+def check_name(path: Path, what: str) -> str:
+    """Returns the name of a file, in small letters, if it is of a kind that is read, and there."""
+    name = path.name.lower()
+    if not name.endswith(READERS):
+        raise InputError(f"{what}{path} must end in {', '.join(READERS)}")
+    if not path.is_file():
+        raise InputError(f"{what}there is no file {path}")
+    return name
+
+
+def separator_of(path: Path) -> str:
+    """Returns what stands between the cells of a text file."""
+    return "\t" if ".tsv" in path.name.lower() else ","
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns what pandas and Arrow raise inside into one line.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, OSError, UnicodeError, EOFError, NotImplementedError, zlib.error) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{path.name} cannot be read as a table: {said}") from None
 
 
 def check_column(file: str, table: pd.DataFrame, key: str, name: str) -> str:

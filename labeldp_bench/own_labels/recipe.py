@@ -1,0 +1,162 @@
+"""How labels are released: the mechanism, and the manifest that says so."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp_bench.mechanisms import ClassMechanism, RealMechanism
+from labeldp_bench.own_labels.known import (
+    REAL,
+    class_mechanism,
+    class_mechanisms,
+    real_mechanism,
+)
+from labeldp_bench.own_labels.law import chance_of_change
+from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit
+from labeldp_bench.own_labels.strength import recommended, share_of_clean
+from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.support.validate import InputError
+
+IDENTITY = 0.01
+"""Chance of a change below which a release is practically the labels themselves."""
+NOISE = 10
+"""Clean labels for each class that a release is worth, below which it is practically noise."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A mechanism that was built by its name, and the manifest of its releases.
+
+    Attributes:
+        mechanism: with the eps of one row.
+        manifest: of every release that it draws.
+    """
+
+    mechanism: ClassMechanism | RealMechanism
+    manifest: Manifest
+
+    def draw(self, labels: Tensor, seed: int | None, part: str = "") -> Tensor:
+        """Returns one release of each label, as the manifest says it is stored.
+
+        Args:
+            labels: int64 classes (N,), or float64 numbers in [-1, 1] where there are bounds.
+            seed: for tests; None: secret randomness, new for each call.
+            part: names these labels among those that are released under one seed.
+        """
+        if isinstance(self.mechanism, RealMechanism):
+            vault = LabelVault(labels, 0, bound=1.0).open(self.manifest.row_eps, seed, part)
+            return vault.release(self.mechanism).outputs
+        vault = LabelVault(labels, len(self.manifest.classes))
+        return vault.open(self.manifest.row_eps, seed, part).release_messages(self.mechanism)
+
+
+def recipe_of(
+    eps: float, mechanism: str, parameters: dict[str, Any], *,
+    classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
+    unit: Unit | None = None, noise: str = "secret", source: str = "", identity: str | None = None,
+) -> Recipe:  # fmt: skip
+    """Returns the recipe for classes, or for numbers where bounds are given.
+
+    Arguments as `privatize`; `identity` is that of an earlier release of the same rows.
+    """
+    row_eps = eps / unit.most_rows if unit else eps
+    ends: tuple[float, float] | None = None
+    names: tuple[ClassName, ...] = ()
+    made: ClassMechanism | RealMechanism
+    if bounds is None:
+        names = check_classes(classes)
+        name = recommended(len(names), row_eps) if mechanism == "auto" else mechanism
+        made = class_mechanism(name, row_eps, parameters)
+        stored = made.form(len(names)).name
+    else:
+        ends, stored = check_bounds(bounds), "outputs"
+        name = "unbiased_randomizer" if mechanism == "auto" else mechanism
+        if mechanism == "auto" and not 1e-5 <= row_eps <= 20:
+            name = "laplace"
+        made = real_mechanism(name, row_eps, parameters)
+    known: dict[str, Any] = {**class_mechanisms(), **REAL}
+    name = next(name for name in ("rr", *known) if known[name] is type(made))
+    given = {
+        each.name: vars(made)[each.name]
+        for each in fields(made)
+        if each.init and each.name != "eps"
+    }
+    manifest = Manifest(name, given, float(eps), names, ends, unit, noise, source, stored)
+    return Recipe(made, replace(manifest, identity=identity) if identity else manifest)
+
+
+def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
+    """Returns the class names as plain Python values, at least two and all different."""
+    if classes is None or isinstance(classes, str) or np.ndim(classes) != 1:
+        raise InputError(f"classes must be a list of names, got {classes!r}")
+    names = tuple(np.asarray(classes, dtype=object).tolist())
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+    wrong = [name for name in names if not isinstance(name, str | int | float | bool)]
+    if wrong:
+        raise InputError(f"classes must be texts or numbers, got {wrong[0]!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"classes must be different, got {list(names)}")
+    if len(names) < 2:
+        raise InputError(f"classes must be at least two, got {list(names)}")
+    return names
+
+
+def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Returns the ends of the range of numbers."""
+    try:
+        low, high = (float(each) for each in bounds)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not -np.inf < low < high < np.inf:
+        raise InputError(f"bounds must be two finite numbers (low, high), got {bounds!r}")
+    return low, high
+
+
+class Before:
+    """What rows have spent on an earlier release, and on those before it.
+
+    Args:
+        row_ids: of the release, (N,).
+        spent: eps of each, (N,).
+    """
+
+    def __init__(self, row_ids: NDArray, spent: NDArray[np.float64]) -> None:
+        self.index, self.spent = pd.Index(row_ids), spent
+
+    def of(self, row_ids: NDArray) -> NDArray[np.float64]:
+        """Returns what these rows have spent; 0 for those that were not released."""
+        place = self.index.get_indexer(pd.Index(row_ids))
+        return np.where(place >= 0, self.spent[place], 0.0)
+
+
+def warn(recipe: Recipe, size: int, stacklevel: int) -> None:
+    """Warns where the release says nearly all of the labels, or nearly nothing.
+
+    Args:
+        recipe: of the release.
+        size: how many labels it has.
+        stacklevel: of `warnings.warn`, counted from the caller.
+    """
+    mechanism, num_classes = recipe.mechanism, len(recipe.manifest.classes)
+    if not isinstance(mechanism, ClassMechanism):
+        return
+    change = chance_of_change(mechanism, num_classes)
+    worth = share_of_clean(mechanism, num_classes) * size
+    if change < IDENTITY and np.isfinite(mechanism.eps):
+        warnings.warn(
+            f"eps={mechanism.eps:g} is practically no privacy: about {100 * change:.2g} % of the "
+            "labels change (take a smaller eps)",
+            stacklevel=stacklevel + 1,
+        )
+    elif size > 1 and worth < NOISE * num_classes:
+        warnings.warn(
+            f"the release is practically noise: {size:,} labels at eps={mechanism.eps:g} tell as "
+            f"much as about {worth:,.0f} true ones (take a larger eps, or more rows)",
+            stacklevel=stacklevel + 1,
+        )

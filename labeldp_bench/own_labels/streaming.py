@@ -1,0 +1,134 @@
+"""Releases the label column of a file, some rows at a time: memory does not grow with the rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from labeldp_bench.data.tables.batches import Table, codes_of, numbers_of
+from labeldp_bench.own_labels.file import part_of, write_parts
+from labeldp_bench.own_labels.recipe import Before, Recipe
+from labeldp_bench.own_labels.summary import summary_of
+from labeldp_bench.support.validate import InputError
+
+ROWS = 2**17
+"""Rows that are drawn at one time, at most."""
+ENTRIES = 2**22
+"""Outputs for single classes that are drawn at one time, at most."""
+SECRET = "(it is not shown, as labels are secret)"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows beside their labels.
+
+    Attributes:
+        ids: of all rows of the file, (N,); None counts from 0.
+        kept: which rows are released, bool (N,); None: all.
+        before: what rows have spent on earlier releases.
+    """
+
+    ids: NDArray | None = None
+    kept: NDArray[np.bool_] | None = None
+    before: Before | None = None
+
+
+class Stream:
+    """One pass over a column: each label is read, gets its noise, and is written.
+
+    Each part has its own vault and, without a seed, its own key; the labels of a part are forgotten
+    before the next one is read. The law is that of `privatize`.
+
+    Args:
+        table: the file.
+        column: the labels.
+        recipe: how they are released.
+        rows: their ids, and which are released.
+        seed: for tests; None: secret noise.
+    """
+
+    def __init__(
+        self, table: Table, column: str, recipe: Recipe, rows: Rows, seed: int | None
+    ) -> None:
+        self.table, self.column, self.recipe = table, column, recipe
+        self.rows, self.seed = rows, seed
+        self.size, self.most_spent = 0, 0.0
+
+    def write(self, path: Path) -> None:
+        """Writes the release; the file appears when it is whole.
+
+        Raises:
+            InputError: a label that cannot be released, with its row; the file cannot be written.
+        """
+        write_parts(path, self._parts())
+
+    def summary(self) -> str:
+        """Returns what a person wants to know of what was written."""
+        unit = self.recipe.manifest.unit
+        return summary_of(
+            self.recipe.manifest, self.size, self.most_spent * (unit.most_rows if unit else 1)
+        )
+
+    def _parts(self) -> Iterator[pa.Table]:
+        manifest, start = self.recipe.manifest, 0
+        at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
+        for labels in self.table.batches(self.column, at_once):
+            coded, part = self._coded(labels, start), slice(start, start + len(labels))
+            ids = np.arange(part.start, part.stop) if self.rows.ids is None else self.rows.ids[part]
+            if self.rows.kept is not None:
+                coded, ids = coded[self.rows.kept[part]], ids[self.rows.kept[part]]
+            name = f"rows from {start}" if start else ""
+            messages = self.recipe.draw(torch.from_numpy(coded), self.seed, name)
+            spent = np.full(len(ids), manifest.row_eps)
+            if self.rows.before is not None:
+                spent += self.rows.before.of(ids)
+            self.size += len(ids)
+            self.most_spent = max(self.most_spent, float(spent.max(initial=0.0)))
+            start = part.stop
+            yield part_of(messages.numpy(), ids, spent, manifest)
+        if not start:
+            raise InputError(f"{self.table.path.name} has no rows")
+        if self.rows.ids is not None and start != len(self.rows.ids):
+            raise InputError(f"{self.table.path} was changed while it was read")
+
+    def _coded(self, labels: pa.Array, start: int) -> NDArray:
+        """Returns labels as the vault takes them.
+
+        Raises:
+            InputError: one that cannot be released; says its row, not the label, which is secret.
+        """
+        manifest = self.recipe.manifest
+        if manifest.bounds is not None:
+            low, high = manifest.bounds
+            numbers = numbers_of(labels)
+            wrong = np.flatnonzero(~np.isfinite(numbers))
+            empty = np.isin(wrong, np.flatnonzero(is_empty(labels)))
+            what = "the label is no finite number"
+            coded = ((numbers.clip(low, high) - (low + high) / 2) / ((high - low) / 2)).clip(-1, 1)
+        else:
+            coded = codes_of(labels, pd.Index(manifest.classes))
+            wrong = np.flatnonzero(coded < 0)
+            empty = coded[wrong] == -2
+            names = ",".join(map(str, manifest.classes[:10]))
+            more = ",..." if len(manifest.classes) > 10 else ""
+            what = f"the label is none of {names}{more}"
+        if len(wrong):
+            where = f"{self.table.path}, row {start + wrong[0] + 1}, column {self.column}: "
+            if empty[0]:
+                raise InputError(f"{where}the label is empty (leave the row out, or add a class "
+                                 "for it, such as refused)")  # fmt: skip
+            raise InputError(f"{where}{what} {SECRET}")
+        return coded
+
+
+def is_empty(labels: pa.Array) -> NDArray[np.bool_]:
+    """Returns which labels are missing, or are texts of blanks alone, bool (n,)."""
+    missing = labels.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
+        missing |= np.array([text is not None and not text.strip() for text in labels.to_pylist()])
+    return missing

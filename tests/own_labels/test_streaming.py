@@ -1,0 +1,190 @@
+"""Releases of files that are read in parts: the law of the whole, and nothing half-done."""
+
+import multiprocessing
+import os
+import resource
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp_bench as ldp
+from labeldp_bench.cli.labeldp.__main__ import main
+from labeldp_bench.own_labels import streaming
+from labeldp_bench.own_labels.recipe import Recipe
+
+SIZE = 1000
+CLASSES = ["yes", "no", "other"]
+LABELS = np.random.default_rng(0).choice(CLASSES, SIZE)
+
+
+@pytest.fixture(params=["p.csv", "p.tsv.gz", "p.parquet"])
+def people(request, tmp_path, monkeypatch):
+    """A file of people in a folder of its own, by the name of the file."""
+    monkeypatch.chdir(tmp_path)
+    write(request.param, LABELS)
+    return request.param
+
+
+def write(name, labels):
+    table = pd.DataFrame({"age": range(len(labels)), "answer": labels})
+    if name.endswith(".parquet"):
+        table.to_parquet(name)
+    else:
+        table.to_csv(name, index=False, sep="\t" if ".tsv" in name else ",")
+
+
+def release(name, *more, classes=CLASSES, out="r.parquet"):
+    return main(["release", name, "--label", "answer", "--classes", ",".join(classes), "--eps", "1",
+                 "--out", out, *more])  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", ["rr", "rappor", "subset_selection", "hadamard", "alibi"])
+def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("p.csv", LABELS)
+    assert release("p.csv", "--mechanism", mechanism, "--seed", "3") == 0
+    whole = ldp.privatize(LABELS, classes=CLASSES, eps=1.0, mechanism=mechanism, seed=3)
+    read = ldp.load_release("r.parquet")
+    assert read.manifest.stored == whole.manifest.stored
+    assert np.array_equal(read.log_likelihood(), whole.log_likelihood())
+
+
+def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):
+    # A part that was drawn with the noise of another would tell both their labels.
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    drawn = []
+    original = Recipe.draw
+
+    def draw(self, labels, seed, part=""):
+        drawn.append((len(labels), part))
+        return original(self, labels, seed, part)
+
+    monkeypatch.setattr(Recipe, "draw", draw)
+    assert release(people, "--mechanism", "rr", "--seed", "1") == 0
+    assert "1,000 labels released by rr, eps=1" in capsys.readouterr().out
+    read = ldp.load_release("r.parquet")
+    assert read.row_ids.tolist() == list(range(SIZE))
+    assert max(size for size, _ in drawn) <= 64 and sum(size for size, _ in drawn) == SIZE
+    assert len({part for _, part in drawn}) == len(drawn) > 10
+    codes = np.array([CLASSES.index(label) for label in LABELS])
+    kept = (read.outputs.numpy() == codes).mean()
+    assert kept == pytest.approx(np.e / (np.e + 2), abs=4 * 0.5 / SIZE**0.5)
+    moved = (read.outputs.numpy() != codes)[: 64 * 15].reshape(15, 64)
+    assert len(np.unique(moved, axis=0)) == 15
+
+
+def test_secret_parts_differ(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(streaming, "ROWS", 100)
+    write("p.csv", ["yes"] * 400)
+    assert release("p.csv", "--mechanism", "rr") == 0
+    parts = ldp.load_release("r.parquet").outputs.numpy().reshape(4, 100)
+    assert len(np.unique(parts, axis=0)) == 4
+
+
+def test_a_bad_label_in_the_last_part_leaves_nothing(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    write(people, [*LABELS[:990], "hiv", *LABELS[991:]])
+    before = sorted(os.listdir())
+    assert release(people) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {people}, row 991, column answer: the label is none of yes,no,")
+    assert "hiv" not in line and sorted(os.listdir()) == before
+    write(people, [*LABELS[:990], "", *LABELS[991:]])
+    assert release(people) == 2
+    assert "row 991, column answer: the label is empty" in capsys.readouterr().err
+
+
+def test_a_row_with_a_cell_too_many_is_refused_and_not_shown(tmp_path, monkeypatch, capsys):
+    # Cells after it would be in the columns of others. The message goes into log files.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("age,answer\n1,yes\n2,3,hiv\n")
+    assert release("p.csv") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "Expected 2 columns, got 3" in line and "hiv" not in line
+    assert not (tmp_path / "r.parquet").exists()
+
+
+def test_persons_ids_and_a_second_release_across_parts(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    given = [people, "--mechanism", "rr", "--seed", "1", "--row-id", "age"]
+    assert release(*given) == 0
+    assert release(*given, out="s.parquet") == 2
+    assert "r.parquet holds a release of column answer already" in capsys.readouterr().err
+    assert release(*given, "--again", out="s.parquet") == 0
+    again, first = ldp.load_release("s.parquet"), ldp.load_release("r.parquet")
+    assert again.eps_spent == 2 and again.manifest.identity == first.manifest.identity
+    os.remove("r.parquet"), os.remove("s.parquet")
+    table = pd.DataFrame({"who": np.arange(SIZE) // 4, "answer": LABELS})
+    table.to_csv("p.csv", index=False)
+    assert release("p.csv", "--unit", "who", "--most-rows", "2", "--mechanism", "rr") == 0
+    capped = ldp.load_release("r.parquet")
+    assert capped.row_ids.tolist() == [row for row in range(SIZE) if row % 4 < 2]
+    assert capped.eps_spent == 1
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(people, monkeypatch, capsys):
+    # Half a release would pass for a whole one of fewer people.
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    before, (soft, hard) = sorted(os.listdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))  # of one file; the system says no
+    try:
+        assert release(people) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    [line] = capsys.readouterr().err.splitlines()
+    assert "cannot write r.parquet" in line and "free some space" in line
+    assert sorted(os.listdir()) == before
+
+
+def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkeypatch):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    drawn = []
+    original = Recipe.draw
+
+    def draw(self, labels, seed, part=""):
+        drawn.append(part)
+        if len(drawn) == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(self, labels, seed, part)
+
+    monkeypatch.setattr(Recipe, "draw", draw)
+    worker = multiprocessing.get_context("fork").Process(target=release, args=(people,))
+    worker.start()
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGKILL
+    assert not os.path.exists("r.parquet")
+    monkeypatch.setattr(Recipe, "draw", original)
+    assert release(people) == 0 and len(ldp.load_release("r.parquet")) == SIZE
+
+
+def test_labels_of_every_type_are_compared_as_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for values, classes in (
+        ([True, False, None], "true,false"),
+        ([1.0, 2.0, 1.0], "1,2"),
+        ([7, 8, 7], "8,7"),
+        (pd.Categorical(["a", "b", "a"]), "a,b"),
+    ):
+        pd.DataFrame({"answer": values}).to_parquet("p.parquet")
+        status = release("p.parquet", "--eps", "inf", classes=classes.split(","))
+        if values[-1] is None:
+            assert status == 2
+            continue
+        assert status == 0
+        texts = [f"{each:g}" if isinstance(each, float) else str(each) for each in values]
+        found = ldp.load_release("r.parquet").outputs.tolist()
+        assert [classes.split(",")[each] for each in found] == texts
+        os.remove("r.parquet")
+
+
+def test_numbers_across_parts(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    line = ["release", people, "--label", "age", "--bounds", "0,999", "--eps", "2", "--out"]
+    assert main([*line, "r.parquet"]) == 0
+    values = ldp.load_release("r.parquet").unbiased_values()
+    assert values.mean() == pytest.approx(499.5, abs=4 * values.std() / SIZE**0.5)
+    assert main(["release", people, "--label", "answer", *line[4:], "s.parquet"]) == 2
+    assert "row 1, column answer: the label is no finite number" in capsys.readouterr().err

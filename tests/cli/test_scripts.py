@@ -17,6 +17,7 @@ WRITERS = [path for path in SCRIPTS if '"out":' in path.read_text()]
 def script(request, tmp_path, monkeypatch):
     """The names in one script; what it writes into its folder would be seen."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(CHECKOUT / "scripts")  # as `python scripts/name.py` has it
     yield runpy.run_path(str(request.param)) | {"path": request.param}
     assert list(tmp_path.iterdir()) == []
 
@@ -61,6 +62,7 @@ def test_a_key_that_nobody_reads_is_refused():
 def test_where_nothing_can_be_written_is_said_before_the_work(path, tmp_path, monkeypatch, capsys):
     # An hour of measurements would be lost to a typo.
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(CHECKOUT / "scripts")  # as `python scripts/name.py` has it
     (tmp_path / "a_file").write_text("")
     main = runpy.run_path(str(path))["main"]
     own = ["out_dir=runs", "dataset=mnist"] if path.stem == "attack" else []

@@ -15,6 +15,7 @@ from scipy.stats import binomtest, chisquare, kstest
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import LabelMechanism, Rappor, SubsetSelection
 from labeldp_bench.mechanisms.draws import integers, uniforms
+from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import InputError
@@ -86,6 +87,16 @@ def test_no_mechanism_draws_beside_it(name, monkeypatch):
             assert not any(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def votes(vault, mechanism):
+    """What is released of teachers who vote for the first label that they see."""
+    if not isinstance(mechanism, PateFM):
+        raise InputError("asks no teachers")
+    parts = torch.arange(600) % mechanism.teachers
+    return vault.release_votes(
+        mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0]))
+    )
+
+
 def released(mechanism, task):
     """What a vault with secret noise releases: of each label, of groups, and of sums."""
     groups, found = torch.arange(600) % 20, []
@@ -93,6 +104,7 @@ def released(mechanism, task):
         lambda vault: vault.release(mechanism).outputs,
         lambda vault: vault.release_groups(mechanism, groups, 20),
         lambda vault: vault.release_moments(mechanism, torch.eye(20)[groups]),
+        lambda vault: votes(vault, mechanism),
     ):
         try:
             found.append(ask(opened(task)))

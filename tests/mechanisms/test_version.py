@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 
 import hydra
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 from labeldp_bench.mechanisms import LabelEnhancement
+from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.version import HISTOGRAM
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
@@ -83,6 +85,11 @@ def priors():
     return skewed / skewed.sum(), rows / rows.sum(1, keepdim=True)
 
 
+def first_label(mechanism):
+    """A teacher that votes for the first label that it sees."""
+    return lambda indices, labels: torch.full((mechanism.queries,), int(labels[0]))
+
+
 def releases(mechanism):
     """All that vaults release by a mechanism, kind by kind; none of what it refuses."""
     if isinstance(mechanism, LabelEnhancement):  # draws for a client, outside of any vault
@@ -94,6 +101,9 @@ def releases(mechanism):
         lambda vault: vault.release_groups(mechanism, GROUPS, NUM_GROUPS),
         lambda vault: vault.release_moments(mechanism, ROWS),
     ]
+    if isinstance(mechanism, PateFM):
+        few = replace(mechanism, teachers=NUM_GROUPS)
+        asked.append(lambda vault: vault.release_votes(few, GROUPS, first_label(few)))
     for prior in priors():
         asked.append(lambda vault, prior=prior: vault.release(mechanism, PART, prior).outputs)
     found = []

@@ -9,7 +9,7 @@ import torch
 
 import labeldp_bench as ldp
 from labeldp_bench.models.eigenmaps import EigenmapClassifier
-from labeldp_bench.models.embedding import Embedding
+from labeldp_bench.models.embedding import Embedding, Places
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.records.collect import read_committed
@@ -73,7 +73,7 @@ def test_a_packed_graph_says_what_the_whole_one_says():
     points = torch.nn.functional.normalize(images.flatten(1).float() - mean)
     smooth = SmoothFunctions.over(points, 5, 4, search)
     weights = torch.randn(smooth.values.shape[1], 3, generator=generator, dtype=torch.float64)
-    whole = EigenmapClassifier(Embedding(smooth, None, mean), weights)
+    whole = EigenmapClassifier(Embedding(smooth, Places(points, None, mean)), weights)
     form, settings, tensors = pack.packed(whole)
     stored = forms.NeighbourScores.of(settings, tensors)
     assert form == "neighbours" and tensors["points"].dtype == torch.int8

@@ -1,7 +1,7 @@
 """How often each interval from releases holds the truth: nominal against observed.
 
-    python scripts/coverage.py                 # 1,000 simulations of each; about ten minutes
-    python scripts/coverage.py simulations=50 out=coverage.csv
+    python scripts/interval_coverage.py                 # 1,000 simulations of each; about ten minutes
+    python scripts/interval_coverage.py simulations=50 out=coverage.csv
 
 Every simulation draws people anew: a feature, a label that it half explains, a release. The model
 is fixed beforehand. Writes results/benchmarks/coverage.csv: for each question, mechanism and eps

@@ -22,11 +22,13 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from torch import Tensor
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.cli.script import (
     command,
     integer,
     output_folder,
+    print_head,
+    print_row,
     read_arguments,
 )
 from labeldp_bench.data import CircleGaussians

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.fake_card import FakeCard, require_wheel, restart_with_card
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
-from labeldp_bench.cli.script import command, output_folder, read_arguments
+from benchmarks.table import BENCHMARKS, write_benchmark
+from labeldp_bench.cli.script import command, output_folder, print_head, print_row, read_arguments
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment

@@ -17,9 +17,16 @@ from typing import Any
 
 import torch
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench import mechanisms
-from labeldp_bench.cli.script import command, integer, output_folder, read_arguments
+from labeldp_bench.cli.script import (
+    command,
+    integer,
+    output_folder,
+    print_head,
+    print_row,
+    read_arguments,
+)
 from labeldp_bench.mechanisms import Mechanism
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside

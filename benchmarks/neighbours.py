@@ -17,8 +17,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
-from labeldp_bench.cli.script import command, integer, listed, output_folder, read_arguments
+from benchmarks.table import BENCHMARKS, write_benchmark
+from labeldp_bench.cli.script import (
+    command,
+    integer,
+    listed,
+    output_folder,
+    print_head,
+    print_row,
+    read_arguments,
+)
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.models.descent import DescentSearch
 from labeldp_bench.models.knn import NeighbourSearch

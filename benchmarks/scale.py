@@ -20,9 +20,17 @@ from typing import Any
 import matplotlib
 import torch
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench import mechanisms
-from labeldp_bench.cli.script import command, integer, listed, output_folder, read_arguments
+from labeldp_bench.cli.script import (
+    command,
+    integer,
+    listed,
+    output_folder,
+    print_head,
+    print_row,
+    read_arguments,
+)
 from labeldp_bench.mechanisms import (
     ClassMechanism,
     HadamardResponse,

@@ -12,9 +12,16 @@ from functools import partial
 import torch
 
 from benchmarks.mechanisms import EPS, rate
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench import mechanisms
-from labeldp_bench.cli.script import command, integer, output_folder, read_arguments
+from labeldp_bench.cli.script import (
+    command,
+    integer,
+    output_folder,
+    print_head,
+    print_row,
+    read_arguments,
+)
 from labeldp_bench.mechanisms.secret import SecretGenerator
 
 CLASSES = (10, 100)

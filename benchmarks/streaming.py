@@ -22,8 +22,16 @@ import pyarrow.parquet as pq
 import torch
 from pyarrow import csv
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
-from labeldp_bench.cli.script import command, integer, listed, output_folder, read_arguments
+from benchmarks.table import BENCHMARKS, write_benchmark
+from labeldp_bench.cli.script import (
+    command,
+    integer,
+    listed,
+    output_folder,
+    print_head,
+    print_row,
+    read_arguments,
+)
 
 PART = 1_000_000
 """Rows that are made up at one time."""

@@ -3,7 +3,7 @@
 import csv
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,6 @@ from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.files import replacing
 
 BENCHMARKS = CHECKOUT / "results" / "benchmarks"
-
-
-def print_head(names: Sequence[str]) -> None:
-    """Prints the head of a Markdown table."""
-    print_row(names)
-    print("|---" * len(names) + "|")
-
-
-def print_row(values: Iterable[object]) -> None:
-    """Prints one row of a Markdown table, at once."""
-    print(f"| {' | '.join(map(str, values))} |", flush=True)
 
 
 def write_benchmark(

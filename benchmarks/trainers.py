@@ -17,12 +17,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_accuracy
 from labeldp_bench.cli.script import (
     command,
     default_data_dir,
     output_folder,
+    print_head,
+    print_row,
     split_arguments,
 )
 from labeldp_bench.experiments.cell import Cell

@@ -19,10 +19,10 @@ from unittest import mock
 import torch
 
 from benchmarks.ceilings import Ceilings, ceilings
-from benchmarks.table import BENCHMARKS, print_head, print_row, write_benchmark
+from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_rate
 from benchmarks.work import per_image
-from labeldp_bench.cli.script import command, output_folder, read_arguments
+from labeldp_bench.cli.script import command, output_folder, print_head, print_row, read_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.models import NetworkModel

@@ -15,8 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import print_head, print_row
-from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.cli.script import command, print_head, print_row, read_arguments
 from labeldp_bench.records.collect import COMMITTED, read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.support.validate import InputError

@@ -19,8 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from benchmarks.table import print_head, print_row
-from labeldp_bench.cli.script import command, integer, read_arguments
+from labeldp_bench.cli.script import command, integer, print_head, print_row, read_arguments
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.secret import SecretGenerator

@@ -1,6 +1,6 @@
 """How often each interval from releases holds the truth: nominal against observed.
 
-    python scripts/interval_coverage.py                 # 1,000 simulations of each; about ten minutes
+    python scripts/interval_coverage.py        # 1,000 simulations of each: ten minutes
     python scripts/interval_coverage.py simulations=50 out=coverage.csv
 
 Every simulation draws people anew: a feature, a label that it half explains, a release. The model

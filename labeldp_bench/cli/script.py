@@ -5,7 +5,7 @@ Imports no torch.
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -134,3 +134,14 @@ def integer(key: str, text: str, *, low: int, high: int | None = None) -> int:
 def listed(text: str) -> list[str]:
     """Returns the parts of 'a,b', none of an empty text."""
     return [part for part in text.split(",") if part]
+
+
+def print_head(names: Sequence[str]) -> None:
+    """Prints the head of a Markdown table."""
+    print_row(names)
+    print("|---" * len(names) + "|")
+
+
+def print_row(values: Iterable[object]) -> None:
+    """Prints one row of a Markdown table, at once."""
+    print(f"| {' | '.join(map(str, values))} |", flush=True)

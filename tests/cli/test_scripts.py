@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 
 import pytest
 
@@ -17,7 +18,11 @@ WRITERS = [path for path in SCRIPTS if '"out":' in path.read_text()]
 def script(request, tmp_path, monkeypatch):
     """The names in one script; what it writes into its folder would be seen."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(CHECKOUT / "scripts")  # as `python scripts/name.py` has it
+    # As `python scripts/name.py` has it: the script's folder, and not the checkout.
+    rest = [path for path in sys.path if path not in ("", str(CHECKOUT))]
+    monkeypatch.setattr(sys, "path", [str(CHECKOUT / "scripts"), *rest])
+    for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
+        monkeypatch.delitem(sys.modules, name)
     yield runpy.run_path(str(request.param)) | {"path": request.param}
     assert list(tmp_path.iterdir()) == []
 
@@ -62,7 +67,11 @@ def test_a_key_that_nobody_reads_is_refused():
 def test_where_nothing_can_be_written_is_said_before_the_work(path, tmp_path, monkeypatch, capsys):
     # An hour of measurements would be lost to a typo.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(CHECKOUT / "scripts")  # as `python scripts/name.py` has it
+    # As `python scripts/name.py` has it: the script's folder, and not the checkout.
+    rest = [path for path in sys.path if path not in ("", str(CHECKOUT))]
+    monkeypatch.setattr(sys, "path", [str(CHECKOUT / "scripts"), *rest])
+    for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
+        monkeypatch.delitem(sys.modules, name)
     (tmp_path / "a_file").write_text("")
     main = runpy.run_path(str(path))["main"]
     own = ["out_dir=runs", "dataset=mnist"] if path.stem == "attack" else []

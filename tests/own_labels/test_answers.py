@@ -50,7 +50,7 @@ def test_rows_of_the_fit_are_refused():
 
 
 def test_intervals_hold_as_often_as_they_say():
-    # The small version of scripts/interval_coverage.py; an interval half as wide would hold 67 % of times.
+    # The small version of scripts/interval_coverage.py; an interval half as wide would hold 67 %.
     hits = shares = 0
     warnings.simplefilter("ignore")
     for seed in range(100):

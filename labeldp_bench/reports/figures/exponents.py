@@ -54,7 +54,7 @@ def _draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, pat
         panel.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=6, frameon=False)
-    plotting.save(figure, path)
+    plotting.save(figure, path, dots_per_inch=110)
 
 
 def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records: Records) -> None:

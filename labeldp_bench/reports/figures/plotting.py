@@ -184,12 +184,18 @@ def thin_ticks(figure: Figure) -> None:
         axes.set_xticks(axes.get_xticks(), shown)
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Writes the figure without a date, so that the same records give the same bytes."""
+def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:
+    """Writes the figure without a date, so that the same records give the same bytes.
+
+    Args:
+        figure: is closed.
+        path: .png or .pdf.
+        dots_per_inch: of a .png; fewer for many panels, which all go into one page.
+    """
     with replacing(path) as unfinished:
         if path.suffix == ".png":
             drawn = io.BytesIO()
-            figure.savefig(drawn, format="png")
+            figure.savefig(drawn, format="png", dpi=dots_per_inch)
             drawn.seek(0)
             # A picture has few colours: a palette of 256 looks the same at a quarter of the size.
             palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)

@@ -80,6 +80,6 @@ def test_threshold_with_true_labels_is_the_conformal_quantile():
 
 
 def test_coverage_script_runs(tmp_path):
-    script = runpy.run_path(str(CHECKOUT / "scripts" / "coverage.py"))
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "interval_coverage.py"))
     found = script["simulate"]("rr", 1.0, 2)
     assert found.question.tolist() == list(script["NOMINAL"])

@@ -78,7 +78,7 @@ def test_a_wheel_for_cpus_is_refused_in_one_line(tmp_path, capsys):
 
 @pytest.mark.skipif(
     torch.version.cuda is None or not torch.__version__.startswith("2.11."),
-    reason="needs the CUDA wheel of torch 2.11 (extra cuda-dry-run), which the fake card is made for",
+    reason="needs the CUDA wheel of torch 2.11 (extra cuda-dry-run)",
 )
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_a_wait_and_a_slow_layout_are_seen_on_the_fake_card(tmp_path):

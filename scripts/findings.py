@@ -2,8 +2,7 @@
 
     python scripts/findings.py
 
-From the library (rule for k, audit), results/published, results/records.csv and attacks.csv. A
-minute.
+From the library (rule for k, audit) and results/: published, records.csv, attacks.csv. A minute.
 """
 
 import math
@@ -35,9 +34,8 @@ from labeldp_bench.support import seeding
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10
 PRIORS = 100_000
-NETWORKS = {"mnist": "table1a", "fashion_mnist": "table1b"}
-"""{data set: the table that has its network}."""
-TABLES = ("table1a", "table1b")
+NETWORKS = {"mnist": "table1a", "fashion_mnist": "table1b"}  # the table that has its network
+TABLES = tuple(NETWORKS.values())
 
 
 @dataclass(frozen=True)

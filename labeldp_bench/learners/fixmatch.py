@@ -53,11 +53,11 @@ def check_network(model: Model) -> None:
     """Refuses a model without epochs.
 
     Raises:
-        InputError: it is no network.
+        InputError: the model is not a network.
     """
     if not isinstance(model, NetworkModel):
         raise InputError(
-            f"FixMatch trains a network, and {type(model).__name__} is none (use model=cnn and "
+            f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
             "tuning=none, or learner=single_stage)"
         )
 

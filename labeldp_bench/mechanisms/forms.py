@@ -77,7 +77,7 @@ class AsReleased(Form):
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the outputs; the likelihood checks them."""
         if messages.isnan().any():
-            raise InputError("an output is no number")
+            raise InputError("an output is not a number")
         return messages
 
     def outputs(self, messages: Tensor) -> Tensor:

@@ -107,14 +107,14 @@ def read_table(path: Path) -> pa.Table:
     """Returns a Parquet file's table.
 
     Raises:
-        InputError: there is no such file, or it is no Parquet file.
+        InputError: there is no such file, or it is not a Parquet file.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
         return pq.read_table(path, partitioning=None)
     except (pa.ArrowInvalid, OSError):
-        raise InputError(f"{path} is no Parquet file") from None
+        raise InputError(f"{path} is not a Parquet file") from None
 
 
 def _column(messages: NDArray, manifest: Manifest) -> pa.Array:

@@ -39,4 +39,4 @@ def _check(release: Release) -> None:
     if form.name == AsReleased.name:
         for rows in release.batches(max(1, ENTRIES // count)):
             if np.isnan(rows.log_likelihood()).any():
-                raise InputError("an output is no number")
+                raise InputError("an output is not a number")

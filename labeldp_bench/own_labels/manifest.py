@@ -85,7 +85,7 @@ class Manifest:
         }
         for what, is_right in right.items():
             if not is_right:
-                raise InputError(f"this is no manifest of a release (its {what} cannot be meant)")
+                raise InputError(f"this is not the manifest of a release (wrong {what})")
         _ = self.form() if names else self.real_mechanism()
         return self
 
@@ -133,7 +133,7 @@ class Manifest:
         """Returns the manifest that `to_json` spelled.
 
         Raises:
-            InputError: it is no manifest, or one of a newer version.
+            InputError: the text is not a manifest, or a newer version wrote it.
         """
         try:
             content = json.loads(text)
@@ -155,7 +155,7 @@ class Manifest:
             raise InputError(" ".join(str(error).split())) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
-            raise InputError(f"this is no manifest of a release ({reason})") from None
+            raise InputError(f"this is not the manifest of a release ({reason})") from None
 
 
 def _text(eps: float) -> float | str:

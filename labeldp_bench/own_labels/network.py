@@ -83,7 +83,7 @@ def fit_network(
         session: seed of first weights and order; device.
 
     Raises:
-        Diverged: the loss is no number.
+        Diverged: the loss is NaN or infinite.
         InputError: the network has not K outputs.
     """
     trainer = Trainer(

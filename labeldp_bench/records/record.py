@@ -25,7 +25,7 @@ Record = dict[str, Any]
 Records = dict[str, Record]
 """{config_hash: record}."""
 KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
-"""Without these a file is no record."""
+"""A file without these is not a record."""
 
 CHECKSUM = "checksum"
 """The key under which a record keeps the checksum of all others."""

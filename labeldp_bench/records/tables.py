@@ -36,7 +36,7 @@ def read_rows(path: Path, filled: Sequence[str], numbers: Sequence[str] = ()) ->
         numbers: columns that must be there, and hold numbers, where they hold anything.
 
     Raises:
-        InputError: it is no such table; also one that was cut off in the middle of a line.
+        InputError: a column or a value is missing, or the file ends in the middle of a line.
     """
     with reading(path):
         table = pd.read_csv(path, dtype={"config_hash": str})

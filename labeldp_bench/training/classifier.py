@@ -72,7 +72,7 @@ class NetworkClassifier:
 
 
 def check_images(features: Tensor) -> None:
-    """Refuses features that are no images."""
+    """Refuses features that are not images."""
     if features.dim() != IMAGE_AXES:
         raise InputError(
             f"a network needs images of shape (N, H, W, C), got {tuple(features.shape)} "

@@ -224,5 +224,5 @@ def test_a_foreign_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         ldp.load_release(path)
     path.write_text("no parquet")
-    with pytest.raises(InputError, match="is no Parquet file"):
+    with pytest.raises(InputError, match="is not a Parquet file"):
         ldp.load_release(path)

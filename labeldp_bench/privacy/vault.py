@@ -220,7 +220,8 @@ class LabelVault:
             mechanism: draws the noise, once. A curator sees the labels and trains the teachers.
             parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
             vote: called with the positions and the true labels of a part, int64 (m,) each; trains
-                its teacher and returns a class for each query, int64 (Q,). It must keep nothing.
+                its teacher and returns a class for each query, int64 (Q,). It must keep nothing,
+                which the vault cannot enforce: eps holds for a vote that does not.
 
         Returns:
             Int64 (Q,): the winners, and `REFUSED` where there is none.

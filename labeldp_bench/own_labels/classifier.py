@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing as rows_of
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -30,6 +32,8 @@ from labeldp_bench.support.validate import InputError, check_choice, check_integ
 
 NAMES = ("linear", "mlp", "boosted_trees")
 FEATURES = ("given", "smooth")
+PROBABILITIES = 10**7
+"""At one time in a prediction of classes, rows x K: 80 MB, however many rows are asked."""
 
 
 class LabelDPClassifier(ClassifierMixin, BaseEstimator):
@@ -117,24 +121,36 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns class probabilities, float64 (m, K), columns as `classes_`."""
-        check_is_fitted(self)
-        inputs = self._checked(X, reset=False)
-        if not self._own():
-            return probabilities(self.model_.estimator, inputs, len(self.classes_))
-        if self._is_linear():
-            return self.model_.probabilities(inputs)
-        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
+        return self._probabilities(self._ready(X))
 
     def predict(self, X: Any) -> NDArray:
         """Returns the most likely class of each row, (m,)."""
-        chosen = self.predict_proba(X).argmax(1)
-        return self.classes_[chosen]
+        inputs = self._ready(X)
+        at_once = max(1, PROBABILITIES // len(self.classes_))
+        parts = [
+            self._probabilities(rows_of(inputs, rows)).argmax(1)
+            for rows in gen_batches(inputs.shape[0], at_once)
+        ]
+        return self.classes_[np.concatenate(parts)]
 
     def score(self, X: Any, release: Release) -> float:
         """Returns an unbiased estimate of the accuracy from a release; see `released_accuracy`."""
         from labeldp_bench.own_labels.estimates import released_accuracy
 
         return released_accuracy(self, X, release)
+
+    def _ready(self, X: Any) -> Any:
+        """Returns checked features of rows to predict."""
+        check_is_fitted(self)
+        return self._checked(X, reset=False)
+
+    def _probabilities(self, inputs: Any) -> NDArray[np.float64]:
+        """Returns class probabilities, float64 (m, K), of checked features."""
+        if not self._own():
+            return probabilities(self.model_.estimator, inputs, len(self.classes_))
+        if self._is_linear():
+            return self.model_.probabilities(inputs)
+        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
 
     def _own(self) -> bool:
         """Returns whether linear model, network or smooth functions are asked for."""

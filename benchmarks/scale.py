@@ -63,6 +63,8 @@ STYLES = ("C0o-", "C1s--", "C2D-", "C3^-", "C4v--", "C5<-", "C6>-")
 """Of mechanisms, in their order; where two lie on each other, both are seen."""
 NODE, CLUSTER = 64, 1024
 """Cores of the two machines that times are extrapolated to: labels are released independently."""
+MACHINES = 64
+"""Of the cluster whose memory is drawn beside that of one machine."""
 
 
 def needed_bits(mechanism: ClassMechanism, num_classes: int) -> tuple[str, float]:
@@ -162,10 +164,13 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes[2].plot(numbers, [1e-9 * middle * n for n in numbers], "0.6", linestyle="--",
                  label=BYTES_OF_OUTPUTS)  # fmt: skip
     free = free_memory() / 1e9
+    lines = {"free memory of this machine": free, f"of {MACHINES} such machines": MACHINES * free}
     for axis in axes[1:]:
-        axis.axhline(free, color="0.4", linewidth=1)
-        axis.annotate("free memory of this machine", (0.02, free), fontsize=8, ha="left",
-                      xycoords=("axes fraction", "data"), va="bottom", color="0.3")  # fmt: skip
+        for text, height in lines.items():
+            axis.axhline(height, color="0.4", linewidth=1)
+            axis.annotate(text, (0.02, height), fontsize=8, ha="left",
+                          xycoords=("axes fraction", "data"), va="bottom",
+                          color="0.3")  # fmt: skip
     axes[0].set(
         xlabel="classes K",
         ylabel="microseconds",

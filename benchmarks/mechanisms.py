@@ -1,10 +1,12 @@
-"""Labels per second of each release, beside a plain Python loop and multi-freq-ldpy if installed.
+"""Labels per second of each release, beside a plain Python loop and public code.
 
     python -m benchmarks.mechanisms [labels=50000] [out=FOLDER]
 
 `labels` are released at once; one thread, the best of three; priors per example where a mechanism
-takes one. The loops draw one label at a time from the same law, without tensors. Prints a Markdown
-table and writes results/benchmarks/mechanisms_cpu.csv.
+takes one. The loops draw one label at a time from the same law, without tensors. multi-freq-ldpy
+and OpenDP are measured where they are installed; both release one label a call, as one person's
+device does, and OpenDP draws by exact arithmetic. Prints a Markdown table and writes
+results/benchmarks/mechanisms_cpu.csv.
 """
 
 import importlib
@@ -156,6 +158,34 @@ def multi_freq_rate(name: str, num_classes: int, labels: Sequence[int]) -> int |
     return round(rate(lambda: [client(y, num_classes, EPS, *further) for y in labels], len(labels)))
 
 
+def opendp_client(mechanism: Mechanism, num_classes: int) -> Callable[[int], object] | None:
+    """Returns OpenDP's release of one label by the same law, or None where it has none."""
+    try:
+        dp = importlib.import_module("opendp.prelude")
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    if isinstance(mechanism, mechanisms.RandomizedResponse):
+        keep = 1 - (num_classes - 1) * mechanism.p_flip(num_classes)
+        released: Callable[[int], object] = dp.m.make_randomized_response(
+            list(range(num_classes)), keep
+        )
+        return released
+    if isinstance(mechanism, mechanisms.Rappor):
+        flips = dp.m.make_randomized_response_bitvec(
+            dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=2 * mechanism.p_flip
+        )
+        width = math.ceil(num_classes / 8)
+        return lambda label: flips((1 << label).to_bytes(width, "big"))
+    return None
+
+
+def opendp_rate(mechanism: Mechanism, num_classes: int, labels: Sequence[int]) -> int | None:
+    """Returns the rate of OpenDP, or None where it is not there or has not that law."""
+    client = opendp_client(mechanism, num_classes)
+    return round(rate(lambda: [client(y) for y in labels], len(labels))) if client else None
+
+
 def measure(mechanism: Mechanism, num_classes: int, size: int) -> dict[str, Any] | None:
     """Returns one row of the table, or None where the mechanism refuses so many classes."""
     name = type(mechanism).__name__
@@ -179,6 +209,7 @@ def measure(mechanism: Mechanism, num_classes: int, size: int) -> dict[str, Any]
         "labels_per_second": round(ours),
         "plain_loop": round(rate(lambda: [loop(y) for y in few], len(few))) if loop else None,
         "multi_freq_ldpy": multi_freq_rate(name, num_classes, few),
+        "opendp": opendp_rate(mechanism, num_classes, few),
     }
 
 
@@ -189,8 +220,9 @@ def main(arguments: list[str]) -> int:
     size = integer("labels", own["labels"], low=1)
     out = output_folder("out", own["out"])
     torch.set_num_threads(1)
-    heads = ("mechanism", "K", "labels/s", "plain loop", "ratio", "multi-freq-ldpy", "ratio")
-    print_head(heads)
+    others = ("plain_loop", "multi_freq_ldpy", "opendp")
+    heads = [head for name in others for head in (name.replace("_", " "), "ratio")]
+    print_head(("mechanism", "K", "labels/s", *heads))
     rows = []
     for mechanism in MECHANISMS:
         for num_classes in CLASSES:
@@ -200,7 +232,7 @@ def main(arguments: list[str]) -> int:
             rows.append(row)
             ours = row["labels_per_second"]
             cells = [row["mechanism"], str(num_classes), f"{ours:,}"]
-            for other in (row["plain_loop"], row["multi_freq_ldpy"]):
+            for other in (row[name] for name in others):
                 cells += [f"{other:,}", f"{ours / other:.1f}x"] if other else ["-", "-"]
             print_row(cells)
     write_benchmark("mechanisms", rows, torch.device("cpu"), out)

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from benchmarks.mechanisms import main, plain_loop
+from benchmarks.mechanisms import main, opendp_client, plain_loop
 from labeldp_bench import mechanisms
 
 
@@ -34,6 +34,17 @@ def test_plain_loop_draws_from_the_same_law():
     loop = plain_loop(mechanisms.RandomizedResponse(eps=1.0), 4)
     kept = sum(loop(2) == 2 for _ in range(20_000)) / 20_000
     assert kept == pytest.approx(0.4754, abs=0.02)
+
+
+def test_opendp_draws_from_the_same_law():
+    pytest.importorskip("opendp")
+    client = opendp_client(mechanisms.RandomizedResponse(eps=1.0), 4)
+    kept = sum(client(2) == 2 for _ in range(2_000)) / 2_000
+    assert kept == pytest.approx(0.4754, abs=0.05)
+    flips = opendp_client(mechanisms.Rappor(eps=1.0), 8)
+    bits = [int.from_bytes(flips(2), "big") for _ in range(2_000)]
+    assert sum(each >> 2 & 1 for each in bits) / 2_000 == pytest.approx(0.6225, abs=0.05)
+    assert sum(each >> 3 & 1 for each in bits) / 2_000 == pytest.approx(0.3775, abs=0.05)
 
 
 def test_no_labels_are_refused(capsys):

@@ -158,8 +158,9 @@ class TunedNetwork(Model):
         queries, evidence = features[held_out.indices], held_out.evidence
         choices: list[Choice] = []
         recipes = self.tuning.recipes(self.model.trainer)
-        for recipe in recipes:
+        for number, recipe in enumerate(recipes, 1):
             trial = Choice(recipe)
+            session.say(f"  recipe {number} of {len(recipes)} is tried: {trial.recipe_name}")
             # No checkpoint, and nothing in the history: these networks are thrown away.
             alone = replace(
                 session,
@@ -223,8 +224,13 @@ class Choice:
             "held_out_log_likelihood": self.score,
         }
 
+    @property
+    def recipe_name(self) -> str:
+        """What of the recipe was chosen from, but for the epochs."""
+        return f"lr={self.rate:g}, average={self.recipe.average}"
+
     def __str__(self) -> str:
-        return f"lr={self.rate:g}, average={self.recipe.average}, {self.epoch} epochs"
+        return f"{self.recipe_name}, {self.epoch} epochs"
 
 
 def explained(scores: Tensor, evidence: Tensor) -> float:

@@ -28,8 +28,10 @@ def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
     # One untuned recipe for all methods would decide which of them is the best.
     images, labels = images_and_labels(300)
     supervision = supervision_of(labels, mechanism, loss)
-    here = session()
+    said: list[str] = []
+    here = replace(session(), say=said.append)
     fitted = GRID.of(NETWORK).fit(images, supervision, here)
+    assert said[1] == "  recipe 2 of 2 is tried: lr=0.03, average=0.9"  # minutes pass in between
     chosen = here.notes["tuned"]
     assert chosen["lr"] == 0.03 and chosen["average"] == 0.9 and 1 <= chosen["epochs"] <= 3
     # The last fit is that of the chosen recipe on all releases, and of nothing else.

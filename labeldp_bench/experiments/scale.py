@@ -8,7 +8,7 @@ import hydra
 from omegaconf import OmegaConf
 
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.compose import compose_cell, use_configs
+from labeldp_bench.experiments.compose import CHOICE, compose_cell, use_configs
 from labeldp_bench.experiments.grid import spell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.support.validate import InputError
@@ -17,14 +17,15 @@ from labeldp_bench.support.validate import InputError
 def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     """Returns the overrides of a cell with what its budget changes.
 
-    A budget wins over the cell's own settings and gives way to the user's.
+    A budget wins over the cell's own settings and gives way to the user's. A group that it chooses,
+    such as a trainer, comes whole: without what the cell sets in its own.
 
     Args:
         overrides: of one cell; `budget=` among them names the budget.
         asked: the keys that the user gave on the command line.
 
     >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"])[1:]
-    ['seed=0', 'trainer.selection=last', 'trainer.epochs=2', 'budget=quick']
+    ['trainer.selection=last', 'trainer.epochs=2', 'budget=quick']
     >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"], asked=["trainer.epochs"])[1]
     'trainer.epochs=5'
     """
@@ -37,10 +38,18 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     for rule in _rules(name):
         if any(cell.identity.get(key) not in names for key, names in rule["when"].items()):
             continue
-        known = {key: value for key, value in rule["set"].items() if cell.has(key)}
+        known = {key: value for key, value in rule["set"].items() if cell.has(package_of(key))}
         lower = {key: most for key, most in rule["at_most"].items() if _is_above(cell, key, most)}
-        changes |= known | lower
-    changes = {key: value for key, value in changes.items() if key not in asked}
+        new = {key: value for key, value in (known | lower).items() if key not in asked}
+        for group in filter(CHOICE.match, new):  # comes whole: what was set in the old one goes
+            inside = f"{package_of(group)}."
+            changes = {key: value for key, value in changes.items() if not key.startswith(inside)}
+            own = {
+                key: text
+                for key, text in own.items()
+                if not key.startswith(inside) or key in asked
+            }
+        changes |= new
     kept = [text for key, text in own.items() if key not in changes]
     return [*kept, *(f"{key}={spell(value)}" for key, value in changes.items()), f"budget={name}"]
 
@@ -69,3 +78,8 @@ def _rules(name: str) -> list[dict[str, Any]]:
 def key_of(override: str) -> str:
     """Returns the key of an override, also of `++key=value`."""
     return override.partition("=")[0].lstrip("+~")
+
+
+def package_of(key: str) -> str:
+    """Returns where a key stands in a config: `trainer@pretrain.trainer` is `pretrain.trainer`."""
+    return key.rpartition("@")[2]

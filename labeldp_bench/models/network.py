@@ -22,6 +22,7 @@ from labeldp_bench.training.classifier import (
 from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.resolution import check_takes
 from labeldp_bench.training.trainer import Trainer
 
 FitMaker = Callable[[Trainer, NetworkClassifier, Supervision, Session], NetworkFit]
@@ -116,4 +117,7 @@ class NetworkModel(PretrainableModel):
         if isinstance(start, NetworkClassifier):
             network.load_state_dict(start.network.state_dict())
         scale = pixel_scale(self.trainer.pixels, features, session.device)
-        return NetworkClassifier(network, *scale, self.precision_on(session.device))
+        begun = NetworkClassifier(network, *scale, self.precision_on(session.device))
+        one = features[:1].to(session.device)
+        check_takes(network, begun.normalise(one), self.trainer.resolution)
+        return begun

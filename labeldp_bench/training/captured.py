@@ -16,13 +16,13 @@ class CapturedStep:
 
     A replay reads and writes the memory of the recording: inputs are copied to where they were
     then, and the learning rate is a number on the card. Random numbers of the step, such as
-    dropout's, go on from replay to replay, since torch registers the card's generator. A step that
-    cannot be recorded is said once, and runs as before.
+    dropout's, go on from replay to replay, since torch registers the card's generator. Images of
+    another size are recorded anew. A step that cannot be recorded is said once, and runs as before.
 
     Source: torch's notes on CUDA graphs, whole-network capture.
 
     Args:
-        learn: one step, of tensors whose shapes never change; reads nothing back from the card.
+        learn: one step, of tensors whose shapes seldom change; reads nothing back from the card.
         optimizer: the one that `learn` uses; its rates are those of each replay.
         say: prints one line for the user.
     """
@@ -41,6 +41,8 @@ class CapturedStep:
 
     def __call__(self, *inputs: Tensor) -> None:
         """Learns from one batch."""
+        if self.replay is not None and inputs[0].shape != self.inputs[0].shape:
+            self.replay, self.ordinary_steps = None, WARM_UP
         if self.replay is None and self.ordinary_steps == 0:
             self._record(inputs)
         if self.replay is None:

@@ -68,7 +68,7 @@ class FixMatchFit(NetworkFit):
         consistency: what is added.
 
     Raises:
-        InputError: the trainer mixes images, or takes several views of one.
+        InputError: the trainer mixes images, takes several views of one, or smaller ones.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class FixMatchFit(NetworkFit):
         consistency: Consistency,
     ) -> None:
         super().__init__(trainer, classifier, supervision, session)
-        if trainer.mixup is not None or trainer.views != 1:
+        if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
             raise InputError(
-                "FixMatch has a view and a distorted one of each image: trainer.mixup must be null "
-                "and trainer.views 1"
+                "FixMatch has a view and a distorted one of each image: trainer.mixup must be "
+                "null, trainer.views 1 and trainer.resolution []"
             )
         self.consistency = consistency
         device, released = session.device, supervision.indices

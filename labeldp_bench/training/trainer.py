@@ -24,11 +24,12 @@ from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.pixels import Pixels, check_pixels
+from labeldp_bench.training.resolution import Resolution, check_resolution, scale_of, shrunk
 from labeldp_bench.training.schedules import Schedule
 
 SELECTIONS = ("last", "mean_last_10", "best_validation")
-ALWAYS_SCORED = 10
-"""Last epochs: `selection=mean_last_10` reports their mean."""
+ALWAYS_SCORED = {"mean_last_10": 10}
+"""Last epochs that the reported accuracy is made of, where it is more than one."""
 PRECISIONS = ("auto", "bf16", "float32")
 
 
@@ -53,8 +54,11 @@ class Trainer:
         views: how often each example is augmented in a step; its loss is the sum over its views.
         patience: with `best_validation`, stop after so many epochs without a better one; None for
             never.
-        eval_every: score the classifier on the test set after each so many epochs; after each of
-            the last ten in any case, so that the reported accuracy does not depend on it.
+        eval_every: score the classifier on the test set after each so many epochs; after those
+            that `selection` reports in any case, so that the accuracy does not depend on it.
+        resolution: pairs (share of the epochs, scale of the side), in order: smaller images at
+            first, after the augmentation. The other epochs, the last one among them, and all
+            scoring are at full size.
         average: keep in [0, 1) of the running mean of the weights at each step; the mean is the
             classifier. None: the last weights are.
     """
@@ -73,6 +77,7 @@ class Trainer:
     patience: int | None = None
     average: float | None = None
     eval_every: int = 1
+    resolution: Resolution = ()
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch_size", "views", "eval_every"):
@@ -94,6 +99,7 @@ class Trainer:
         check_choice("trainer.selection", self.selection, SELECTIONS)
         check_choice("trainer.precision", self.precision, PRECISIONS)
         check_pixels(self.pixels)
+        check_resolution(self.resolution)
 
     def _check_optimizer(self) -> None:
         check_made("trainer.optimizer", self.optimizer)
@@ -111,7 +117,8 @@ class Trainer:
 
     def scores(self, number: int) -> bool:
         """Returns whether the classifier is scored after epoch `number`, from 1."""
-        return number % self.eval_every == 0 or number > self.epochs - ALWAYS_SCORED
+        reported = ALWAYS_SCORED.get(self.selection, 1)
+        return number % self.eval_every == 0 or number > self.epochs - reported
 
     def run(self, fit: Fit, images: Tensor, session: Session) -> None:
         """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.
@@ -136,30 +143,33 @@ class Trainer:
             started = time.perf_counter()
             if self.reshuffle:
                 permutation = torch.randperm(len(indices), generator=order).to(session.device)
+            scale = scale_of(self.resolution, number, self.epochs)
             fit.begin_epoch()
             bar = progress_bar(permutation.split(self.batch_size), steps, f"epoch {number}")
             for step, rows in enumerate(bar, start=(number - 1) * steps):
                 if self.schedule is not None:
                     fit.set_rate(self.schedule(step, self.epochs * steps))
                 rows = rows.repeat(self.views)
-                batch = self._augmented(fit.classifier.normalise(images[indices[rows]]), draws)
+                batch = fit.classifier.normalise(images[indices[rows]])
+                batch = shrunk(self._augmented(batch, draws), scale)
                 mixing: Mixing | None = None
                 if mixup is not None:
                     batch, mixing = mixup(batch, draws)
                 fit.step(batch, rows, mixing)
                 stopwatch.lap(len(rows) // self.views, session.device)
-            if fit.end_epoch(number, started, self._fresh_views(fit, images, indices, draws)):
+            views = self._fresh_views(fit, images, indices, draws, scale)
+            if fit.end_epoch(number, started, views):
                 break
         if done < self.epochs:
             fit.finish()
 
     def _fresh_views(
-        self, fit: Fit, images: Tensor, indices: Tensor, draws: Generator
+        self, fit: Fit, images: Tensor, indices: Tensor, draws: Generator, scale: float
     ) -> Iterator[list[Tensor]]:
         """Yields new augmented views of all examples in order, part by part; nothing is mixed."""
         for part in indices.split(INFERENCE_BATCH):
             batch = fit.classifier.normalise(images[part])
-            yield [self._augmented(batch, draws) for _ in range(self.views)]
+            yield [shrunk(self._augmented(batch, draws), scale) for _ in range(self.views)]
 
     def _augmented(self, batch: Tensor, draws: Generator) -> Tensor:
         for augmentation in self.augment:

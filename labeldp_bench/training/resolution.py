@@ -1,0 +1,86 @@
+"""Growing images: a training that begins on smaller ones, which cost less."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from labeldp_bench.support.validate import InputError, check_list, check_number
+
+Resolution = Sequence[Sequence[float]]
+"""Pairs (share of the epochs, scale of the side), in the order of training; then full size."""
+
+ROUNDING = 1e-9
+"""0.7 + 0.1 is a little below 0.8."""
+
+
+def check_resolution(resolution: object) -> None:
+    """Refuses what `scale_of` does not know.
+
+    Raises:
+        InputError: no list of pairs, a number out of range, or shares that leave nothing for full
+            size.
+    """
+    key, kind = "trainer.resolution", "pairs [share of the epochs, scale of the side], or []"
+    total = 0.0
+    for pair in check_list(key, resolution, kind):
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise InputError(f"{key} must be a list of {kind}, got {pair!r} in it")
+        total += check_number(f"{key}: a share", pair[0], above=0)
+        check_number(f"{key}: a scale", pair[1], above=0, high=1)
+    if total >= 1:
+        raise InputError(
+            f"{key} must leave epochs for full size, where the classifier is used: its shares must "
+            f"sum to less than 1, got {total:g}"
+        )
+
+
+def scale_of(resolution: Resolution, number: int, epochs: int) -> float:
+    """Returns the scale of the images' side in epoch `number`, from 1; the last epoch's is 1.
+
+    >>> [scale_of([[0.5, 0.5], [0.25, 0.75]], number, 4) for number in (1, 2, 3, 4)]
+    [0.5, 0.5, 0.75, 1.0]
+    """
+    ended = 0.0
+    for share, scale in resolution:
+        ended += share
+        if number / epochs <= ended + ROUNDING:
+            return scale
+    return 1.0
+
+
+def mean_area(resolution: Resolution, epochs: int) -> float:
+    """Returns the mean number of pixels of an epoch's images, as a share of full size."""
+    return sum(scale_of(resolution, n, epochs) ** 2 for n in range(1, epochs + 1)) / epochs
+
+
+def shrunk(images: Tensor, scale: float) -> Tensor:
+    """Returns images (B, C, H, W) with sides `scale` times as long, each at least one pixel.
+
+    Bilinear with antialiasing: every pixel counts, none is picked.
+    """
+    if scale == 1:
+        return images
+    sides = [max(1, round(side * scale)) for side in images.shape[2:]]
+    return functional.interpolate(images, size=sides, mode="bilinear", antialias=True)
+
+
+@torch.no_grad()
+def check_takes(network: nn.Module, image: Tensor, resolution: Resolution) -> None:
+    """Refuses a network that takes images of one size alone, before it is trained.
+
+    Args:
+        network: is put into evaluation mode.
+        image: float (1, C, H, W), of full size, on the network's device.
+        resolution: of the trainer.
+    """
+    for _, scale in resolution:
+        try:
+            network.eval()(shrunk(image, scale))
+        except RuntimeError as error:
+            raise InputError(
+                f"trainer.resolution needs a network for images of any size, and "
+                f"{type(network).__name__} cannot take {scale:g} of {tuple(image.shape[2:])} "
+                "(use model=resnet18_w16, or trainer.resolution=[])"
+            ) from error

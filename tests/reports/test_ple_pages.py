@@ -60,8 +60,8 @@ def test_a_page_says_what_sets_its_points_apart_in_order():
     cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private + bare]
     assert cells[0] == ["MNIST", "eps", "response accuracy", "model accuracy"]
     assert cells[2:5] == [
-        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST", "1", "20.00", "90.00"],
-        ["LP-2ST", "2", "40.00", "98.00"],
+        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST, halves", "1", "20.00", "90.00"],
+        ["LP-2ST, halves", "2", "40.00", "98.00"],
     ]  # fmt: skip
     assert cells[5] == ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"]
     assert cells[7:] == [

@@ -160,10 +160,12 @@ class PaperFigure:
             line = f"{method_of(cell)}+{cell.identity['model']}"
         else:
             line = method_of(cell) if line == "method" else text(_setting(cell, line))
+        is_key = not self.spec.lines.startswith("method")
+        symbol = f"{self.spec.lines.rpartition('.')[2]}=" if is_key else ""
         return {
             "panel": panel,
             "line": line,
-            "name": _name(line, cell, found.kept),
+            "name": _name(symbol + line, cell, found.kept),
             "mechanism": cell.identity["mechanism"],
             "x": self._x(cell, found.kept),
             "estimate": estimate,

@@ -1,7 +1,7 @@
 """Tables 1a and 1b again: the stated recipe beside the tuned one, and who is ahead when tuned.
 
-The tuned cells are those of `experiment=mechanisms/tuned`. Each has a twin of the stated recipe:
-the same cell without its tuning.
+The tuned cells are those of `experiment=mechanisms/tuned`. Each has a twin of the stated recipe,
+the same cell without its tuning, in `experiment=mechanisms/stated`.
 """
 
 import itertools
@@ -21,6 +21,8 @@ from labeldp_bench.reports.statistics import Estimate, holm, is_significant
 from labeldp_bench.reports.tables.accuracy import method_of
 
 TUNED = "mechanisms/tuned"
+STATED = "mechanisms/stated"
+"""The twins alone: what fills the stated column."""
 PAPER_TABLES = ("vector_approximation/table1a", "vector_approximation/table1b")
 OWN_LOSS = ("rr", "rappor", "alibi")
 METHODS = (*OWN_LOSS, "subset_selection+marginal", "rappor+marginal", "rr+marginal")

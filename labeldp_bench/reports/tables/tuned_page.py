@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
@@ -19,12 +20,14 @@ from labeldp_bench.reports.statistics import PLUS_MINUS
 from labeldp_bench.reports.tables.base import TABLES
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from labeldp_bench.reports.tables.tuned import (
+    STATED,
     compared,
     order_of,
     place_of,
     places_of_paper,
     rows_of,
     tuned_experiment,
+    untuned,
 )
 from labeldp_bench.support.files import write_text
 
@@ -140,11 +143,13 @@ def _missing(records: Records, rows: pd.DataFrame) -> str:
     experiment, paper = tuned_experiment(), places_of_paper()
     cells = experiment.cells()
     done = sum(cell.config_hash in records for cell in cells)
+    stated = sum(untuned(cell).config_hash in records for cell in cells)
     unasked = len(paper - {place_of(cell) for cell in cells})
     return (
         f"{len(paper) - len(rows)} of the {len(paper)} cells are left out: they have no tuned "
         f"record. {unasked} of them are not asked for by the experiment. {done} of its "
-        f"{len(cells)} runs are done: `{experiment.command}`"
+        f"{len(cells)} runs are done: `{experiment.command}`. Of the stated recipe {stated} are: "
+        f"`{read_experiment(STATED).command}`"
     )
 
 

@@ -39,6 +39,16 @@ After this page you can choose a mechanism for your number of classes and your e
 
 A release tells little: at eps=1 a label among ten tells 0.18 of its 3.3 bits. `labeldp plan` turns
 bits into the accuracy to expect, and [findings](findings.md) say what networks make of them.
+
+## What is called LP-2ST
+
+One name, three methods; their numbers do not compare ([settings and papers](lp-2st.md)).
+
+| name | command | where |
+| --- | --- | --- |
+| LP-2ST, halves | `mechanism=lp_2st` | circle, PLE |
+| LP-2ST, code's stages | `stages=code_eps1` | Tables 1a, 1b |
+| LP-2ST, code's recipe | also `trainer=ghazi_cifar10` | Tables 2, 3 |
 """
 CLASSES = (2, 10, 100)
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)

@@ -12,8 +12,8 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.figures.text import counts
 from labeldp_bench.reports.figures.write import FIGURES, write_figures
+from labeldp_bench.reports.tables import best_known, tuned_page
 from labeldp_bench.reports.tables.base import load_table
-from labeldp_bench.reports.tables.best_known import STEM
 from labeldp_bench.support.checkout import CHECKOUT
 
 EXPONENTS = "theoretical_limits/table1"
@@ -32,7 +32,9 @@ def main(arguments: list[str]) -> int:
         print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
     pictures = write_pictures(load_table(EXPONENTS), read_committed(), FIGURES)
     print(f"{EXPONENTS}: {', '.join(path.name for path in pictures) or 'no record, no picture'}")
-    print(f"{STEM}: {STEM}.png, {STEM}.pdf")
+    for stem in (best_known.STEM, tuned_page.STEM):
+        names = sorted(path.name for path in FIGURES.glob(f"{stem}.p*"))
+        print(f"{stem}: {', '.join(names) or 'no record, no picture'}")
     print(f"{len(written)} figures in {FIGURES.relative_to(CHECKOUT)}: ", end="")
     print(f"{found} of {total} cells done, {total - found} missing")
     return 0

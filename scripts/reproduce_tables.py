@@ -11,6 +11,7 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.tables.base import TABLES, write_tables
 from labeldp_bench.reports.tables.best_known import write_best_known
+from labeldp_bench.reports.tables.tuned_page import STEM, write_tuned
 from labeldp_bench.support.checkout import CHECKOUT
 
 
@@ -22,12 +23,14 @@ def main(arguments: list[str]) -> int:
     cells = {cell.config_hash for table in tables for cell in table.experiment.cells()}
     missing = cells - set(read_committed())
     known = write_best_known()
-    print(f"{len(tables) + 1} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
+    tuned, wanted = write_tuned()
+    print(f"{len(tables) + 2} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     counts = ", ".join(
         f"{name} {count}" for name, count in known.ahead.value_counts().items() if name
     )
     print(f"best_known: {len(known)} rows; ahead under local privacy: {counts}")
+    print(f"{STEM}: {tuned} of {wanted} cells of Tables 1a and 1b have tuned records")
     return 0
 
 

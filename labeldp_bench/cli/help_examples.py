@@ -22,6 +22,8 @@ def example(group: str, name: str, own: str | None = None) -> str:
         return f"sweep={name} mechanism=rr"
     if group == "mechanism":
         return _of_mechanism(name, own)
+    if group == "stages":
+        return f"dataset={IMAGES} mechanism=lp_2st {group}={name} eps=1"
     if group == "dataset":
         file = " dataset.name=mine dataset.num_classes=10" if name == "npz" else ""
         real = brings(choices_of(group, own)[name]).get("learner") == "local_averages"

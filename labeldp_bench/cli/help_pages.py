@@ -165,10 +165,13 @@ def _guarantee(kind: type | None, config: Mapping[str, object]) -> str:
 
 
 def _cells(group: str, path: Path) -> list[str]:
-    """Returns what a sweep, an experiment or a budget holds."""
+    """Returns what a sweep, an experiment, a budget or a setting of stages holds."""
     node = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(node, dict):
         return []
+    if group == "stages":
+        keys = [("learner." + str(key), str(value)) for key, value in node.items()]
+        return [_grid(("sets", "to"), keys)]
     if group == "budget":
         rules = []
         for rule in node.get("rules") or []:

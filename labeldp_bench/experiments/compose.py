@@ -35,6 +35,7 @@ CHOICES = (
     "encoder",
     "pretrain",
     "tuning",
+    "stages",
     "budget",
     "sweep",
     "experiment",

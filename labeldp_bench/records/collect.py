@@ -8,6 +8,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.records.choices import merge_choices, read_choices
 from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
 from labeldp_bench.records.record import (
     Record,
@@ -38,6 +39,7 @@ COLUMNS = (
 FILLED = ("config_hash", "dataset", "mechanism", "identity")
 NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
 DIAGNOSES = "enhancement.csv"
+CHOICES = "tuned.csv"
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
     "config_hash", "dataset", "model", "mechanism", "loss", "eps", "guarantee", "seed", "class",
@@ -47,6 +49,9 @@ CLASS_COLUMNS = (
 
 def read_committed(path: Path = COMMITTED) -> Records:
     """Returns {config_hash: record} of a records table; empty if there is none.
+
+    A record of PLE has its diagnosis as `enhancement`, a tuned one what was chosen as `tuned`, both
+    from files beside the table.
 
     Raises:
         InputError: the file is damaged.
@@ -64,6 +69,9 @@ def read_committed(path: Path = COMMITTED) -> Records:
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
             records[name]["enhancement"] = diagnosis
+    for name, chosen in read_choices(path.with_name(CHOICES)).items():
+        if name in records:
+            records[name]["tuned"] = chosen
     return records
 
 
@@ -137,6 +145,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
+    merge_choices(found, records_csv.with_name(CHOICES))
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)

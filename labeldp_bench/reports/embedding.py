@@ -32,6 +32,8 @@ DESCRIBED = {
     "of Table 1, with the predicted slope",
     "theoretical_limits_table1_exponents": "Exponents of Table 1: measured with their intervals, "
     "and predicted",
+    "tuned_vs_stated": "Accuracy of RR, RAPPOR and ALIBI at each eps, a panel per data set: as the "
+    "paper prints it, with one recipe for all, and with recipes that held-out releases choose",
 }
 """{stem: alternative text} of pictures that have no page of their own."""
 

@@ -12,6 +12,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, guarantee, json_safe
 from labeldp_bench.reports.commands import command_of, overrides_of
 from labeldp_bench.reports.draws import Average, average
+from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.rendering import TEMPLATES
 from labeldp_bench.reports.tables.best_known import WITH_FEATURES
 from labeldp_bench.support.checkout import CHECKOUT
@@ -146,7 +147,8 @@ def _data_of(record: Record, varying: Set[tuple[str, str]]) -> str:
 def _method_of(record: Record) -> str:
     """Returns mechanism, loss and network; what else tells rows apart is added later."""
     learner, pretrain = record["learner"], record.get("pretrain") or "none"
-    parts = [record["mechanism"], record.get("loss"), record["model"]]
+    setting = setting_of(record["identity"])
+    parts = [record["mechanism"], setting, record.get("loss"), record["model"]]
     parts += [learner] if learner != "single_stage" else []
     parts += [f"pretrain={pretrain}"] if pretrain != "none" else []
     budget = record.get("budget") or PAPER

@@ -1,6 +1,6 @@
 """How papers, mechanisms, methods and data sets are written for people. Imports nothing heavy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 PAPERS = {
     "vector_approximation": "Vector approximation (Zhao et al. 2025)",
@@ -22,6 +22,10 @@ DATA_SETS = {
     "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "kmnist": "KMNIST", "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
 }  # fmt: skip
+HALVES, CODE_STAGES, CODE_RECIPE = "halves", "code's stages", "code's recipe"
+"""What papers, and we, have run under the one name LP-2ST (docs/mechanisms.md)."""
+STAGES_OF_CODE = {(0.8, 0.2): 0.6, (0.7, 0.3): 0.5, (0.6, 0.4): 0.5}
+"""{shares of the stages: temperature of the prior} of google-research/label-dp; by eps."""
 
 
 def name_of(mechanism: str) -> str:
@@ -34,17 +38,44 @@ def data_name_of(dataset: str) -> str:
     return DATA_SETS.get(dataset, dataset)
 
 
-def method_name(method: str) -> str:
+def setting_of(identity: Mapping[str, object]) -> str:
+    """Returns which of the settings called LP-2ST a run has; empty for all other methods.
+
+    >>> setting_of({"mechanism": "lp_2st", "learner.fractions": [0.5, 0.5]})
+    'halves'
+    """
+    if identity.get("mechanism") not in ("lp_2st", "lp_2st_star"):
+        return ""
+    shares = identity.get("learner.fractions")
+    changed = [
+        identity.get(f"learner.{key}")  # without a value: as the pseudocode has it
+        for key in ("temperature", "filter_earlier", "warm_start", "domain_weight")
+    ]
+    if shares == [0.5, 0.5] and changed == [None] * 4:
+        return HALVES
+    temperature = STAGES_OF_CODE.get(tuple(shares)) if isinstance(shares, list) else None
+    if temperature is None or changed != [temperature, True, True, None]:
+        return ""
+    return CODE_RECIPE if "trainer.mixup.alpha" in identity else CODE_STAGES
+
+
+def method_name(method: str, setting: str = "") -> str:
     """Returns how a method of a table is written for people.
+
+    Args:
+        method: mechanism, and after a `+` what it has in place of its own.
+        setting: of `setting_of`.
 
     >>> method_name("blockrr_l2"), method_name("rappor+marginal")
     ('BlockRR, l=2', 'RAPPOR, marginal')
+    >>> method_name("lp_2st+marginal", "halves")
+    'LP-2ST, halves, marginal'
     """
     mechanism, *extras = method.split("+")
     name, _, tail = mechanism.rpartition("_")
     if tail[:1].isalpha() and tail[1:].isdigit():
         mechanism, extras = name, [f"{tail[0]}={tail[1:]}", *extras]
-    return ", ".join([name_of(mechanism), *extras])
+    return ", ".join([name_of(mechanism), *([setting] if setting else []), *extras])
 
 
 def counted(numbers: Iterable[float], noun: str) -> str:

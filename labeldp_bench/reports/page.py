@@ -17,7 +17,7 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.embedding import Picture, picture_of
-from labeldp_bench.reports.naming import PAPERS, method_name
+from labeldp_bench.reports.naming import PAPERS
 from labeldp_bench.reports.rendering import TEMPLATES, html_of
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
 from labeldp_bench.reports.tables.base import Table, paper_tables
@@ -105,13 +105,16 @@ def _tiles(shown: Iterable[Shown]) -> dict[str, int]:
 def _disagreements(shown: Iterable[Shown]) -> list[dict[Hashable, Any]]:
     """Returns the rows that are farthest from print, the farthest first."""
     rows = pd.concat(
-        each.rows.assign(where=f"{each.table.paper}, table {each.table.number}")
+        each.rows.assign(
+            where=f"{each.table.paper}, table {each.table.number}",
+            method=each.rows.method.map(each.table.names),
+        )
         for each in shown
-        if each.is_runs
+        if isinstance(each.table, AccuracyTable)
     )
     rows = rows[rows.difference.notna() & rows.usable.astype(bool)]
     rows = rows.iloc[rows.difference.abs().argsort(kind="stable")[::-1]][:MOST_DISAGREEMENTS]
-    return rows.assign(method=rows.method.map(method_name)).to_dict("records")
+    return rows.to_dict("records")
 
 
 def _papers(shown: Iterable[Shown], pictures: Mapping[Path, Picture]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, average, left_out, score_of, without_zeros
-from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.naming import data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
@@ -27,7 +27,7 @@ BARE = ("loss", "model")
 """Keys that a name leaves out, since their values are clear alone."""
 COLUMNS = (
     "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
-    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name",
+    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name", "setting",
 )  # fmt: skip
 Identity = dict[str, object]
 
@@ -54,7 +54,7 @@ def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
             (*place, found.estimate.value, one.get("bayes_accuracy"), one["trust"],
              not is_heuristic(one), score_of(one, "response_accuracy"), one.get("n_train"),
              one.get("epochs"), one.get("trials"), found.estimate.half_width, len(found.kept),
-             found.older, x_name)
+             found.older, x_name, setting_of(one["identity"]))
         )  # fmt: skip
     return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
 
@@ -176,7 +176,8 @@ def as_lines(points: pd.DataFrame) -> pd.DataFrame:
         guarded = line.private.iloc[0] or mechanism == "none"
         central = ["central"] * bool((line.trust == "central").any())
         marks = [*([] if guarded else [NO_GUARANTEE]), *central]
-        names[series] = ", ".join([name_of(mechanism), *rest, *marks])
+        known = [line.setting.iloc[0]] if line.setting.nunique() == 1 else []
+        names[series] = ", ".join(filter(None, [name_of(mechanism), *known, *rest, *marks]))
     return points.assign(
         line=points.series, name=points.series.map(names), y=100 * points.accuracy,
         x=points.x.where(~is_free(points)), **percent,

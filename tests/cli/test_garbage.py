@@ -27,6 +27,7 @@ from labeldp_bench.own_labels.privatize import privatize
 from labeldp_bench.pretraining.weights import read as read_weights
 from labeldp_bench.privacy.handover import read_releases, write_releases
 from labeldp_bench.privacy.noise import Drawn
+from labeldp_bench.records.choices import merge_choices, read_choices
 from labeldp_bench.records.collect import COMMITTED, read_committed
 from labeldp_bench.records.enhancement import read_diagnoses
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
@@ -100,6 +101,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "record": ("record.json", lambda path: read_record(path.parent)),
     "records.csv": ("records.csv", read_committed),
     "enhancement.csv": ("enhancement.csv", read_diagnoses),
+    "tuned.csv": ("tuned.csv", read_choices),
     "images": ("tiny.npz", lambda path: ImageData("tiny", 3).draw(path.parent, 0)),
     "releases=": ("handover.npz", read_releases),
     "release of own labels": ("mine.parquet", load_release),
@@ -123,6 +125,11 @@ def good(tmp_path_factory):
     write_record(folder, dict.fromkeys(KEYS, 1.0) | {"notes": {"a": [1, None]}})
     for table in ("records.csv", "enhancement.csv"):
         (folder / table).write_bytes(head_of(COMMITTED.with_name(table)))
+    chosen = {"lr": 0.1, "average": 0.5, "epochs": 2, "held_out_log_likelihood": -1.0}
+    record = dict.fromkeys(("config_hash", "dataset", "mechanism", "loss", "seed"), "x") | {
+        "eps": 1
+    }
+    merge_choices([record | {"notes": {"tuned": chosen}}], folder / "tuned.csv")
     images, labels = np.zeros((6, 4, 4), np.uint8), np.array([0, 1, 2] * 2)
     np.savez(folder / "tiny.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
     drawn = Drawn(indices=torch.arange(5), outputs=torch.arange(5), prior=None)

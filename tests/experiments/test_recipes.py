@@ -12,6 +12,7 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
 from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
@@ -89,6 +90,39 @@ def test_lp_2st_at_4_has_the_values_of_the_released_profile():
     assert [model.trainer.mixup.at(stage, 2).alpha for stage in (0, 1)] == [8, 4]
     assert (model.trainer.epochs, model.trainer.batch_size) == (200, 512)
     assert model.network.keywords["preactivation"] is True
+
+
+@pytest.mark.parametrize(
+    ("overrides", "setting"),
+    [
+        ([], "halves"),
+        (["stages=halves"], "halves"),
+        *(([f"stages=code_eps{eps}"], "code's stages") for eps in (1, 2, 4)),
+        (["stages=code_eps1", "trainer=ghazi_mnist", "trainer.mixup.alpha=[16,8]"],
+         "code's recipe"),
+        (["stages=code_eps1", "learner.warm_start=false"], ""),
+        (["learner.warm_start=true"], ""),
+        (["stages=halves", "learner.temperature=0.5"], ""),
+        (["learner.fractions=[0.4,0.6]"], ""),
+    ],
+)  # fmt: skip
+def test_what_is_called_lp_2st_has_a_name_for_each_of_its_settings(overrides, setting):
+    # One name stood for three methods, whose numbers do not compare.
+    found = compose_cell(["dataset=mnist", "mechanism=lp_2st", *overrides])
+    found.build()
+    assert setting_of(found.identity) == setting
+
+
+def test_naming_the_stages_is_no_other_run():
+    # Committed records would lose their cells.
+    spelled = ["learner.fractions=[0.7,0.3]", "learner.temperature=0.5",
+               "learner.filter_earlier=true", "learner.warm_start=true"]  # fmt: skip
+    for named, keys in (("halves", []), ("code_eps2", spelled)):
+        one, other = (
+            compose_cell(["dataset=mnist", "mechanism=lp_2st", *rest])
+            for rest in ([f"stages={named}"], keys)
+        )
+        assert one.config_hash == other.config_hash
 
 
 @pytest.mark.parametrize(

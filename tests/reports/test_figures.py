@@ -83,9 +83,9 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
     assert ended.value.code == 0
-    *lines, theory, best_known, total = capsys.readouterr().out.splitlines()
+    *lines, theory, best_known, tuned, total = capsys.readouterr().out.splitlines()
     assert theory.startswith("theoretical_limits/table1: ")
-    assert best_known.startswith("best_known: ")
+    assert best_known.startswith("best_known: ") and tuned.startswith("tuned_vs_stated: ")
     named = [line.partition(":")[0] for line in lines]
     quick = [name for name in named if name.endswith("_quick")]  # of those with any quick record
     assert named == [figure.stem for figure in paper.paper_figures()] + quick

@@ -30,7 +30,11 @@ def page_of(name, response):
         mechanism = cell.identity["mechanism"]
         if cell.identity["dataset"] == "mnist" and left.get(mechanism):
             x, y = left[mechanism].pop(0)
-            own = PLE if mechanism == "ple" else RR | {"eps": cell.setting("mechanism.eps")}
+            own = (
+                PLE
+                if mechanism == "ple"
+                else RR | {"eps": cell.setting("mechanism.eps") or math.inf}
+            )
             records[cell.config_hash] = own | {
                 "mechanism": mechanism, "identity": cell.identity, "accuracy": y / 100,
                 "response_accuracy": x / 100, "enhancement": DIAGNOSIS,
@@ -60,8 +64,8 @@ def test_a_page_says_what_sets_its_points_apart_in_order():
     cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private + bare]
     assert cells[0] == ["MNIST", "eps", "response accuracy", "model accuracy"]
     assert cells[2:5] == [
-        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST", "1", "20.00", "90.00"],
-        ["LP-2ST", "2", "40.00", "98.00"],
+        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST, halves", "1", "20.00", "90.00"],
+        ["LP-2ST, halves", "2", "40.00", "98.00"],
     ]  # fmt: skip
     assert cells[5] == ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"]
     assert cells[7:] == [
@@ -91,6 +95,23 @@ def test_private_methods_at_the_response_accuracy_of_ple():
         ["PLE, a1=0.5", "50.00", "60.00", "98.25", "2.5"],
         ["PLE, a1=0.7", "90.00", "80.00", "-", "-"],
     ]
+
+
+def test_no_privacy_is_a_point_without_eps():
+    # The picture would end in an error, or compare PLE with the model of true labels.
+    response = {"ple": [(30, 70)], "alibi": [(16, 96), (50, 98)], "none": [(100, 99)]}
+    private, _, matched, *_ = tables_of(page_of("ple/figure2", response))
+    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private]
+    assert cells[-1] == ["no privacy", "-", "100.00", "99.00"]
+    assert "no privacy" not in matched[0] and "ALIBI" in matched[0]
+
+
+def test_lines_that_a_setting_tells_apart_are_named_by_it():
+    # A legend said `4` and `5`.
+    bare, *_ = tables_of(page_of("ple/ranges", {"ple": [(90 - n, 80) for n in range(12)]}))
+    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in bare]
+    assert cells[0][:3] == ["MNIST", "a3", "a2"]
+    assert [row[0] for row in cells[2:]] == ["k2=4, no guarantee"] * 9 + ["k2=5, no guarantee"] * 3
 
 
 def test_the_conditions_of_the_theorems_stand_beside_the_picture():

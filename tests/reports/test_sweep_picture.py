@@ -54,7 +54,7 @@ def point(mechanism, x, accuracy, x_name="eps", **other):
     return {
         "panel": "circle", "series": mechanism, "mechanism": mechanism, "x": x, "x_name": x_name,
         "accuracy": accuracy, "error": 0.01, "seeds": 2, "bayes": 0.99, "private": True,
-        "trust": "local", "n_train": 300, "epochs": 1, "trials": 1,
+        "trust": "local", "n_train": 300, "epochs": 1, "trials": 1, "setting": "",
     } | other  # fmt: skip
 
 

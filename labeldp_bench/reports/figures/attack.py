@@ -72,9 +72,9 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     seeds = ", ".join(str(seed) for seed in sorted(rows.seed.unique()))
     plotting.title_and_caption(
         figure, f"{data}, seed {seeds}: utility against additive and multiplicative advantage",
-        "Advantage of who has the release over who knows the images and as many labels. LP-2ST and "
-        "top-k subset release within sets that a model of other releases chose, and the sets tell "
-        "of the image too. Axes of y are linear up to 1, logarithmic above.",
+        "Advantage of who has the release over who knows the images and as many labels. LP-2ST "
+        "(halves) and top-k subset release within sets that a model of other releases chose, and "
+        "the sets tell of the image too. Axes of y are linear up to 1, logarithmic above.",
     )  # fmt: skip
     plotting.save(figure, path)
     return True

@@ -19,7 +19,7 @@ from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.figures.kinds import Kind, load_kind
 from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
-from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.naming import method_name, setting_of
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
 from labeldp_bench.reports.tables.accuracy import method_of
@@ -160,10 +160,12 @@ class PaperFigure:
             line = f"{method_of(cell)}+{cell.identity['model']}"
         else:
             line = method_of(cell) if line == "method" else text(_setting(cell, line))
+        is_key = not self.spec.lines.startswith("method")
+        symbol = f"{self.spec.lines.rpartition('.')[2]}=" if is_key else ""
         return {
             "panel": panel,
             "line": line,
-            "name": _name(line, found.kept),
+            "name": _name(symbol + line, cell, found.kept),
             "mechanism": cell.identity["mechanism"],
             "x": self._x(cell, found.kept),
             "estimate": estimate,
@@ -209,10 +211,9 @@ def _setting(cell: Cell, key: str) -> Any:
     return cell.identity.get(key) if isinstance(value, dict) else value
 
 
-def _name(line: str, records: list[Record]) -> str:
+def _name(line: str, cell: Cell, records: list[Record]) -> str:
     """Returns how a line is written for people: "central" or "no guarantee" where it is so."""
-    mechanism, *extras = line.split("+")
     marks = ["central"] if any(record.get("trust") == "central" for record in records) else []
     if any(is_heuristic(record) for record in records):
         marks.append(NO_GUARANTEE)
-    return ", ".join([name_of(mechanism), *extras, *marks])
+    return ", ".join([method_name(line, setting_of(cell.identity)), *marks])

@@ -107,7 +107,8 @@ def _draw_panel(
     own = rows[rows.mechanism == mechanism]
     if len(own):
         central = ", central" * bool((own.trust == "central").any())
-        axes.set_title(name_of(mechanism) + central, fontsize=10)
+        settings = ", ".join(["", *filter(None, own.setting.unique())])
+        axes.set_title(name_of(mechanism) + settings + central, fontsize=10)
     return labels
 
 

@@ -115,7 +115,10 @@ def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     }
     own = [symbol for symbol, values in settings.items() if values.notna().any()]
     shown = rows.assign(**settings).sort_values(["name", *own])
-    columns = {symbol: [f"{value:g}" for value in shown[symbol]] for symbol in own} | {
+    columns = {
+        symbol: ["-" if pd.isna(value) else f"{value:g}" for value in shown[symbol]]
+        for symbol in own
+    } | {
         figure.spec.x.symbol: ["-" if pd.isna(x) else f"{x:.2f}" for x in shown.x],
         figure.spec.y.symbol: with_errors(shown),
     }

@@ -12,9 +12,10 @@ from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
 from labeldp_bench.reports.figures.plotting import save, title_and_caption
 from labeldp_bench.reports.figures.text import caption, markdown
+from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.naming import SMALLER
 from labeldp_bench.reports.statements.verdict import Verdict
-from labeldp_bench.reports.tables.best_known import STEM, rows_of
+from labeldp_bench.reports.tables import best_known, tuned, tuned_page
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -36,9 +37,12 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
         if figure.budget == PAPER or points.n.sum():
             write_figure(figure, points, figure.verdicts(points, records), out)
             figures.append((figure, points))
-    known = rows_of(records, read_published())
+    published = read_published()
+    known = best_known.rows_of(records, published)
+    compared = tuned.rows_of(tuned.compared(records, published))
     for ending in ("png", "pdf"):
-        draw_best_known(known, out / f"{STEM}.{ending}")
+        draw_best_known(known, out / f"{best_known.STEM}.{ending}")
+        draw_tuned(compared, out / f"{tuned_page.STEM}.{ending}")
     return figures
 
 

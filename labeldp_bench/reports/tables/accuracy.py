@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import pandas as pd
@@ -16,7 +16,7 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
 from labeldp_bench.reports.estimates import examples_of
-from labeldp_bench.reports.naming import SMALLER
+from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
 from labeldp_bench.reports.statistics import (
     Estimate,
     against_printed,
@@ -60,6 +60,17 @@ class AccuracyTable(Table):
         """What the paper's rows are: accuracy, per_class_mean or class_accuracy."""
         metrics = self._published().metric
         return str(metrics.iloc[0]) if len(metrics) else "accuracy"
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """{method: how it is written for people}, with the setting that our runs of it have."""
+        settings: dict[str, dict[str, None]] = defaultdict(dict)
+        for cell in self.experiment.cells():
+            settings[self.method_of(cell)][setting_of(cell.identity)] = None
+        return {
+            method: method_name(method, " or ".join(filter(None, found)))
+            for method, found in settings.items()
+        }
 
     def rows(self, records: Records) -> pd.DataFrame:
         """Returns one row per (data set, method, eps, class, budget).
@@ -116,7 +127,7 @@ class AccuracyTable(Table):
             done = f"{count} of {wanted} runs done; the others: `{command}`"
         return [
             caption(self.metric, set(budgets), rows),
-            *Layout(self.panels, self.lines, self.columns).markdown(rows),
+            *self._layout.markdown(rows),
             "\n".join(lines),
             *older,
             done,
@@ -125,11 +136,15 @@ class AccuracyTable(Table):
     def latex(self, rows: pd.DataFrame) -> str:
         """Returns a booktabs table: ours, and the printed value in brackets; notes below."""
         below = [part for part in self.parts(rows) if not part.startswith("|")]
-        return Layout(self.panels, self.lines, self.columns).latex(rows) + latex_notes(below)
+        return self._layout.latex(rows) + latex_notes(below)
 
     def method_of(self, cell: Cell) -> str:
         """Returns what the table calls a cell's method."""
         return method_of(cell, self.variant)
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(self.panels, self.lines, self.columns, self.names)
 
     def _published(self) -> pd.DataFrame:
         """Returns the rows of the paper's table, at the eps that they really have."""
@@ -170,7 +185,7 @@ class AccuracyTable(Table):
         return pd.DataFrame(rows, columns=columns)
 
     def _recipes(self, budget: str) -> dict[str, list[str]]:
-        """Returns {network, epochs, examples and selection: the methods that are trained so}."""
+        """Returns {network, epochs, examples and selection: names of methods trained so}."""
         found: dict[str, dict[str, None]] = {}
         for cell in self.experiment.cells(budget):
             model, epochs, examples, selection = recipe_of(cell)
@@ -178,7 +193,7 @@ class AccuracyTable(Table):
             if epochs:
                 text += f", {epochs} epochs, {examples:,.0f} training examples"
                 text += f", selection {selection}".replace("_", " ")
-            found.setdefault(text, {})[self.method_of(cell)] = None
+            found.setdefault(text, {})[self.names[self.method_of(cell)]] = None
         return {text: list(methods) for text, methods in found.items()}
 
     def _chance(self, row: dict[str, Any]) -> float:

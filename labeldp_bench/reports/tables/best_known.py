@@ -18,7 +18,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import average
-from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.naming import data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.statistics import (
     NOTHING,
@@ -89,9 +89,9 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
     Columns: dataset, eps; printed_local and printed_central with `_by` (paper, table, method,
-    note); ours, mechanism, loss, model, pretrain, seeds, epochs, examples, budget, low, high,
-    methods (that it was chosen from), p; the same with the prefixes `features_` and `central_`,
-    whose values are `ours_features` and `ours_central`; ahead.
+    note); ours, mechanism, loss, model, pretrain, setting (of LP-2ST), seeds, epochs, examples,
+    budget, low, high, methods (that it was chosen from), p; the same with the prefixes `features_`
+    and `central_`, whose values are `ours_features` and `ours_central`; ahead.
     Accuracies in percent; low and high are the ends of the 95 % interval.
     """
     found = best_of_ours(records)
@@ -168,6 +168,7 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
     return {
         f"ours_{prefix}".rstrip("_"): best.estimate.value,
         **{f"{prefix}{key}": record.get(key) for key in ("mechanism", "loss", "model", "pretrain")},
+        f"{prefix}setting": setting_of(record.get("identity", {})),
         f"{prefix}seeds": len(best.estimate.by_seed),
         f"{prefix}epochs": record.get("epochs"),
         f"{prefix}examples": record.get("n_train"),
@@ -264,7 +265,8 @@ def _method(row: Mapping[str, float], prefix: str) -> str:
     star = prefix == "central_" and value > row["printed_central"]
     star = star and is_significant(row[f"{prefix}p"])
     spread = "" if math.isnan(half) else f" ± {half:.1f}"
-    said = [name_of(str(row[f"{prefix}mechanism"])), str(row[f"{prefix}loss"] or "")]
+    said = [name_of(str(row[f"{prefix}mechanism"])), str(row[f"{prefix}setting"])]
+    said += [str(row[f"{prefix}loss"] or "")]
     said += [str(row[f"{prefix}model"]), str(row[f"{prefix}pretrain"] or "none")]
     epochs, budget = row[f"{prefix}epochs"], str(row[f"{prefix}budget"])
     said += [f"{epochs:g} epochs"] if epochs and not math.isnan(epochs) else []

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -33,11 +33,13 @@ class Layout:
 
     Attributes:
         panels, lines, columns: keys of rows that tell apart the parts of the printed layout.
+        names: {method: how it is written for people} where that is not `method_name` alone.
     """
 
     panels: Sequence[str]
     lines: str
     columns: str
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def markdown(self, rows: pd.DataFrame) -> list[str]:
         """Returns a Markdown table per panel: lines of ours, the paper's and the difference.
@@ -97,7 +99,7 @@ class Layout:
         for value in self._values(group, self.lines):
             line = group[group[self.lines] == value]
             trust = " (central)" if self.lines == "method" and "central" in set(line.trust) else ""
-            yield _heading(self.lines, value) + trust, line
+            yield self.names.get(str(value), _heading(self.lines, value)) + trust, line
 
     def _values(self, rows: pd.DataFrame, key: str) -> list[float | str]:
         """Returns the values of a key, sorted; methods that a paper prints before ours alone."""
@@ -143,14 +145,14 @@ def training(budget: str, recipes: Mapping[str, Sequence[str]]) -> list[str]:
 
     Args:
         budget: of the runs.
-        recipes: {how a network is trained: the methods for which it is}.
+        recipes: {how a network is trained: names of the methods for which it is}.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for recipe, methods in recipes.items():
         alike.setdefault(tuple(methods), []).append(recipe)
     lines = []
     for methods, texts in alike.items():
-        those = ", ".join(["", *map(method_name, methods)]) if len(alike) > 1 else ""
+        those = ", ".join(["", *methods]) if len(alike) > 1 else ""
         lines.append(f"- {_whose(budget).capitalize()}{those}: {' or '.join(texts)}.")
     return lines
 

@@ -114,7 +114,7 @@ def _scalar(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None
     bounds = [retention_bound(each.eps, each.num_classes) for each in problems]
     printed, tight = zip(*bounds, strict=True)
     _bounds(axes, {"B.1: e^eps/K": printed, "tight: e^eps/(e^eps+K-1)": tight})
-    for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, measured")):
+    for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, halves, measured")):
         line = _line(rows, mechanism)
         _measured(axes, line, line.records.map(_kept), name)
 

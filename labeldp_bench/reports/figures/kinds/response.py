@@ -27,14 +27,15 @@ UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
 class Response(Kind):
     """Points with their budgets or settings written beside."""
 
-    options = ("marks",)
+    options = ("marks", "joined")
     caption = "Bars: 95 % t intervals, where there are several seeds."
 
     def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
         """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
 
         The key `marks` of the YAML, {setting: symbol}, says what stands beside a point without
-        eps: the first of them, and each other that is not at its usual value.
+        eps: the first of them, and each other that is not at its usual value. With `joined: false`
+        no line joins points, for those from one of which to the next several settings change.
         """
         panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
         figure, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
@@ -54,7 +55,8 @@ class Response(Kind):
         parts = [UNKNOWN.format(names=names, x=spec.x.symbol)] if names else []
         for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
             bare = rows["name"].str.contains(NO_GUARANTEE)
-            lines = [line.sort_values("x") for _, line in rows[~bare].groupby("line", sort=False)]
+            private = rows[~bare & (rows.mechanism != "none")]
+            lines = [line.sort_values("x") for _, line in private.groupby("line", sort=False)]
             table = [
                 {NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, spec)}",
                  spec.x.symbol: f"{point['x']:.2f}", "its accuracy": f"{point['y']:.2f}"}
@@ -80,7 +82,7 @@ def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
 
 def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
-    shown = {}
+    shown, joined = {}, bool(spec.options.get("joined", True))
     lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
     colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
     for line, colour in zip(lines, colours, strict=True):
@@ -88,12 +90,12 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
             line.x, line.y, line.error.fillna(0), color=colour, marker="s" if bare else "o",
-            linestyle="--" if bare else "-",
+            linestyle=joined * ("--" if bare else "-"),
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip
     axes.margins(0.08)
     axes.autoscale_view()  # else the transforms below are those of empty axes
-    taken = [box for line in lines for box in _on_line(axes, line)]
+    taken = [box for line in lines for box in _on_line(axes, line, joined)]
     for line, colour in zip(lines, colours, strict=True):
         for point in line.to_dict("records"):
             _write_mark(axes, point, _mark(point, spec), colour, taken)
@@ -120,11 +122,11 @@ def _write_mark(
     taken.append(box)
 
 
-def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
+def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:
     """Returns boxes along a line, in pixels: a larger one at each marker."""
     corners = axes.transData.transform(line[["x", "y"]].to_numpy())
     boxes = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in corners]
-    for start, end in itertools.pairwise(corners):
+    for start, end in itertools.pairwise(corners) if joined else ():
         for share in np.linspace(0, 1, 12)[1:-1]:
             x, y = start + share * (end - start)
             boxes.append(Bbox.from_bounds(x - 1, y - 1, 2, 2))
@@ -132,11 +134,18 @@ def _on_line(axes: Axes, line: pd.DataFrame) -> list[Bbox]:
 
 
 def _mark(point: dict[str, Any], spec: Spec) -> str:
-    """Returns the text beside a point: its eps, or else the settings that `marks` names."""
+    """Returns the text beside a point: its eps, or else the settings that `marks` names.
+
+    No privacy has neither: its name says all.
+    """
     eps = float(point["records"][0]["eps"])
     if math.isfinite(eps):
         return f"eps={eps:g}"
     first, *others = spec.options.get("marks") or {"": ""}
     keys = [first, *(key for key in others if key in point["cell"].identity)]
-    values = {spec.options["marks"][key]: point["cell"].setting(key) for key in keys if key}
+    values = {
+        spec.options["marks"][key]: point["cell"].setting(key)
+        for key in keys
+        if key and point["cell"].has(key)
+    }
     return ", ".join(f"{symbol}={value:g}" for symbol, value in values.items())

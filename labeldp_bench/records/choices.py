@@ -1,0 +1,81 @@
+"""The file that keeps what held-out releases chose in tuned runs. Imports no torch."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from labeldp_bench.records.record import Record
+from labeldp_bench.records.tables import read_rows, reading
+from labeldp_bench.support.files import write_text
+
+COLUMNS = [
+    "config_hash", "dataset", "mechanism", "loss", "eps", "seed", "stage", "lr", "average",
+    "epochs", "held_out_log_likelihood",
+]  # fmt: skip
+
+
+class Chosen(NamedTuple):
+    """What one stage of a tuned run was trained with.
+
+    Attributes:
+        lr: the learning rate.
+        average: keep of the running mean of the weights; None: the last weights.
+        epochs: how many.
+    """
+
+    lr: float
+    average: float | None
+    epochs: int
+
+
+def merge_choices(records: list[Record], path: Path) -> None:
+    """Writes the choices among `records` to a CSV, each in place of an older one of its cell."""
+    rows = [
+        (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
+         float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
+         choice["epochs"], choice["held_out_log_likelihood"])
+        for record in records
+        for key, choice in (record.get("notes") or {}).items()
+        if (stage := _stage_of(key))
+    ]  # fmt: skip
+    if not rows:
+        return
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    if path.is_file():
+        table = pd.concat([table, pd.read_csv(path, dtype={"config_hash": str})])
+    table = table.drop_duplicates(["config_hash", "stage"], keep="first")
+    table = table.sort_values(
+        ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
+    )
+    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+
+def read_choices(path: Path) -> dict[str, list[Chosen]]:
+    """Returns {config_hash: the choice of each stage}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    found: dict[str, list[Chosen]] = {}
+    numbers = ["stage", "lr", "average", "epochs"]
+    rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
+    with reading(path):
+        for row in rows.sort_values(["config_hash", "stage"]).to_dict("records"):
+            average = float(row["average"])
+            chosen = Chosen(
+                float(row["lr"]), None if math.isnan(average) else average, int(row["epochs"])
+            )
+            found.setdefault(str(row["config_hash"]), []).append(chosen)
+    return found
+
+
+def _stage_of(key: str) -> int:
+    """Returns which stage a note of a run is the choice of, from 1; 0: it is no choice."""
+    if key == "tuned":
+        return 1
+    number = key.removeprefix("tuned_stage_")
+    return int(number) if number != key else 0

@@ -1,0 +1,69 @@
+"""The picture of tuned and stated recipes: print, ours as stated and ours tuned, by method."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.tables.tuned import OWN_LOSS
+
+WIDTH = 0.24
+"""How far two methods of one eps stand beside each other, in steps of the axis."""
+APART = 0.07
+"""How far a method's tuned mark stands to the right of its stated one."""
+TITLE = "Tables 1a and 1b with one recipe for all methods, and with each method tuned"
+CAPTION = (
+    "Each method with its paper's loss. Tuned: learning rate, averaged weights and epochs by the "
+    "likelihood of held-out releases, no true label. Bars: 95 % t intervals; one seed has none. "
+    "Numbers, seeds and tests: results/tables/tuned_vs_stated.md."
+)
+
+
+def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
+    """Writes the picture; without any tuned record an old one is deleted.
+
+    Args:
+        rows: of `tables.tuned.rows_of`.
+        path: a .png or .pdf.
+    """
+    rows = rows[rows.method.isin(OWN_LOSS)]
+    panels = list(rows.groupby("dataset", sort=False))
+    if not panels:
+        path.unlink(missing_ok=True)
+        return
+    figure, ((*all_axes,),) = plotting.new_figure(len(panels), height=3.9)
+    for axes, (dataset, points) in zip(all_axes, panels, strict=True):
+        _draw_panel(axes, points)
+        axes.set(title=data_name_of(str(dataset)), xlabel="privacy budget eps")
+    all_axes[0].set_ylabel("test accuracy, %")
+    figure.legend(
+        handles=[*(Line2D([], [], color=plotting.colour_of(name), label=name_of(name))
+                   for name in OWN_LOSS),
+                 _key("x", "printed"), _key("o", "stated", mfc="white"), _key("o", "tuned")],
+        loc="outside right center", frameon=False, fontsize=plotting.LABEL_SIZE,
+    )  # fmt: skip
+    plotting.title_and_caption(figure, TITLE, CAPTION)
+    plotting.save(figure, path)
+
+
+def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
+    budgets = sorted(points.eps.unique())
+    for place, method in enumerate(OWN_LOSS):
+        here = points[points.method == method]
+        x = here.eps.map(budgets.index) + WIDTH * (place - (len(OWN_LOSS) - 1) / 2)
+        colour = plotting.colour_of(method)
+        axes.plot(x, here.printed, "x", color=colour, markersize=7)
+        for key, side, inside in (("stated", -APART, "white"), ("tuned", APART, colour)):
+            axes.errorbar(
+                x + side, here[key], (here[f"{key}_high"] - here[key]).fillna(0), fmt="o",
+                color=colour, mfc=inside, markersize=6, linewidth=1.4,
+            )  # fmt: skip
+    axes.set_ylim(top=min(102.0, axes.get_ylim()[1]))
+    axes.set_xticks(range(len(budgets)), [f"{eps:g}" for eps in budgets])
+
+
+def _key(marker: str, label: str, **style: str) -> Line2D:
+    return Line2D([], [], color=plotting.GREY, ls="", marker=marker, label=label, **style)  # type: ignore[arg-type]

@@ -1,0 +1,193 @@
+"""The page of tuned and stated recipes: Markdown, LaTeX and CSV of `tables.tuned`."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
+from labeldp_bench.records.record import Records
+from labeldp_bench.reports.draws import left_out
+from labeldp_bench.reports.naming import counted, data_name_of, method_name
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import PLUS_MINUS
+from labeldp_bench.reports.tables.base import TABLES
+from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
+from labeldp_bench.reports.tables.tuned import (
+    STATED,
+    compared,
+    order_of,
+    place_of,
+    places_of_paper,
+    rows_of,
+    tuned_experiment,
+    untuned,
+)
+from labeldp_bench.support.files import write_text
+
+STEM = "tuned_vs_stated"
+CAPTION = f"""\
+Test accuracy in percent, Tables 1a and 1b of vector_approximation. *printed*: the paper's value. \
+*stated*: one recipe for all methods, `trainer=vector_approximation`. *tuned*: each run chooses \
+its recipe by the likelihood of held-out releases, from one grid for all methods; no true label \
+chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*: by seed, over \
+the seeds that both have (their number), so it need not be the difference of the two means; by \
+Welch's test where fewer than two are shared. p: t test of that difference, with Holm's correction \
+for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (in how many runs) and \
+epochs. A method that names no loss has its paper's own."""
+ORDER = "## The order between methods when tuned"
+ORDER_CAPTION = f"""\
+Every pair of methods with their own losses: the first minus the second, in points. *tuned*: by \
+seed, over the seeds that both have (their number). p: t test of that difference, with Holm's \
+correction for the {{tests}} pairs below; `*`: p below 5 %. *printed* and *stated* are not tested \
+here. {PLUS_MINUS}"""
+Row = Mapping[Any, Any]
+
+
+def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
+    """Returns the page: accuracies, what is left out, the order between methods.
+
+    Args:
+        records: those that the tables come from.
+        rows: of `tuned.rows_of`.
+        order: of `tuned.order_of`.
+    """
+    parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
+    parts += _tables(rows, _line)
+    parts += [_grid(), *left_out(rows), _missing(records, rows)]
+    if len(order):
+        parts += [ORDER, ORDER_CAPTION.format(tests=order.p.notna().sum())]
+    return "\n\n".join([*parts, *_tables(order, _pair_line)]) + "\n"
+
+
+def latex(page: str) -> str:
+    """Returns the page as LaTeX with booktabs.
+
+    Args:
+        page: of `markdown`.
+    """
+    plain = re.sub(r"(?<!`)\*(\w[^*`]*)\*", r"\1", page.replace("## ", ""))  # no emphasis
+    return latex_of_markdown(plain.partition("\n\n")[2].replace("`", ""))
+
+
+def write_tuned(out: Path = TABLES) -> tuple[int, int]:
+    """Writes the page and two CSV files; returns how many cells have tuned records, and of all."""
+    records = read_committed()
+    found = compared(records, read_published())
+    rows, order = rows_of(found), order_of(found)
+    out.mkdir(parents=True, exist_ok=True)
+    for stem, frame in ((STEM, rows), (f"{STEM}_order", order)):
+        numbers = frame.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+        write_text(out / f"{stem}.csv", numbers)
+    page = markdown(records, rows, order)
+    write_text(out / f"{STEM}.md", page)
+    write_text(out / f"{STEM}.tex", latex(page))
+    return len(rows), len(places_of_paper())
+
+
+def _tables(frame: pd.DataFrame, line: Callable[[str, Row], dict[str, str]]) -> list[str]:
+    """Returns a table per data set."""
+    return [
+        markdown_table([line(data_name_of(str(name)), row) for row in group.to_dict("records")])
+        for name, group in frame.groupby("dataset", sort=False)
+    ]
+
+
+def _line(name: str, row: Row) -> dict[str, str]:
+    return {
+        name: f"eps={row['eps']:g}",
+        "method": method_name(row["method"]),
+        "printed": _number(row["printed"]),
+        "stated": _mean(row, "stated"),
+        "tuned": _mean(row, "tuned"),
+        "tuned - stated": _tested(row),
+        "p": _p(row["p"]),
+        "chosen": _chosen(row),
+    }
+
+
+def _pair_line(name: str, row: Row) -> dict[str, str]:
+    return {
+        name: f"eps={row['eps']:g}",
+        "pair": f"{method_name(row['method'])} - {method_name(row['other'])}",
+        "printed": _signed(row["printed"]),
+        "stated": _signed(row["stated"], row["stated_high"]),
+        "tuned": _tested(row),
+        "p": _p(row["p"]),
+    }
+
+
+def _grid() -> str:
+    """Returns what held-out releases choose from."""
+    cell = tuned_experiment().cells()[0]
+    rates = ", ".join(f"{rate:g}" for rate in cell.setting("tuning.learning_rates"))
+    averages = " or ".join(
+        "the last weights" if keep is None else f"weights averaged with {keep:g}"
+        for keep in cell.setting("tuning.averages")
+    )
+    return (
+        f"Chosen from: learning rates {rates}; {averages}; 1 to {cell.setting('tuning.epochs')} "
+        f"epochs. {100 * cell.setting('tuning.held_out'):g} % of the releases choose; the last fit "
+        "has them all."
+    )
+
+
+def _missing(records: Records, rows: pd.DataFrame) -> str:
+    """Returns how many cells are left out, and what fills them."""
+    experiment, paper = tuned_experiment(), places_of_paper()
+    cells = experiment.cells()
+    done = sum(cell.config_hash in records for cell in cells)
+    stated = sum(untuned(cell).config_hash in records for cell in cells)
+    unasked = len(paper - {place_of(cell) for cell in cells})
+    return (
+        f"{len(paper) - len(rows)} of the {len(paper)} cells are left out: they have no tuned "
+        f"record. {unasked} of them are not asked for by the experiment. {done} of its "
+        f"{len(cells)} runs are done: `{experiment.command}`. Of the stated recipe {stated} are: "
+        f"`{read_experiment(STATED).command}`"
+    )
+
+
+def _chosen(row: Row) -> str:
+    """Returns the chosen learning rates, in how many runs, and the range of epochs."""
+    if not row["epochs"]:
+        return "not kept"
+    rates = Counter(row["learning_rates"].split())
+    often = ", ".join(f"{rate} ({count})" for rate, count in rates.items())
+    return f"{often}; {counted(map(int, row['epochs'].split()), 'epoch')}"
+
+
+def _mean(row: Row, key: str) -> str:
+    if math.isnan(row[key]):
+        return "-"
+    return f"{row[key]:.1f}{_half(row[key], row[f'{key}_high'])} ({row[f'{key}_seeds']})"
+
+
+def _tested(row: Row) -> str:
+    """Returns a difference, whether it is significant, and how many seeds both sides have."""
+    text = _signed(row["difference"], row["difference_high"])
+    if text == "-":
+        return text
+    unpaired = row["pairs"] < 2 and not math.isnan(row["difference_high"])
+    return f"{text}{'*' * bool(row['significant'])} ({'Welch' if unpaired else row['pairs']})"
+
+
+def _signed(value: float, high: float = math.nan) -> str:
+    return "-" if math.isnan(value) else f"{round(value, 1) + 0.0:+.1f}{_half(value, high)}"
+
+
+def _half(value: float, high: float) -> str:
+    return "" if math.isnan(high) else f" ± {high - value:.1f}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:g}"
+
+
+def _p(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2g}"

@@ -1,0 +1,152 @@
+"""Tuned beside stated: twins, pairs of seeds, families of tests, what is left out."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.choices import Chosen, merge_choices, read_choices
+from labeldp_bench.records.published import read_published
+from labeldp_bench.reports.figures.tuned import draw_tuned
+from labeldp_bench.reports.statistics import holm
+from labeldp_bench.reports.tables.base import load_table
+from labeldp_bench.reports.tables.tuned import (
+    STATED,
+    compared,
+    order_of,
+    place_of,
+    rows_of,
+    tuned_experiment,
+    untuned,
+)
+from labeldp_bench.reports.tables.tuned_page import latex, markdown
+
+HERE = ("mnist", 0.3)
+GAINS = {"rr": (8, 9, 10.5), "rappor": (1, 4, -2), "alibi": (0.5, 0.1, 0.2)}
+"""{method: tuned - stated of three seeds, in points}."""
+BASE = {"rr": (50, 65, 60), "rappor": (75, 78, 79), "alibi": (88, 90, 89)}
+CHOSEN = Chosen(0.0003, 0.995, 7)
+
+
+def records_of(gains=GAINS, seeds=3, extra=0):
+    """Made-up records of some methods on MNIST at eps=0.3; `extra` seeds are tuned alone."""
+    found = {}
+    for cell in tuned_experiment().cells():
+        *where, method = place_of(cell)
+        if tuple(where) != HERE or method not in gains or cell.seed >= seeds + extra:
+            continue
+        base = {"mechanism": cell.identity["mechanism"], "seed": cell.seed, "draws": 2}
+        stated = BASE[method][min(cell.seed, 2)]
+        if cell.seed < seeds:
+            found[untuned(cell).config_hash] = base | {"accuracy": stated / 100}
+        tuned = (stated + gains[method][min(cell.seed, 2)]) / 100
+        found[cell.config_hash] = base | {"accuracy": tuned, "tuned": [CHOSEN]}
+    return found
+
+
+def page_of(records):
+    found = compared(records, read_published())
+    return markdown(records, rows_of(found), order_of(found))
+
+
+def test_the_twin_of_a_tuned_cell_is_the_cell_of_the_papers_table():
+    # Every tuned number would stand beside an empty column.
+    stated = {
+        cell.config_hash for cell in load_table("vector_approximation/table1a").experiment.cells()
+    }
+    tuned = [cell for cell in tuned_experiment().cells() if cell.dataset_name == "mnist"]
+    assert all(untuned(cell).config_hash in stated for cell in tuned if cell.seed < 5)
+    assert not stated & {cell.config_hash for cell in tuned}
+    twins = {untuned(cell).config_hash for cell in tuned_experiment().cells()}
+    assert twins == {cell.config_hash for cell in read_experiment(STATED).cells()}
+
+
+def test_differences_are_by_seed_and_corrected_for_the_table():
+    # Seeds differ by 15 points: unpaired, a gain of nine would be no difference.
+    rows = rows_of(compared(records_of(extra=4), read_published())).set_index("method")
+    assert list(rows.index) == ["rr", "rappor", "alibi"]
+    raw = [float(stats.ttest_1samp(gains, 0).pvalue) for gains in GAINS.values()]
+    assert rows.p.tolist() == pytest.approx(holm(raw))
+    assert rows.significant.tolist() == [True, False, False]
+    rr = rows.loc["rr"]
+    assert (rr.printed, rr.stated, rr.stated_seeds) == (64.1, pytest.approx(175 / 3), 3)
+    # The four seeds that are tuned alone count in the mean, and in no difference.
+    assert (rr.tuned_seeds, rr.pairs) == (7, 3)
+    assert rr.difference == pytest.approx(27.5 / 3) != pytest.approx(rr.tuned - rr.stated)
+
+
+def test_the_order_is_a_family_of_its_own():
+    order = order_of(compared(records_of(), read_published()))
+    assert list(zip(order.method, order.other, strict=True)) == [
+        ("rr", "rappor"), ("rr", "alibi"), ("rappor", "alibi")]  # fmt: skip
+    tuned = {
+        name: [s + g for s, g in zip(BASE[name], GAINS[name], strict=True)] for name in GAINS
+    }
+    raw = [
+        float(stats.ttest_rel(tuned[one], tuned[two]).pvalue)
+        for one, two in zip(order.method, order.other, strict=True)
+    ]
+    assert order.p.tolist() == pytest.approx(holm(raw))
+    last = order.iloc[2]
+    assert (last.printed, last.stated) == (pytest.approx(78.4 - 55.1), pytest.approx(-35 / 3))
+
+
+def test_one_seed_is_shown_and_not_tested():
+    rows = rows_of(compared(records_of(seeds=1), read_published()))
+    assert rows.p.isna().all() and not rows.significant.any()
+    assert "| 58.0 (1) | +8.0 (1) " in page_of(records_of(seeds=1)).replace("  ", "")
+
+
+def test_runs_of_older_samplers_are_left_out_and_counted():
+    records = records_of()
+    for cell in tuned_experiment().cells():
+        if place_of(cell) == (*HERE, "rr") and cell.seed == 0:
+            records[untuned(cell).config_hash]["draws"] = 1
+    rows = rows_of(compared(records, read_published())).set_index("method")
+    assert (rows.stated_seeds["rr"], rows.pairs["rr"], rows.older["rr"]) == (2, 2, 1)
+    assert "1 older run is left out" in page_of(records)
+
+
+def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
+    page = page_of(records_of())
+    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in page.splitlines()]
+    assert [
+        "eps=0.3", "RR", "64.1", "58.3 ± 19.0 (3)", "67.5 ± 20.9 (3)", "+9.2 ± 3.1* (3)", "0.019",
+        "0.0003 (3); 7 epochs",
+    ] in cells  # fmt: skip
+    assert "57 of the 60 cells are left out" in page and " 9 of its 300 runs are done" in page
+    assert "95 % t interval" in page and "Holm's correction for the 3 pairs" in page
+    tex = latex(page)
+    assert tex.count("\\begin{tabular}") == 2 and "`" not in tex and "#" not in tex
+    assert "67.5 $\\pm$ 20.9 (3) & +9.2 $\\pm$ 3.1* (3) & 0.019" in tex
+    rows = rows_of(compared(records_of(), read_published()))
+    draw_tuned(rows, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    nothing = page_of({})
+    assert "60 of the 60 cells are left out" in nothing and "|" not in nothing
+    draw_tuned(rows_of({}), tmp_path / "a.png")  # an old picture would look like a result
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_what_was_chosen_survives_collecting(tmp_path):
+    # The page would have to say nothing of learning rates.
+    path = tmp_path / "tuned.csv"
+    one = {"lr": 1e-4, "average": None, "epochs": 3, "held_out_log_likelihood": -2.25}
+    base = {"dataset": "mnist", "mechanism": "rr", "loss": "plain", "eps": math.inf, "seed": 0}
+    records = [
+        base | {"config_hash": "a" * 16, "notes": {"tuned": one | {"epochs": 8}, "compiled": 1}},
+        base | {"config_hash": "0" * 16,
+                "notes": {"tuned_stage_2": one, "tuned_stage_1": one | {"average": 0.995}}},
+        base | {"config_hash": "b" * 16},
+    ]  # fmt: skip
+    merge_choices(records[:2], path)
+    before = path.read_bytes()
+    merge_choices(records[1:], path)
+    assert path.read_bytes() == before
+    merge_choices([records[0] | {"notes": {"tuned": one}}], path)  # run again: replaced
+    assert read_choices(path) == {
+        "a" * 16: [Chosen(1e-4, None, 3)],
+        "0" * 16: [Chosen(1e-4, 0.995, 3), Chosen(1e-4, None, 3)],
+    }
+    assert read_choices(tmp_path / "absent.csv") == {}

@@ -33,9 +33,9 @@ def main(arguments: list[str]) -> int:
     # The usual folder is not there before the first run; another one would be a typing error.
     if own["out_dir"] != OWN["out_dir"] and not out_dir.is_dir():
         raise InputError(f"out_dir must be the folder of your runs, got '{out_dir}' (no folder)")
-    device = describe_device(resolve_device("auto"))
+    device = resolve_device("auto")
     statuses = every_status(out_dir, device, budget, names)
-    print(f"At budget {budget}, on {device}:\n\n{table(statuses, budget)}\n")
+    print(f"At budget {budget}, on {describe_device(device)}:\n\n{table(statuses, budget)}\n")
     left = {key: value for status in statuses for key, value in status.left.items()}
     sources = ", ".join(sorted(set().union(*(status.sources for status in statuses))))
     if left:

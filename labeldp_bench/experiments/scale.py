@@ -45,9 +45,7 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
             inside = f"{package_of(group)}."
             changes = {key: value for key, value in changes.items() if not key.startswith(inside)}
             own = {
-                key: text
-                for key, text in own.items()
-                if not key.startswith(inside) or key in asked
+                key: text for key, text in own.items() if not key.startswith(inside) or key in asked
             }
         changes |= new
     kept = [text for key, text in own.items() if key not in changes]

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,14 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.record import Records, is_done, read_record
+from labeldp_bench.records.record import Record, Records, is_done, read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.progress import duration, say
+from labeldp_bench.training.classifier import resolve_precision
+from labeldp_bench.training.resolution import mean_area
 
 BENCHMARK = CHECKOUT / "results" / "benchmarks" / "training_cpu.csv"
 TRAINING_IMAGES = {name: official.n_train for name, official in OFFICIAL.items()}
@@ -32,24 +34,33 @@ class Estimator:
         device: as `describe_device` names it.
         records: those on other hardware do not count.
         benchmark: a CSV with images_per_second of each model and device.
+        precision: what networks compute in there; what was measured in it comes first. A name of
+            hardware may stand for processors with and without bf16.
     """
 
-    def __init__(self, device: str, records: Records, benchmark: Path = BENCHMARK) -> None:
+    def __init__(
+        self, device: str, records: Records, benchmark: Path = BENCHMARK,
+        precision: str | None = None,
+    ) -> None:  # fmt: skip
         rows = pd.DataFrame(
             [
                 (_all_but_budget_and_seed(record["identity"]),
                  (str(record["dataset"]), str(record["model"])), record["wall_seconds"],
-                 record.get("images_per_second"), record.get("trials"))
+                 _full_size_speed(record), record.get("trials"), record.get("precision"))
                 for record in records.values()
                 if same_hardware(str(record["device"]), device)
             ],
-            columns=["alike", "recipe", "seconds", "speed", "trials"],
+            columns=["alike", "recipe", "seconds", "speed", "trials", "precision"],
         )  # fmt: skip
-        numbers = rows[["seconds", "speed", "trials"]].astype(float)
-        per_trial = (numbers.seconds / numbers.trials).where(numbers.speed.isna())
-        self.alike = numbers.seconds.groupby(rows.alike).median().to_dict()
-        self.trials = per_trial.groupby(rows.recipe).median().dropna().to_dict()
-        self.speeds = numbers.speed.groupby(rows.recipe).median().dropna().to_dict()
+        self.alike: dict[str, float] = {}
+        self.trials: dict[tuple[str, str], float] = {}
+        self.speeds: dict[tuple[str, str], float] = {}
+        for part in (rows, rows[rows.precision == precision]):
+            numbers = part[["seconds", "speed", "trials"]].astype(float)
+            per_trial = (numbers.seconds / numbers.trials).where(numbers.speed.isna())
+            self.alike |= numbers.seconds.groupby(part.alike).median().to_dict()
+            self.trials |= per_trial.groupby(part.recipe).median().dropna().to_dict()
+            self.speeds |= numbers.speed.groupby(part.recipe).median().dropna().to_dict()
         self.benchmark: dict[str, float] = {}
         if benchmark.is_file():
             speeds = pd.read_csv(benchmark)
@@ -89,7 +100,7 @@ def examples_of(cell: Cell) -> float:
 
 
 def images_trained_on(cell: Cell) -> float:
-    """Returns how many images pass through the network in training; NaN where unknown."""
+    """Returns how many images of full size pass through the network; NaN where unknown."""
     epochs, size = cell.setting("trainer.epochs"), examples_of(cell)
     if epochs is None:
         return math.nan
@@ -99,7 +110,20 @@ def images_trained_on(cell: Cell) -> float:
         held_out = cell.setting("tuning.held_out")
         epochs = cell.setting("tuning.epochs") * (1 + recipes * (1 - held_out))
     # Each stage trains on the releases of all stages so far.
-    return float(size * epochs * sum(sum(shares[: n + 1]) for n in range(len(shares))))
+    of_stages = sum(sum(shares[: n + 1]) for n in range(len(shares)))
+    return float(size * epochs * of_stages * _full_size_per_example(cell.identity))
+
+
+def _full_size_speed(record: Record) -> float | None:
+    """Returns a record's images per second, in images of full size."""
+    speed = record.get("images_per_second")
+    return speed and speed * _full_size_per_example(record["identity"])
+
+
+def _full_size_per_example(identity: Mapping[str, Any]) -> float:
+    """Returns how many images of full size an example costs in the mean epoch."""
+    resolution, epochs = identity.get("trainer.resolution", ()), identity.get("trainer.epochs", 1)
+    return float(identity.get("trainer.views", 1) * mean_area(resolution, epochs))
 
 
 def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: float) -> list[Cell]:
@@ -112,7 +136,8 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     """
     here = [read_record(path.parent) for path in environment.out_dir.rglob("record.json")]
     known = read_committed() | {record["config_hash"]: record for record in here}
-    estimator = Estimator(describe_device(environment.device), known)
+    precision = resolve_precision("auto", environment.device)
+    estimator = Estimator(describe_device(environment.device), known, precision=precision)
     started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
@@ -12,6 +14,8 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
 from labeldp_bench.reports.estimates import Estimator
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.support.device import describe_device
+from labeldp_bench.training.classifier import resolve_precision
 
 
 @dataclass
@@ -55,11 +59,12 @@ def status_of(
 
 
 def every_status(
-    out_dir: Path, device: str, budget: str = PAPER, names: list[str] | None = None
+    out_dir: Path, device: torch.device, budget: str = PAPER, names: list[str] | None = None
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all."""
     records = read_committed()
-    estimator = Estimator(device, records)
+    precision = resolve_precision("auto", device)
+    estimator = Estimator(describe_device(device), records, precision=precision)
     names = names or experiment_names()
     return [status_of(name, out_dir, records, estimator, budget) for name in names]
 

@@ -44,12 +44,21 @@ def duration(seconds: float) -> str:
 
 
 class Stopwatch:
-    """Times the first steps of a training, then announces once how long the whole will take."""
+    """Times the first steps of a training, then announces once how long the whole will take.
+
+    Args:
+        epochs: of the whole training.
+        num_examples: of an epoch.
+        where: what computes, and how.
+        announce: prints the sentence.
+        growth: how much longer the mean epoch takes than the first.
+    """
 
     def __init__(
-        self, epochs: int, num_examples: int, where: str, announce: Callable[[str], None]
-    ) -> None:
-        self._epochs, self._num_examples = epochs, num_examples
+        self, epochs: int, num_examples: int, where: str, announce: Callable[[str], None],
+        growth: float = 1.0,
+    ) -> None:  # fmt: skip
+        self._epochs, self._num_examples, self._growth = epochs, num_examples, growth
         self._where, self._announce = where, announce
         self._laps = self._timed_examples = 0
         self._started = 0.0
@@ -69,7 +78,7 @@ class Stopwatch:
         if time.perf_counter() - self._started < TIMED_SECONDS:
             return
         wait_for(device)
-        rate = self._timed_examples / (time.perf_counter() - self._started)
+        rate = self._timed_examples / (time.perf_counter() - self._started) / self._growth
         self._done = True
         self._announce(self.estimate(rate))
 

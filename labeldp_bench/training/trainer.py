@@ -24,7 +24,13 @@ from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.pixels import Pixels, check_pixels
-from labeldp_bench.training.resolution import Resolution, check_resolution, scale_of, shrunk
+from labeldp_bench.training.resolution import (
+    Resolution,
+    check_resolution,
+    mean_area,
+    scale_of,
+    shrunk,
+)
 from labeldp_bench.training.schedules import Schedule
 
 SELECTIONS = ("last", "mean_last_10", "best_validation")
@@ -137,8 +143,11 @@ class Trainer:
         steps = math.ceil(len(indices) / self.batch_size)
         if not self.reshuffle:
             permutation = torch.randperm(len(indices), generator=order).to(session.device)
-        stopwatch = Stopwatch(self.epochs, len(indices), fit.classifier.describe(), session.say)
         done = fit.resume(order, draws)
+        first = scale_of(self.resolution, done + 1, self.epochs) ** 2
+        growth = mean_area(self.resolution, self.epochs) / first
+        where = fit.classifier.describe()
+        stopwatch = Stopwatch(self.epochs, len(indices), where, session.say, growth)
         for number in range(done + 1, self.epochs + 1):
             started = time.perf_counter()
             if self.reshuffle:

@@ -37,7 +37,7 @@ def test_done_failed_and_missing(tmp_path):
     text = status.table([found])
     assert "python -m labeldp_bench experiment=vector_approximation/table1b |" in text
     quick = status_of(name, tmp_path, records, Estimator(HERE, {}), "quick")
-    assert (quick.cells, quick.done) == (29, 0)
+    assert (quick.cells, quick.done) == (87, 0)
     assert "experiment=vector_approximation/table1b budget=quick |" in status.table(
         [quick], "quick"
     )
@@ -59,6 +59,10 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     measured = tmp_path / "speed.csv"
     measured.write_text(f'model,images_per_second,device\ncnn,3000,"{HERE}"\n')
     assert Estimator(HERE, {}, measured).seconds(cell) == (100.0, estimates.FROM_BENCHMARK)
+    slower = record(other, 5.0, images_per_second=250.0, precision="float32")
+    both = {"b": speed | {"precision": "bf16"}, "c": slower}  # one name, two kinds of processors
+    assert Estimator(HERE, both, precision="float32").seconds(cell)[0] == 1200.0
+    assert Estimator(HERE, {"b": both["b"]}, precision="float32").seconds(cell)[0] == 300.0
     circle = compose_cell(["dataset.trials=1000"])
     trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
     assert Estimator(HERE, trial).seconds(circle) == (pytest.approx(200.0), estimates.FROM_TRIALS)
@@ -71,6 +75,12 @@ def test_images_of_stages_and_of_imbalanced_data():
     blockrr = compose_cell(["dataset=cifar10_1", "trainer=blockrr"])
     assert images_trained_on(blockrr) == 33_500 * 160
     assert images_trained_on(compose_cell(["dataset=mnist", "dataset.limit_train=600"])) == 3000
+    half = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]
+    assert images_trained_on(compose_cell(half)) == 50_000 * (2 / 4 + 2)  # as many of full size
+    grown = compose_cell([*half, "model=resnet18_w16"])
+    speed = {"a": record(grown, 60.0, images_per_second=160.0)}
+    whole = compose_cell(["dataset=cifar10", "model=resnet18_w16", "trainer.epochs=1"])
+    assert Estimator(HERE, speed).seconds(whole) == (50_000 / 100, estimates.FROM_SPEED)
     assert math.isnan(images_trained_on(compose_cell([])))
 
 

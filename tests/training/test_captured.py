@@ -5,7 +5,7 @@ import functools
 import pytest
 import torch
 
-from labeldp_bench.models import CNN
+from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
@@ -23,16 +23,18 @@ OPTIMIZERS = {
 }
 
 
-def fit(optimizer, captures=True, say=lambda _: None, views=1):
+SMALL_CNN = functools.partial(CNN, widths=[4, 4], hidden=8)
+
+
+def fit(optimizer, captures=True, say=lambda _: None, network=SMALL_CNN, **changes):
     """Returns weights, losses and agreements after epochs of whole batches and a shorter one."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (25 * WHOLE + 10, 8, 8, 1), dtype=torch.uint8, generator=generator)
     labels = torch.randint(3, (len(images),), generator=generator)
     one_hot = torch.nn.functional.one_hot(labels, 3).bool()
     supervision = Supervision(torch.arange(len(images)), labels, one_hot, loss_named("plain"))
-    network = functools.partial(CNN, widths=[4, 4], hidden=8)
     mixing = {"augment": [Flip()], "mixup": Mixup(1.0), "schedule": WarmupLinear(0.3)}
-    trainer = Trainer(EPOCHS, 25, OPTIMIZERS[optimizer], "last", "float32", views=views, **mixing)
+    trainer = Trainer(EPOCHS, 25, OPTIMIZERS[optimizer], "last", "float32", **mixing, **changes)
     told = []
     session = Session(
         0, CPU, lambda epoch, _: told.append((epoch.loss, epoch.released_hits, epoch.lr)), say,
@@ -74,6 +76,15 @@ def test_a_recorded_step_learns_what_an_ordinary_one_does(optimizer, views, reco
     for epoch, there in zip(told, told_there, strict=True):
         assert there == pytest.approx(epoch, abs=1e-5)
         assert isinstance(there[2], float)
+
+
+def test_images_of_another_size_are_recorded_anew(recorded):
+    # The card would learn the small images of the first recording for ever, or stop.
+    growing = {"resolution": [[0.34, 0.5]], "network": functools.partial(ResNet, width=4)}
+    ordinary, _ = fit("sgd", captures=False, **growing)
+    weights, _ = fit("sgd", **growing)
+    assert recorded == [WHOLE - captured.WARM_UP, (EPOCHS - 1) * WHOLE - captured.WARM_UP]
+    assert all(torch.allclose(weights[key], ordinary[key], atol=1e-5) for key in ordinary)
 
 
 def test_a_step_that_cannot_be_recorded_is_said_once_and_goes_on(recorded, monkeypatch):

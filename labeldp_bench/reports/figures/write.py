@@ -26,7 +26,7 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
     """Writes every figure from the committed records; returns the papers', each with its points.
 
     Cells of a smaller budget fill a figure of their own, never the paper's; it is written if there
-    are any.
+    are any, and deleted if there are none any more.
     """
     records = read_committed()
     figures = []
@@ -37,6 +37,9 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
         if figure.budget == PAPER or points.n.sum():
             write_figure(figure, points, figure.verdicts(points, records), out)
             figures.append((figure, points))
+        else:
+            for ending in ("png", "pdf", "md"):
+                (out / f"{figure.stem}.{ending}").unlink(missing_ok=True)
     published = read_published()
     known = best_known.rows_of(records, published)
     compared = tuned.rows_of(tuned.compared(records, published))

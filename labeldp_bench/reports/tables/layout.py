@@ -21,8 +21,9 @@ CAPTIONS = {
 SMALLER_CAPTIONS = {
     "card": "*ours (card)*: the published network, batch and rates for at most 30 epochs, one "
     "seed; not of the paper's length.",
-    "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU; not "
-    "comparable with the printed value.",
+    "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU (on CIFAR "
+    "half an hour of one core, one network and recipe for all methods); not comparable with the "
+    "printed value.",
 }
 Row = dict[str, Any]
 

@@ -3,9 +3,9 @@
     python scripts/audit_plants.py
 
 Mechanisms of each kind without a fault, without noise, with 3 % less noise, with noise for half the
-sensitivity, and without their clip; the same for the vault's histogram; learners that ask anew
-every epoch or peek before the release. Exit status 1 if a fault passes, or an honest one is
-accused. Keys: `eps`, `draws` (of each sampler), `seed`, `out=FILE.csv`. Two minutes.
+sensitivity, and without their clip; votes with a wrong threshold; the vault's histogram; learners
+that ask anew every epoch or peek before the release. Exit status 1 if a fault passes, or an honest
+one is accused. Keys: `eps`, `draws` (of each sampler), `seed`, `out=FILE.csv`. Three minutes.
 """
 
 import sys
@@ -25,6 +25,7 @@ from labeldp_bench.mechanisms import (
     Mechanism,
     NoisyClusters,
     NoisyMoments,
+    PateFM,
     RandomizedResponse,
     Rappor,
     RPWithPrior,
@@ -87,6 +88,7 @@ def _honest(eps: float) -> dict[str, Mechanism]:
         "exponential_cubes": ExponentialCubes(eps),
         "noisy_clusters": NoisyClusters(eps),
         "noisy_moments": NoisyMoments(eps),
+        "pate_fm": PateFM(eps),
         "cube_means": CubeMeans(eps),
         "clipped_cube_means": ClippedCubeMeans(eps, clip=2.0),
         "full_cube_means": FullCubeMeans(eps),

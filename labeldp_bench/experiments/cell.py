@@ -179,6 +179,12 @@ class Cell:
                 cause = error.__cause__ or error
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
+                if group == "model" and "unexpected keyword argument 'network'" in str(cause):
+                    raise InputError(
+                        f"model={self.choices['model']} has no network, and model.network sets one "
+                        "(mechanism=pate_fm does: it takes images and model=cnn; for tables "
+                        "mechanism=noisy_clusters)"
+                    ) from error
                 raise InputError(_constructor_error(group, str(cause))) from error
         tuning = built.pop("tuning", None)
         parts = Parts(**built)

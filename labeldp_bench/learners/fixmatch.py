@@ -35,6 +35,10 @@ class FixMatch(Learner):
         loss_named(self.loss)
         check_made("learner.student", self.student, Consistency, see="learner")
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses a model that is no network."""
+        check_network(model)
+
     def fit(
         self,
         features: Tensor,
@@ -44,7 +48,7 @@ class FixMatch(Learner):
         session: Session,
     ) -> Classifier:
         """Returns a network fitted to one release of every label."""
-        check_network(model)
+        self.check(mechanism, model)
         supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
         return fitted(model, features, supervision, session, self.student)
 

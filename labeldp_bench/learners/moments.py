@@ -30,6 +30,14 @@ class Moments(Learner):
                 f"{self.loss!r}"
             )
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms."""
+        if not isinstance(mechanism, NoisyMoments):
+            raise InputError(
+                "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
+                "releases of single labels)"
+            )
+
     def fit(
         self,
         features: Tensor,
@@ -39,11 +47,8 @@ class Moments(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier that the noisy moments give."""
-        if not isinstance(mechanism, NoisyMoments):
-            raise InputError(
-                "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
-                "releases of single labels)"
-            )
+        self.check(mechanism, model)
+        assert isinstance(mechanism, NoisyMoments)
         linear = model.linear(features, session)
         moments = vault.release_moments(mechanism, linear.rows)
         return linear.fitted(moments, mechanism.stddev)

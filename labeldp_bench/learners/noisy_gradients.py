@@ -71,6 +71,14 @@ class NoisyGradients(Learner):
         check_number("learner.noise_reach", self.noise_reach, above=0)
         check_number("learner.averaged", self.averaged, above=0, high=1)
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms."""
+        if not isinstance(mechanism, LabelDPPro):
+            raise InputError(
+                "learner=noisy_gradients needs mechanism=labeldp_pro (use learner=single_stage for "
+                "releases of single labels)"
+            )
+
     def fit(
         self,
         features: Tensor,
@@ -80,11 +88,8 @@ class NoisyGradients(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier with the averaged weights."""
-        if not isinstance(mechanism, LabelDPPro):
-            raise InputError(
-                "learner=noisy_gradients needs mechanism=labeldp_pro (use learner=single_stage for "
-                "releases of single labels)"
-            )
+        self.check(mechanism, model)
+        assert isinstance(mechanism, LabelDPPro)
         linear = model.linear(features, session)
         released = vault.release_moments(mechanism, linear.rows) / mechanism.share
         count = len(linear.rows)

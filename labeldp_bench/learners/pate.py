@@ -15,6 +15,7 @@ from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_made
+from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.fixmatch import Consistency
 
 
@@ -48,6 +49,15 @@ class Pate(Learner):
                 f"{self.loss!r}"
             )
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms, and a model that is no network."""
+        if not isinstance(mechanism, PateFM):
+            raise InputError(
+                "learner=pate needs mechanism=pate_fm (use learner=fixmatch for releases of single "
+                "labels)"
+            )
+        check_network(model)
+
     def fit(
         self,
         features: Tensor,
@@ -57,12 +67,9 @@ class Pate(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the student."""
-        if not isinstance(mechanism, PateFM):
-            raise InputError(
-                "learner=pate needs mechanism=pate_fm (use learner=fixmatch for releases of single "
-                "labels)"
-            )
-        check_network(model)
+        self.check(mechanism, model)
+        assert isinstance(mechanism, PateFM)
+        check_images(features)  # before hundreds of teachers learn
         count, classes = len(features), vault.num_classes
         if count < max(mechanism.queries, mechanism.teachers):
             raise InputError(

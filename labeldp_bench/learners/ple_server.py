@@ -65,15 +65,8 @@ class EnhancedLabels(Learner):
         check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)
         check_number("learner.validation", self.validation, above=0, below=1)
 
-    def fit(
-        self,
-        features: Tensor,
-        vault: ReleaseDoor,
-        mechanism: Mechanism,
-        model: Model,
-        session: Session,
-    ) -> Classifier:
-        """Returns the server's classifier."""
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms, a model that is no network, and mixed images."""
         if not isinstance(mechanism, LabelEnhancement):
             raise InputError(
                 f"learner=ple goes with mechanism=ple, got {type(mechanism).__name__}: it trains a "
@@ -83,6 +76,18 @@ class EnhancedLabels(Learner):
             raise InputError("mechanism=ple needs a network (use model=cnn on images)")
         if model.trainer.mixup is not None:
             raise InputError("learner=ple aligns views of one image (use trainer.mixup=null)")
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the server's classifier."""
+        self.check(mechanism, model)
+        assert isinstance(mechanism, LabelEnhancement) and isinstance(model, NetworkModel)
         check_integer("learner.k2", self.k2, low=1, high=vault.num_classes)
         rest, held_out = self.split(len(features), model.trainer, session.seed)
         release = enhance(features, rest, vault, mechanism, model, self.client, session)

@@ -11,7 +11,7 @@ from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.prediction import vote_shares
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
+from labeldp_bench.support.validate import check_integer, check_numbers
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""
@@ -45,10 +45,7 @@ class Eigenmaps(SmoothModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("model.folds", self.folds, low=2)
-        if not check_list("model.functions", self.functions, "numbers"):
-            raise InputError("model.functions must be a list of numbers, got an empty one")
-        for multiple in self.functions:
-            check_number("model.functions", multiple, low=1)
+        check_numbers("model.functions", self.functions, low=1)
 
     def fit(
         self,

@@ -13,7 +13,7 @@ from labeldp_bench.models.neighbour_graph import GraphClassifier, NeighbourGraph
 from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.validate import InputError, check_list, check_number
+from labeldp_bench.support.validate import check_number, check_numbers
 
 FEWEST = 2
 """Examples: one fits and one chooses."""
@@ -48,10 +48,7 @@ class LaplaceLearning(GraphModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("model.held_out", self.held_out, above=0, below=1)
-        if not check_list("model.penalties", self.penalties, "numbers"):
-            raise InputError("model.penalties must be a list of numbers, got an empty one")
-        for penalty in self.penalties:
-            check_number("model.penalties", penalty, above=0)
+        check_numbers("model.penalties", self.penalties, above=0)
 
     def fit(
         self,

@@ -12,7 +12,7 @@ from labeldp_bench.models.penalised import fit_penalised, with_constant
 from labeldp_bench.models.vectors import as_vectors
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
+from labeldp_bench.support.validate import Diverged, check_number, check_numbers
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,7 @@ class Logistic(Model):
     shares_work: ClassVar[bool] = True  # reading and splitting the table
 
     def __post_init__(self) -> None:
-        if not check_list("model.penalties", self.penalties, "numbers"):
-            raise InputError("model.penalties must be a list of numbers, got an empty one")
-        for penalty in self.penalties:
-            check_number("model.penalties", penalty, above=0)
+        check_numbers("model.penalties", self.penalties, above=0)
         check_number("model.held_out", self.held_out, above=0, below=1)
 
     def precision_on(self, device: torch.device) -> str:

@@ -14,7 +14,7 @@ from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import Diverged, InputError, check_list, check_number
+from labeldp_bench.support.validate import Diverged, check_number, check_numbers
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
@@ -48,10 +48,7 @@ class Probe(PretrainableModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not check_list("model.penalties", self.penalties, "numbers"):
-            raise InputError("model.penalties must be a list of numbers, got an empty one")
-        for penalty in self.penalties:
-            check_number("model.penalties", penalty, above=0)
+        check_numbers("model.penalties", self.penalties, above=0)
         check_number("model.held_out", self.held_out, above=0, below=1)
 
     def precision_on(self, device: torch.device) -> str:

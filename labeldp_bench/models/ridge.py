@@ -13,7 +13,7 @@ from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.prediction import vote_shares
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.validate import InputError, check_list, check_number
+from labeldp_bench.support.validate import check_numbers
 
 EXACT_UP_TO = 2000
 """Features whose eigenvectors are found in float64; in float32 more take minutes rather than an
@@ -72,10 +72,7 @@ class Ridge(PretrainableModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not check_list("model.penalties", self.penalties, "numbers"):
-            raise InputError("model.penalties must be a list of numbers, got an empty one")
-        for penalty in self.penalties:
-            check_number("model.penalties", penalty, above=0)
+        check_numbers("model.penalties", self.penalties, above=0)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of the features."""

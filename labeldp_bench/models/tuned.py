@@ -18,6 +18,7 @@ from labeldp_bench.support.validate import (
     check_integer,
     check_list,
     check_number,
+    check_numbers,
 )
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
@@ -50,11 +51,9 @@ class HeldOutReleases:
     held_out: float
 
     def __post_init__(self) -> None:
-        for key, values in (("learning_rates", self.learning_rates), ("averages", self.averages)):
-            if not check_list(f"tuning.{key}", values, "numbers"):
-                raise InputError(f"tuning.{key} must be a list of numbers, got an empty one")
-        for rate in self.learning_rates:
-            check_number("tuning.learning_rates", rate, above=0)
+        check_numbers("tuning.learning_rates", self.learning_rates, above=0)
+        if not check_list("tuning.averages", self.averages, "numbers, or null"):
+            raise InputError("tuning.averages must be a list of numbers, or null, got an empty one")
         for average in self.averages:
             if average is not None:
                 check_number("tuning.averages", average, low=0, below=1)

@@ -103,7 +103,7 @@ def plan(
     check_integer("num_classes", num_classes, low=2)
     if (eps is None) == (accuracy is None):
         raise InputError("plan needs either eps or accuracy")
-    shares = _checked_shares(class_shares, num_classes)
+    shares = check_shares("class_shares", class_shares, num_classes)
     features = None if X is None else redundancy(np.asarray(X, dtype=np.float64))
     if accuracy is not None:
         eps = _eps_for(num_rows, num_classes, accuracy, shares, features)
@@ -196,12 +196,16 @@ def _basis(shares: tuple[float, ...] | None, has_features: bool, redundancy: flo
     return "\n".join(lines)
 
 
-def _checked_shares(shares: Sequence[float] | None, num_classes: int) -> tuple[float, ...] | None:
+def check_shares(
+    name: str, shares: Sequence[float] | None, num_classes: int
+) -> tuple[float, ...] | None:
+    """Returns public guesses of the class shares, (K,); `name` is what the user calls them."""
     if shares is None:
         return None
     given = tuple(float(each) for each in shares)
-    if len(given) != num_classes or min(given) <= 0 or abs(sum(given) - 1) > 1e-6:
-        raise InputError(f"class_shares must be {num_classes} shares > 0 with sum 1, got {given}")
+    # NaN is neither above 0 nor near 1.
+    if len(given) != num_classes or not (min(given) > 0 and abs(sum(given) - 1) <= 1e-6):
+        raise InputError(f"{name} must be {num_classes} shares > 0 with sum 1, got {given}")
     return given
 
 

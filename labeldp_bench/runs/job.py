@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from filelock import FileLock, Timeout
 from torch import Tensor
 
+from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import is_done
@@ -20,7 +21,8 @@ from labeldp_bench.runs.workers import trials_in_workers, worker_count
 from labeldp_bench.support.device import DeviceLost, device_lost
 from labeldp_bench.support.files import writing
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
-from labeldp_bench.training.classifier import NetworkFactory
+from labeldp_bench.support.validate import InputError
+from labeldp_bench.training.classifier import IMAGE_AXES, NetworkFactory
 
 WORKERS_FROM_SECONDS = 8.0
 """Work that takes longer than this goes to processes, which take some seconds to start."""
@@ -79,6 +81,7 @@ class Job:
             return
         try:
             parts = cell.build()
+            parts.learner.check(parts.mechanism, parts.model)
             check_memory(cell, parts, self.environment.data_dir)
             self.runs.append(Run(cell, folder, parts))
         except Exception as error:
@@ -152,6 +155,7 @@ class Job:
         if pretraining is None:
             return
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
+        _check_images(cell, data)
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
 
@@ -189,6 +193,17 @@ class Job:
         self.fail(cell, self.environment.out_dir / cell.folder, error)
         if device_lost(error):
             raise DeviceLost("the GPU failed") from error
+
+
+def _check_images(cell: Cell, data: DataBundle) -> None:
+    """Refuses to pre-train on anything but images, before a public data set is read for it."""
+    if data.train_features.dim() != IMAGE_AXES:
+        raise InputError(
+            f"pretrain={cell.choices['pretrain']} needs images of shape (N, H, W, C), and "
+            f"{cell.dataset_name} has features of shape {tuple(data.train_features.shape)} (use "
+            "pretrain=none with model=logistic or boosted_trees for tables, model=knn for points; "
+            "with a curator mechanism=noisy_clusters)"
+        )
 
 
 def _announce(lap: float, trials: int, workers: int) -> None:

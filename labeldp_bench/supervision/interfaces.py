@@ -229,6 +229,14 @@ class Learner(ABC):
     trust: ClassVar[str] = "local"
     """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses what the learner cannot work with; a run asks before any work.
+
+        Raises:
+            InputError: the mechanism or the model makes no sense here.
+        """
+        return None
+
     @abstractmethod
     def fit(
         self,

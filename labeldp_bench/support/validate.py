@@ -93,6 +93,17 @@ def check_list(name: str, value: Any, what: str, length: int | None = None) -> S
     return value
 
 
+def check_numbers(
+    name: str, values: Any, *, above: float = -math.inf, low: float = -math.inf
+) -> Sequence[float]:
+    """Returns `values` if they are a list of one or more numbers, each as `check_number` has it."""
+    if not check_list(name, values, "numbers"):
+        raise InputError(f"{name} must be a list of numbers, got an empty one")
+    for value in values:
+        check_number(name, value, above=above, low=low)
+    return values
+
+
 def check_made(
     name: str, value: object, kind: Any = Callable, *, null: bool = False, see: str = "trainer"
 ) -> None:

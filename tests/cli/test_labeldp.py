@@ -101,6 +101,7 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
         (("--row-id", "answer"), "--row-id must not be the secret column"),
         (("--classes", "yes"), "classes must be at least two"),
         (("--unit", "twon"), "survey.csv: --unit=twon is not a column"),
+        (("--most-rows", "0"), "--most-rows must be >= 1, got 0"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, change, message):
@@ -136,6 +137,10 @@ def test_plan_and_help(capsys):
     assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.6"]) == 0
     assert "for a middle accuracy of 60%" in capsys.readouterr().out
     assert main(["plan", "--rows", "20000", "--classes", "3"]) == 2
+    for wrong in ("0.9,0.2,0.1", "0.5,0.5", "nan,0.5,0.5"):
+        capsys.readouterr()
+        assert main(["plan", "--rows", "9", "--classes", "3", "--eps", "1", "--shares", wrong]) == 2
+        assert capsys.readouterr().err.startswith("error: --shares must be 3 shares > 0 with sum 1")
     for name in ("plan", "release", "fit", "predict", "verify"):
         with pytest.raises(SystemExit) as ended:
             main([name, "--help"])

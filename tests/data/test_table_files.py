@@ -117,6 +117,14 @@ def test_numbers_are_classes_too(tmp_path):
     assert own(path, classes="public").draw(tmp_path, 0).test_labels.float().mean() < 0.8
 
 
+@pytest.mark.parametrize("key", ["numeric", "categorical"])
+def test_a_column_may_have_any_name(tmp_path, key):
+    # `self` is also an argument of the methods that change a table.
+    path = survey(tmp_path, change=lambda t: t.rename(columns={"age": "self"}))
+    renamed = own(path, **{key: ["self"]}).draw(tmp_path, 0)
+    assert same(renamed, own(survey(tmp_path), **{key: ["age"]}).draw(tmp_path, 0))
+
+
 def test_a_run_on_a_table(tmp_path, capsys):
     # The path must not name the run: the same file elsewhere is the same cell.
     path = survey(tmp_path)

@@ -132,6 +132,8 @@ def test_what_makes_no_sense_is_one_clear_line():
         learner().fit(images, door, votes, knn, where)
     with pytest.raises(InputError, match="FixMatch trains a network"):
         FixMatch("marginal", STUDENT).fit(images, door, Rappor(eps=1.0), knn, where)
+    with pytest.raises(InputError, match="a network needs images"):  # before any teacher learns
+        learner().fit(images.flatten(1), door, votes, network(), where)
     with pytest.raises(InputError, match=r"mechanism.teachers=99 and .* examples, 50"):
         learner().fit(images, door, PateFM(1.0, teachers=99), network(), where)
     with pytest.raises(InputError, match="must be plain, got 'bce'"):

@@ -106,6 +106,20 @@ def test_learns_from_a_release(estimator):
     assert (clf.predict(X) == NAMES[Y]).mean() > 0.8
 
 
+@pytest.mark.parametrize("estimator", [None, GaussianNB(), "mlp"], ids=["linear", "by_em", "mlp"])
+def test_classes_are_predicted_in_parts(estimator, monkeypatch):
+    # All rows at once hold rows x K numbers; the last part is a short one.
+    clf = ldp.LabelDPClassifier(estimator, epochs=5, penalty=1e-3, max_rounds=1).fit(X, RELEASE)
+    whole = clf.classes_[clf.predict_proba(X).argmax(1)]
+    sizes, real = [], type(clf)._probabilities
+    monkeypatch.setattr(
+        type(clf), "_probabilities", lambda self, X: sizes.append(len(X)) or real(self, X)
+    )
+    monkeypatch.setattr("labeldp_bench.own_labels.classifier.PROBABILITIES", 3 * 40)
+    assert (clf.predict(X) == whole).all()
+    assert sizes == [40, 40, 40, 30]
+
+
 def test_smooth_functions():
     clf = ldp.LabelDPClassifier(features="smooth").fit(X, RELEASE)
     assert (clf.predict(X) == NAMES[Y]).mean() > 0.8

@@ -27,6 +27,7 @@ from tests.shell import quick, records_under
 TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",
         "mechanism=rappor", "eps=4", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
         "pretrain.trainer.precision=float32", "pretrain.trainer.augment=[]"]  # fmt: skip
+TABLE = "dataset=breast_cancer"
 CPU = torch.device("cpu")
 
 
@@ -156,7 +157,12 @@ def test_bad_value_of_the_probe_is_named(given, message):
             [*TINY, "mechanism=ple", "mechanism.k1=2"],
             "mechanism=ple needs a network (use model=cnn on images)",
         ),
-        (["model=probe"], "a network needs images of shape (N, H, W, C), got (10000, 2)"),
+        (["model=probe"], "needs images of shape (N, H, W, C), and circle has features of shape"),
+        ([TABLE, "mechanism=noisy_moments"], "with a curator mechanism=noisy_clusters)"),
+        ([TABLE, "mechanism=labeldp_pro"], "with a curator mechanism=noisy_clusters)"),
+        ([TABLE, "mechanism=pate_fm"], "model=logistic has no network, and model.network sets one"),
+        ([TABLE, "mechanism=pate_fm", "model=cnn"], "and breast_cancer has features of shape"),
+        ([TABLE, "model=ridge", "pretrain=patches"], "pretrain=patches needs images of shape"),
         ([*TINY, "model.network=cnn"], "model.network must be a mapping with a _target_"),
         ([*TINY, "pretrain.trainer.views=1"], "pretrain.trainer.views must be 2"),
         ([*TINY, "pretrain.temperature=0"], "pretrain.temperature must be a number > 0, got 0"),
@@ -170,7 +176,7 @@ def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, tiny_images, 
     assert outcome.returncode != 0
     (line,) = [line for line in outcome.lines if line.startswith("error")]
     assert message in line
-    assert not records_under(tmp_path)
+    assert not records_under(tmp_path) and "pre-training" not in outcome.stdout
 
 
 def test_cells_of_one_job_encode_the_images_once(environment, monkeypatch):

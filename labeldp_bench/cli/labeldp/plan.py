@@ -48,8 +48,9 @@ def run(given: argparse.Namespace) -> int:
         check_number("--accuracy", given.accuracy, above=0, below=1)
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
-    from labeldp_bench.own_labels.plan import plan
+    from labeldp_bench.own_labels.plan import check_shares, plan
 
+    shares = check_shares("--shares", given.shares, given.classes)
     features = None
     if given.features is not None:
         from labeldp_bench.data.tables.files import check_finite
@@ -63,7 +64,7 @@ def run(given: argparse.Namespace) -> int:
         features = features_of(table)
     found = plan(
         given.rows, given.classes, eps=given.eps, accuracy=given.accuracy,
-        class_shares=given.shares, X=features,
+        class_shares=shares, X=features,
     )  # fmt: skip
     if given.accuracy is not None:
         print(f"eps={found.eps:.3g} for a middle accuracy of {given.accuracy:.0%}, by "

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new, names, number, two_numbers
 from labeldp_bench.cli.labeldp.people import row_ids_in
-from labeldp_bench.support.validate import InputError, check_eps
+from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
 if TYPE_CHECKING:
     from labeldp_bench.data.tables.batches import Table
@@ -72,8 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Writes the release."""
     check_new(given.out, ".parquet")
-    if given.most_rows is not None and given.unit is None:
-        raise InputError("--most-rows is for persons with several rows (give --unit too)")
+    if given.most_rows is not None:
+        check_integer("--most-rows", given.most_rows, low=1)
+        if given.unit is None:
+            raise InputError("--most-rows is for persons with several rows (give --unit too)")
     if (given.classes is None) == (given.bounds is None):
         raise InputError("give --classes (all values that a label may have) or --bounds (numbers)")
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):

@@ -127,7 +127,7 @@ def check_numbers(
     file: str, table: pd.DataFrame, columns: Sequence[str],
     advice: str = " (leave {name} out of dataset.numeric, and it is a category)",
 ) -> pd.DataFrame:  # fmt: skip
-    """Returns the table with `columns` as numbers.
+    """Returns a copy of the table with `columns` as numbers.
 
     Args:
         file: its name, for messages.
@@ -138,7 +138,7 @@ def check_numbers(
     Raises:
         InputError: a cell is not a number; names file, row and column.
     """
-    read = {}
+    read = table.copy()  # no `assign`: a column may be named as its argument is, self
     for name in columns:
         numbers = pd.to_numeric(table[name], errors="coerce")
         wrong = np.flatnonzero(numbers.isna() & table[name].notna())
@@ -149,7 +149,7 @@ def check_numbers(
                 + advice.format(name=name)
             )
         read[name] = numbers
-    return table.assign(**read)
+    return read
 
 
 def check_finite(

@@ -82,7 +82,8 @@ class OwnTable(Table):
         if not columns.shape[1]:
             raise InputError(f"{path.name} has no column beside {', '.join(left_out)}")
         columns = files.check_numbers(path.name, columns, keys["numeric"])
-        columns = columns.assign(**{c: columns[c].astype(str) for c in keys["categorical"]})
+        for name in keys["categorical"]:
+            columns[name] = columns[name].astype(str)
         files.check_finite(path.name, columns)
         return Rows(
             self.name, columns, codes, len(classes), None if units is None else units.to_numpy()

@@ -28,8 +28,9 @@ COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
 CAPTION = (
-    "Best value at each eps: printed by any paper, and the highest mean of ours. Bars: 95 % t "
-    "intervals over seeds; a mark of ours without a bar is one seed. "
+    "Best value at each eps: printed by any paper, and the highest mean of ours. Ours, filled: the "
+    "mean of several seeds, with a bar for its 95 % t interval over them; where no bar shows, the "
+    "interval is narrower than the mark. Ours, hollow: one seed, no interval. Printed: no bar. "
     "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
 )
 
@@ -78,6 +79,12 @@ def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
             x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
             linewidth=1.4, label=label,
         )  # fmt: skip
+        if column in PREFIXES:
+            alone = ends.isna()
+            axes.plot(
+                x[alone], known[column][alone], marker, color=colour, mfc="white", markersize=6.5,
+                zorder=3,
+            )  # fmt: skip
     axes.set_ylim(0, 102)
     axes.set_xticks(points.index, [f"{eps:g}" for eps in points.eps])
     axes.set_xlabel("privacy budget eps")

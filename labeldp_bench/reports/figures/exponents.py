@@ -22,6 +22,12 @@ TRUSTS = {
     "central": ("central", "^", plotting.BLUE),
 }
 """{trust model: name, mark and colour}."""
+CAPTION = (
+    "A panel for each cell of Table I and each axis. Bias: of regression, the mean squared one; of "
+    "classification, the excess risk of what most trials say. Variance: the rest of the risk. In "
+    "classification it can be near 0 or below, as noise also corrects what most trials get wrong "
+    "(kNN, last panel): a value below 0 cannot stand on a logarithmic axis and is left out."
+)
 
 
 def write_pictures(table: ExponentTable, records: Records, out: Path) -> list[Path]:
@@ -54,6 +60,7 @@ def _draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, pat
         panel.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=6, frameon=False)
+    plotting.title_and_caption(figure, "", CAPTION)
     plotting.save(figure, path, dots_per_inch=110)
 
 
@@ -69,15 +76,18 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
         np.array([points[place][key] for place in x])
         for key in ("excess_risk", "excess_risk_sem", "bias")
     )
-    bias = np.maximum(bias, 0.0)
     colour = TRUSTS[series.trust][2]
     half = [
         Estimate(0.0, one, float(points[place].get("trials") or math.inf) - 1).half_width
         for place, one in zip(x, error, strict=True)
     ]
     axes.errorbar(x, risk, half, fmt="o", color=colour, label="excess risk, 95 % interval")
-    axes.plot(x, bias, ":", color=plotting.GREEN, lw=1.4, label="bias")
-    axes.plot(x, risk - bias, ":", color=plotting.WINE, lw=1.4, label="variance")
+    for values, shade, label in (
+        (bias, plotting.GREEN, "bias"),
+        (risk - bias, plotting.WINE, "variance"),
+    ):
+        shown = np.where(values > 0, values, np.nan)  # a logarithmic axis would draw 0 as a spike
+        axes.plot(x, shown, ".:", color=shade, lw=1.4, ms=3, label=label)
     slopes = []
     for what, style, dark, label in (
         ("measured", "-", colour, "fitted slope"),

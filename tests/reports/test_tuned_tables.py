@@ -80,9 +80,7 @@ def test_the_order_is_a_family_of_its_own():
     order = order_of(compared(records_of(), read_published()))
     assert list(zip(order.method, order.other, strict=True)) == [
         ("rr", "rappor"), ("rr", "alibi"), ("rappor", "alibi")]  # fmt: skip
-    tuned = {
-        name: [s + g for s, g in zip(BASE[name], GAINS[name], strict=True)] for name in GAINS
-    }
+    tuned = {name: [s + g for s, g in zip(BASE[name], GAINS[name], strict=True)] for name in GAINS}
     raw = [
         float(stats.ttest_rel(tuned[one], tuned[two]).pvalue)
         for one, two in zip(order.method, order.other, strict=True)

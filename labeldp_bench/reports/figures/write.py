@@ -32,6 +32,9 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
     figures = []
     there = {PAPER, *(record.get("budget") for record in records.values())}
     budgets = [budget for budget in (PAPER, *SMALLER) if budget in there]
+    for budget in set(SMALLER) - there:
+        for old in out.glob(f"*_{budget}.*"):
+            old.unlink()
     for figure in [each for budget in budgets for each in paper_figures(budget)]:
         points = figure.points(records)
         if figure.budget == PAPER or points.n.sum():

@@ -15,8 +15,9 @@ MECHANISMS = {
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
     "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
     "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
-    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins",
-    "rp_with_prior": "RPWithPrior", "unbiased_randomizer": "unbiased randomiser",
+    "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins", "pate_fm": "PATE-FM",
+    "labeldp_pro": "LabelDP-Pro", "rp_with_prior": "RPWithPrior",
+    "unbiased_randomizer": "unbiased randomiser",
 }  # fmt: skip
 DATA_SETS = {
     "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "kmnist": "KMNIST", "cifar10": "CIFAR-10",

@@ -51,13 +51,15 @@ ENOUGH_SEEDS = 3
 KINDS = {"": "ours", "features_": "ours, features", "central_": "ours, central"}
 """{prefix of a kind's columns: how it is called}."""
 RIVALS = {"": "printed_local", "features_": "printed_local", "central_": "printed_central"}
+SAID = ("mechanism", "learner", "loss", "model", "pretrain")
+"""Of a run, in this order."""
 NOT_PRIVATE = ("none", "ple")
 CAPTION = f"""\
 Test accuracy in percent. *printed*: the best value at exactly this eps in `results/published`, \
 under local privacy, and under central privacy (a trusted curator, delta > 0). *ours*: pure local \
 privacy, a network trained on the releases alone. *ours, features*: pure local privacy, with \
 features learnt before from unlabelled images, or from CIFAR-100 as a public set. *ours, \
-central*: a trusted curator; pure, but for noisy moments and LabelDP-Pro (delta = 1e-5). \
+central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). \
 {PLUS_MINUS}
 
 Each of ours is the highest mean of all committed methods of its kind with {ENOUGH_SEEDS} seeds or \
@@ -89,7 +91,7 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
     Columns: dataset, eps; printed_local and printed_central with `_by` (paper, table, method,
-    note); ours, mechanism, loss, model, pretrain, setting (of LP-2ST), seeds, epochs, examples,
+    note); ours, mechanism, learner, loss, model, pretrain, setting (of LP-2ST), seeds, epochs, examples,
     budget, low, high, methods (that it was chosen from), p; the same with the prefixes `features_`
     and `central_`, whose values are `ours_features` and `ours_central`; ahead.
     Accuracies in percent; low and high are the ends of the 95 % interval.
@@ -167,7 +169,7 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
     tries = best.methods if gap.value > 0 else 1
     return {
         f"ours_{prefix}".rstrip("_"): best.estimate.value,
-        **{f"{prefix}{key}": record.get(key) for key in ("mechanism", "loss", "model", "pretrain")},
+        **{f"{prefix}{key}": record.get(key) for key in SAID},
         f"{prefix}setting": setting_of(record.get("identity", {})),
         f"{prefix}seeds": len(best.estimate.by_seed),
         f"{prefix}epochs": record.get("epochs"),
@@ -266,6 +268,7 @@ def _method(row: Mapping[str, float], prefix: str) -> str:
     star = star and is_significant(row[f"{prefix}p"])
     spread = "" if math.isnan(half) else f" ± {half:.1f}"
     said = [name_of(str(row[f"{prefix}mechanism"])), str(row[f"{prefix}setting"])]
+    said += ["FixMatch" if row[f"{prefix}learner"] == "fixmatch" else ""]
     said += [str(row[f"{prefix}loss"] or "")]
     said += [str(row[f"{prefix}model"]), str(row[f"{prefix}pretrain"] or "none")]
     epochs, budget = row[f"{prefix}epochs"], str(row[f"{prefix}budget"])

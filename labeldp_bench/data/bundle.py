@@ -37,6 +37,8 @@ class DataBundle:
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
         labels_per_unit: how many training labels one unit of privacy has at most; each is released
             with eps / labels_per_unit.
+        fresh_labels: whether each trial draws its labels anew; of the same labels the eps of all
+            trials adds up.
         scores_probabilities: whether predicted probabilities are scored too (AUC and the like).
     """
 
@@ -54,6 +56,7 @@ class DataBundle:
     bayes_accuracy: float | None = None
     extra_tests: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     labels_per_unit: int = 1
+    fresh_labels: bool = False
     scores_probabilities: bool = False
 
     @property

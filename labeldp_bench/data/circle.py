@@ -74,6 +74,7 @@ class CircleGaussians:
             test_features=test_points,
             test_labels=test_labels,
             num_classes=self.num_classes,
+            fresh_labels=True,
             bayes_accuracy=bayes_accuracy(self.num_classes, self.stddev),
         )
 

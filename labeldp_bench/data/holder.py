@@ -162,6 +162,7 @@ class HolderClassification(HolderData):
             test_labels=truth.argmax(1),
             num_classes=self.num_classes,
             truth=truth,
+            fresh_labels=True,
         )
 
 
@@ -212,6 +213,7 @@ class HolderRegression(HolderData):
             test_labels=truth,
             num_classes=0,
             truth=truth,
+            fresh_labels=True,
         )
 
     def _noise(self, generator: Generator) -> Tensor:

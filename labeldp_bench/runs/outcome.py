@@ -23,7 +23,7 @@ class Outcome:
         confusion: counts, float64 (K, K), summed over trials.
         tally: excess risks or squared errors of trials.
         eps_spent: of the worst-off label; trials that release the same labels add up.
-        same_labels: whether all trials release the same labels; made-up ones are drawn anew.
+        fresh_labels: whether each trial has labels of its own.
         draws: the largest version of the draws of what was released.
         agreements: released agreement of each trial.
         responses: response accuracy of each trial.
@@ -45,7 +45,7 @@ class Outcome:
     trust: str = "local"
     draws: int = DRAWS
     eps_spent: float = 0.0
-    same_labels: bool = False
+    fresh_labels: bool = False
     train_seconds: float = 0.0
     trained_examples: int = 0
     error: Exception | None = None
@@ -75,7 +75,7 @@ class Outcome:
         outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
         outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
         outcome.draws = vault.draws
-        outcome.same_labels = data.truth is None and data.bayes_accuracy is None
+        outcome.fresh_labels = data.fresh_labels
         agreement = vault.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
             outcome.agreements.append(agreement)
@@ -102,10 +102,10 @@ class Outcome:
         self.probability_scores = later.probability_scores
         self.notes |= later.notes
         self.ledger, self.trust = later.ledger, later.trust
-        if later.same_labels:  # every trial releases them anew
-            self.eps_spent += later.eps_spent
-        else:
+        if later.fresh_labels:
             self.eps_spent = max(self.eps_spent, later.eps_spent)
+        else:  # every trial releases the same ones
+            self.eps_spent += later.eps_spent
         self.draws = max(self.draws, later.draws)
         self.train_seconds += later.train_seconds
         self.trained_examples += later.trained_examples

@@ -68,6 +68,13 @@ def test_bad_parameters_are_one_line(changes, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize("name", ["circle", "holder_classification", "holder_regression"])
+def test_each_trial_has_labels_of_its_own(name):
+    # A run of a hundred trials would be said to spend a hundred times eps.
+    dataset = compose_cell([f"dataset={name}", "dataset.n_train=50"]).build().dataset
+    assert dataset.draw(None, 0).fresh_labels
+
+
 @pytest.mark.parametrize("dimensions", [2, 20])
 def test_neighbours_equal_a_full_sort(dimensions):
     # Votes would come from the wrong examples (tree in 2-D, brute force in 20-D).

@@ -121,6 +121,28 @@ def test_releases_take_part_in_what_is_taught():
     assert where.notes["taught_share"] > 0.99
 
 
+def test_distorted_images_are_taught_from_the_first_taught_epoch_on():
+    # Taught too early, a network is sure of one class; of the images as they are it learns nothing.
+    images, labels = training.images_and_labels(100)
+    supervision = training.supervision_of(labels, Rappor(eps=4.0), "marginal")
+    distorted = []
+
+    def black(batch, draws):
+        distorted.append(len(batch))
+        return torch.zeros_like(batch)
+
+    def scores(strong, begin=0.0):
+        distorted.clear()
+        student = Consistency(strong, threshold=0.0, begin=begin)
+        model = network(epochs=4, optimizer=BRISK)
+        return fitted(model, images, supervision, session(), student).scores(images)
+
+    taught, plain = scores([black]), scores([])
+    assert sum(distorted) == 0 and not torch.allclose(taught, plain, atol=1e-2)
+    scores([black], begin=0.75)
+    assert sum(distorted) == 100  # the last epoch's
+
+
 def test_what_makes_no_sense_is_one_clear_line():
     images, labels = training.images_and_labels(50)
     door = ReleaseDoor(LabelVault(labels, 3).open(1.0, seed=0))

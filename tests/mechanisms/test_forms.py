@@ -71,6 +71,15 @@ def test_bytes_of_a_label(mechanism, num_classes, most):
     assert float(likelihood.amin()) == pytest.approx(-mechanism.eps, rel=1e-5)
 
 
+@pytest.mark.parametrize(("num_classes", "size"), [(256, 1), (257, 2), (2**15, 2), (2**15 + 1, 4)])
+def test_the_last_class_fits_into_its_bytes(num_classes, size):
+    # With one class more than a byte holds, the last would come back as the first.
+    form = RandomizedResponse(eps=math.inf).form(num_classes)
+    labels = torch.tensor([0, num_classes - 1])
+    messages = form.draw(labels, seeded())
+    assert messages.element_size() == size and torch.equal(form.outputs(messages), labels)
+
+
 @pytest.mark.parametrize("eps", [0.1, 0.2, 0.3, 0.7, 1.0, 2.2, 4.0, 8.0, math.inf])
 @pytest.mark.parametrize(
     "kind", [HadamardResponse, Rappor, OptimizedUnaryEncoding, UnaryEncoding, LocalHashing]

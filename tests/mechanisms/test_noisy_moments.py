@@ -72,6 +72,8 @@ def test_the_vault_books_it_once_and_refuses_long_rows():
     door = ReleaseDoor(vault)
     with pytest.raises(InputError, match="length at most 1, got one of 2"):
         door.release_moments(NoisyMoments(eps=1.0), 2 * torch.eye(30))
+    with pytest.raises(InputError, match=r"got one of 1\.001"):  # the noise is that of length 1
+        door.release_moments(NoisyMoments(eps=1.0), 1.001 * torch.eye(30))
     assert vault.eps_spent == 0
     assert door.release_moments(NoisyMoments(eps=1.0), torch.eye(30)).shape == (30, 3)
     assert (vault.eps_spent, vault.trust) == (1.0, "central")

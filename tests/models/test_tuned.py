@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
-from labeldp_bench.models import CNN
+from labeldp_bench.models import CNN, tuned
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.models.tuned import HeldOutReleases, explained
+from labeldp_bench.models.tuned import Choice, HeldOutReleases, explained
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 from tests.learning import session
@@ -38,6 +38,34 @@ def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
     recipe = replace(GRID.recipes(trainer())[1], epochs=chosen["epochs"])
     alone = NetworkModel(TINY, recipe).fit(images, supervision, session())
     assert torch.equal(fitted.scores(images), alone.scores(images))
+
+
+def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch):
+    # Else the longest training that fits the noise best would be chosen.
+    images, labels = images_and_labels(300)
+    supervision = supervision_of(labels, RandomizedResponse(2.0), "plain")
+    fitted, judged, real = [], [], NetworkModel.fit
+
+    def fit(self, features, supervision, *rest):
+        fitted.append(supervision.indices)
+        return real(self, features, supervision, *rest)
+
+    def see(scores, evidence):
+        judged.append((scores, evidence))
+        return 0.0
+
+    monkeypatch.setattr(NetworkModel, "fit", fit)
+    monkeypatch.setattr(tuned, "explained", see)
+    GRID.of(NETWORK).fit(images, supervision, session())
+    held_out = torch.ones(300, dtype=torch.bool).index_fill(0, fitted[0], False)
+    assert 50 < held_out.sum() < 130 and torch.equal(fitted[1], fitted[0]) and len(fitted[2]) == 300
+    for scores, evidence in judged:
+        assert len(scores) == len(evidence)
+        assert torch.equal(evidence, supervision.evidence[held_out])
+
+
+def test_the_epoch_of_the_largest_score_is_chosen():
+    assert Choice(trainer(), [0.1, 0.3, 0.2]).epoch == 2
 
 
 def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():

@@ -125,6 +125,18 @@ def test_persons_ids_and_a_second_release_across_parts(people, monkeypatch, caps
     assert capped.eps_spent == 1
 
 
+def test_what_the_first_part_has_spent_is_told(tmp_path, monkeypatch, capsys):
+    # The rows of an earlier release are worse off than those of the last part.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(streaming, "ROWS", 100)
+    for labels, more in ((LABELS[:50], []), (LABELS[:250], ["--again"])):
+        write("p.csv", labels)
+        given = ["p.csv", "--mechanism", "rr", "--seed", "1", "--row-id", "age", *more]
+        assert release(*given, out=f"{len(labels)}.parquet") == 0
+    assert "eps=2 spent" in capsys.readouterr().out
+    assert ldp.load_release("250.parquet").eps_spent == 2
+
+
 def test_a_full_disk_is_one_line_and_leaves_nothing(people, monkeypatch, capsys):
     # Half a release would pass for a whole one of fewer people.
     monkeypatch.setattr(streaming, "ROWS", 64)

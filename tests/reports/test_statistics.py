@@ -10,6 +10,7 @@ from labeldp_bench.reports.draws import average, score_of
 from labeldp_bench.reports.statements.verdict import judge
 from labeldp_bench.reports.statistics import (
     Estimate,
+    against_printed,
     from_seeds,
     holm,
     is_significant,
@@ -54,6 +55,17 @@ def test_holm_is_stepwise_and_between_bonferroni_and_nothing():
     assert holm([0.02, 0.01, 0.5, 0.022]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
     assert holm([0.04, math.nan])[0] == 0.04 and holm([0.9, 0.8]) == [1, 1]
     assert is_significant(0.049) and not is_significant(0.05) and not is_significant(math.nan)
+
+
+def test_a_printed_value_is_as_uncertain_as_its_runs_and_the_test_images():
+    # Taken as certain, every look-up of a table would be a significant difference.
+    ours = from_seeds({0: 96.8, 1: 97.0, 2: 97.2})
+    images = 1e4 * 0.96 * 0.04 / 10_000
+    for given, runs in (({}, 0.04), ({"spread": 0.3, "runs": 4}, 0.09 / 4)):
+        found = against_printed(ours, 96.0, 10_000, **given)
+        assert found.value == pytest.approx(1.0)
+        assert found.error**2 == pytest.approx(0.04 / 3 + runs + images)
+    assert math.isnan(against_printed(from_seeds({0: 97.0}), 96.0, 10_000).p)
 
 
 def test_one_seed_with_trials_has_their_error_and_two_seeds_their_own():

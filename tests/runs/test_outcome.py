@@ -12,7 +12,9 @@ def test_trials_add_up():
     total.add(Outcome(accuracies=[0.7], confusion=torch.ones(2, 2), eps_spent=1.0, notes={"b": 2}))
     assert total.accuracies == [0.5, 0.7]
     assert total.confusion is not None and total.confusion.tolist() == [[2, 1], [1, 2]]
-    assert total.eps_spent == 2.0
+    assert total.eps_spent == 3.0  # of the same labels
+    total.add(Outcome(eps_spent=4.0, fresh_labels=True))
+    assert total.eps_spent == 4.0
     assert total.notes == {"a": 1, "b": 2}
     assert total.error is None
 

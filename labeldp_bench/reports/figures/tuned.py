@@ -23,7 +23,7 @@ CAPTION = (
 
 
 def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
-    """Writes the picture; without any tuned record an old one is deleted.
+    """Writes the picture; an old one is deleted where fewer than two cells compare nothing.
 
     Args:
         rows: of `tables.tuned.rows_of`.
@@ -31,7 +31,7 @@ def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
     """
     rows = rows[rows.method.isin(OWN_LOSS)]
     panels = list(rows.groupby("dataset", sort=False))
-    if not panels:
+    if len(rows) < 2:
         path.unlink(missing_ok=True)
         return
     figure, ((*all_axes,),) = plotting.new_figure(len(panels), height=3.9)

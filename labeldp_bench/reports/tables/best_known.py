@@ -91,9 +91,9 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
     Columns: dataset, eps; printed_local and printed_central with `_by` (paper, table, method,
-    note); ours, mechanism, learner, loss, model, pretrain, setting (of LP-2ST), seeds, epochs, examples,
-    budget, low, high, methods (that it was chosen from), p; the same with the prefixes `features_`
-    and `central_`, whose values are `ours_features` and `ours_central`; ahead.
+    note); ours, mechanism, learner, loss, model, pretrain, setting (of LP-2ST), seeds, epochs,
+    examples, budget, low, high, methods (that it was chosen from), p; the same with the prefixes
+    `features_` and `central_`, whose values are `ours_features` and `ours_central`; ahead.
     Accuracies in percent; low and high are the ends of the 95 % interval.
     """
     found = best_of_ours(records)

@@ -5,7 +5,7 @@
 Mechanisms of each kind without a fault, without noise, with 3 % less noise, with noise for half the
 sensitivity, and without their clip; votes with a wrong threshold; the vault's histogram; learners
 that ask anew every epoch or peek before the release. Exit status 1 if a fault passes, or an honest
-one is accused. Keys: `eps`, `draws` (of each sampler), `seed`, `out=FILE.csv`. Three minutes.
+one is accused. Keys: `eps`, `draws` (of each sampler), `seed`, `out=FILE.csv`. Six minutes.
 """
 
 import sys

@@ -190,6 +190,11 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     if check_choice("noise", plain["noise"], NOISES) == SEEDED:
         del plain["noise"]  # the only kind before there was a choice
+    if choices.get("stages") and choices["learner"] != "multi_stage":
+        raise InputError(
+            f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "
+            f"and mechanism={choices['mechanism']} comes with learner={choices['learner']}"
+        )
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
     return Cell(plain, taken)

@@ -74,7 +74,7 @@ def read_choices(path: Path) -> dict[str, list[Chosen]]:
 
 
 def _stage_of(key: str) -> int:
-    """Returns which stage a note of a run is the choice of, from 1; 0: it is no choice."""
+    """Returns the stage, from 1, whose chosen recipe a run's note of this name holds; 0: none."""
     if key == "tuned":
         return 1
     number = key.removeprefix("tuned_stage_")

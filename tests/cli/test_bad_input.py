@@ -107,8 +107,10 @@ BAD = {
     "-m eps=glob(*)": r"eps: nothing matches",
     "-m eps=1,2 --cfg job": r"--cfg shows one run, not a sweep",
     "experiment=vector_approximation/table1a mechanism=hadamard": (
-        r"mechanism=hadamard does not fit every cell of vector_approximation/table1a: unknown key"
+        r"mechanism=hadamard does not fit every cell of vector_approximation/table1a: "
+        r"stages=code_eps1 is for learner=multi_stage"
     ),
+    "mechanism=rr stages=halves": r"mechanism=rr comes with learner=single_stage",
     "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K and K x K numbers, and .* are free",
     "mechanism=rr dataset.num_classes=900000": r"free \(at most dataset\.num_classes=\d+\)",
     "NPZ mechanism=rr dataset.num_classes=900000": r"num_classes=900000 with 240 examples needs",

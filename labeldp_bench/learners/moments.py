@@ -31,12 +31,13 @@ class Moments(Learner):
             )
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Refuses other mechanisms."""
+        """Refuses other mechanisms, and models that are not linear."""
         if not isinstance(mechanism, NoisyMoments):
             raise InputError(
                 "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
                 "releases of single labels)"
             )
+        model.check_linear()
 
     def fit(
         self,

@@ -72,12 +72,13 @@ class NoisyGradients(Learner):
         check_number("learner.averaged", self.averaged, above=0, high=1)
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Refuses other mechanisms."""
+        """Refuses other mechanisms, and models that are not linear."""
         if not isinstance(mechanism, LabelDPPro):
             raise InputError(
                 "learner=noisy_gradients needs mechanism=labeldp_pro (use learner=single_stage for "
                 "releases of single labels)"
             )
+        model.check_linear()
 
     def fit(
         self,

@@ -207,10 +207,20 @@ class Model(ABC):
         Raises:
             InputError: the model is not linear.
         """
-        raise InputError(
-            f"{type(self).__name__} is not linear: learner=moments and learner=noisy_gradients "
-            "need model=ridge"
-        )
+        self.check_linear()
+        raise NotImplementedError
+
+    def check_linear(self) -> None:
+        """Refuses a model that has no `linear` of its own; asked before anything is pre-trained.
+
+        Raises:
+            InputError: the model is not linear.
+        """
+        if type(self).linear is Model.linear:
+            raise InputError(
+                f"{type(self).__name__} is not linear: learner=moments and "
+                "learner=noisy_gradients need model=ridge"
+            )
 
     def pretrained(self, weights_for: WeightsFor) -> "Model":
         """Returns the model with a network that starts from the weights returned for it.

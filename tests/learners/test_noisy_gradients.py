@@ -29,6 +29,9 @@ class Weights:
 class LinearModel:
     """A linear model on the features as they are."""
 
+    def check_linear(self):
+        return None
+
     def linear(self, features, session):
         self.rows = features
         return self
@@ -94,6 +97,8 @@ def test_it_refuses_single_labels_other_models_and_other_losses():
     vault = ReleaseDoor(LabelVault(labels, 3).open(1.0, seed=0))
     with pytest.raises(InputError, match="needs mechanism=labeldp_pro"):
         NoisyGradients().fit(rows, vault, Rappor(eps=1.0), LinearModel(), session())
+    with pytest.raises(InputError, match="is not linear"):  # asked before anything is pre-trained
+        NoisyGradients().check(LabelDPPro(eps=1.0), NearestNeighbours(5))
     with pytest.raises(InputError, match="is not linear"):
         NoisyGradients().fit(rows, vault, LabelDPPro(eps=1.0), NearestNeighbours(5), session())
     with pytest.raises(InputError, match="must be plain, got 'bce'"):

@@ -160,6 +160,8 @@ def test_bad_value_of_the_probe_is_named(given, message):
         (["model=probe"], "needs images of shape (N, H, W, C), and circle has features of shape"),
         ([TABLE, "mechanism=noisy_moments"], "with a curator mechanism=noisy_clusters)"),
         ([TABLE, "mechanism=labeldp_pro"], "with a curator mechanism=noisy_clusters)"),
+        ([*TINY, "mechanism=noisy_moments"], "Probe is not linear: learner=moments and"),
+        ([*TINY, "mechanism=labeldp_pro"], "need model=ridge"),
         ([TABLE, "mechanism=pate_fm"], "model=logistic has no network, and model.network sets one"),
         ([TABLE, "mechanism=pate_fm", "model=cnn"], "and breast_cancer has features of shape"),
         ([TABLE, "model=ridge", "pretrain=patches"], "pretrain=patches needs images of shape"),

@@ -12,7 +12,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.figures.text import counts
 from labeldp_bench.reports.figures.write import FIGURES, write_figures
-from labeldp_bench.reports.tables import best_known, tuned_page
+from labeldp_bench.reports.tables import best_known_page, tuned_page
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
     pictures = write_pictures(load_table(EXPONENTS), read_committed(), FIGURES)
     print(f"{EXPONENTS}: {', '.join(path.name for path in pictures) or 'no record, no picture'}")
-    for stem in (best_known.STEM, tuned_page.STEM):
+    for stem in (best_known_page.STEM, tuned_page.STEM):
         names = sorted(path.name for path in FIGURES.glob(f"{stem}.p*"))
         print(f"{stem}: {', '.join(names) or 'no record, no picture'}")
     print(f"{len(written)} figures in {FIGURES.relative_to(CHECKOUT)}: ", end="")

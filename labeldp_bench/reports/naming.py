@@ -25,6 +25,8 @@ DATA_SETS = {
 }  # fmt: skip
 HALVES, CODE_STAGES, CODE_RECIPE = "halves", "code's stages", "code's recipe"
 """What papers, and we, have run under the one name LP-2ST (docs/mechanisms.md)."""
+NO_PROJECTION = "no projection"
+"""LabelDP-Pro without its projection is DP-SGD that protects labels alone."""
 STAGES_OF_CODE = {(0.8, 0.2): 0.6, (0.7, 0.3): 0.5, (0.6, 0.4): 0.5}
 """{shares of the stages: temperature of the prior} of google-research/label-dp; by eps."""
 
@@ -40,11 +42,13 @@ def data_name_of(dataset: str) -> str:
 
 
 def setting_of(identity: Mapping[str, object]) -> str:
-    """Returns which of the settings called LP-2ST a run has; empty for all other methods.
+    """Returns which of the settings of one name a run has: LP-2ST, LabelDP-Pro; else nothing.
 
     >>> setting_of({"mechanism": "lp_2st", "learner.fractions": [0.5, 0.5]})
     'halves'
     """
+    if identity.get("mechanism") == "labeldp_pro":
+        return NO_PROJECTION if identity.get("learner.projection") == "none" else ""
     if identity.get("mechanism") not in ("lp_2st", "lp_2st_star"):
         return ""
     shares = identity.get("learner.fractions")

@@ -15,6 +15,8 @@ from scipy import stats
 CONFIDENCE = 0.95
 LEVEL = 0.05
 """A difference is called one only if its corrected p value is below this."""
+ENOUGH_SEEDS = 3
+"""A mean of fewer stands without an interval beside others."""
 PLUS_MINUS = (
     "±: half the width of the 95 % t interval over seeds; of one seed with trials, over its "
     "trials. One run alone has none."

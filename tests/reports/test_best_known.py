@@ -5,7 +5,8 @@ import pytest
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.best_known import draw_best_known
-from labeldp_bench.reports.tables.best_known import latex, markdown, rows_of
+from labeldp_bench.reports.tables.best_known import rows_of
+from labeldp_bench.reports.tables.best_known_page import latex, markdown
 
 PUBLISHED = pd.DataFrame(
     [
@@ -99,3 +100,25 @@ def test_one_seed_does_not_look_like_a_narrow_interval(monkeypatch):
         panel = next(axes for axes in drawn[-1].axes if axes.get_title("left") == "MNIST")
         ours = [line for line in panel.lines if line.get_ydata() == pytest.approx([97])]
         assert (ours[-1].get_markerfacecolor() == "white") is is_hollow
+
+
+def test_what_was_chosen_after_a_look_is_marked_and_told():
+    # A reader takes a number without a mark for one that no test score had a part in.
+    fixed = runs("rr", [0.97, 0.971, 0.972])
+    assert (at(fixed)["chosen"], at(fixed)["looked"]) == ("stated beforehand", False)
+    tuned = {
+        key: run | {"identity": run["identity"] | {"tuning": "held_out_releases"}}
+        for key, run in fixed.items()
+    }
+    assert (at(tuned)["chosen"], at(tuned)["looked"]) == ("recipe by held-out releases", False)
+    looked = at(runs("rr", [0.98] * 3, model="eigenmaps"))
+    assert looked["features_looked"] and "after test scores" in looked["features_chosen"]
+    page = markdown(rows_of(fixed | runs("oue", [0.98] * 3, model="eigenmaps"), PUBLISHED))
+    assert "97.1 ± 0.2 (3) RR" in page and "98.0 ± 0.0† (3) OUE" in page
+    assert "- stated beforehand: RR, marginal, cnn." in page
+
+
+def test_two_seeds_have_no_interval_beside_others():
+    # Of two seeds it may be 26 points wide, and reach above 100 %.
+    page = markdown(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
+    assert "| 73.5 (2 seeds only) RR, marginal, cnn" in page

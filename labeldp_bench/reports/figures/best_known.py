@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of
+from labeldp_bench.reports.statistics import ENOUGH_SEEDS
 
 SERIES = {
     "printed_local": ("printed, local", plotting.BLACK, "s", "white"),
@@ -29,8 +30,8 @@ APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
 CAPTION = (
     "Best value at each eps: printed by any paper, and the highest mean of ours. Ours, filled: the "
-    "mean of several seeds, with a bar for its 95 % t interval over them; where no bar shows, the "
-    "interval is narrower than the mark. Ours, hollow: one seed, no interval. Printed: no bar. "
+    "mean of three seeds or more, with a bar for its 95 % t interval over them; where no bar "
+    "shows, the interval is narrower than the mark. Ours, hollow: fewer seeds. Printed: no bar. "
     "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
 )
 
@@ -74,15 +75,15 @@ def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
         half = None
         if column in PREFIXES:
             ends = known[f"{PREFIXES[column]}high"] - known[f"{PREFIXES[column]}low"]
-            half = (ends / 2).fillna(0)
+            few = known[f"{PREFIXES[column]}seeds"] < ENOUGH_SEEDS
+            half = (ends / 2).mask(few, 0)
         axes.errorbar(
             x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
             linewidth=1.4, label=label,
         )  # fmt: skip
         if column in PREFIXES:
-            alone = ends.isna()
             axes.plot(
-                x[alone], known[column][alone], marker, color=colour, mfc="white", markersize=6.5,
+                x[few], known[column][few], marker, color=colour, mfc="white", markersize=6.5,
                 zorder=3,
             )  # fmt: skip
     axes.set_ylim(0, 102)

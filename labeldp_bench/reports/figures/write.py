@@ -15,7 +15,7 @@ from labeldp_bench.reports.figures.text import caption, markdown
 from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.naming import SMALLER
 from labeldp_bench.reports.statements.verdict import Verdict
-from labeldp_bench.reports.tables import best_known, tuned, tuned_page
+from labeldp_bench.reports.tables import best_known, best_known_page, tuned, tuned_page
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -47,7 +47,7 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
     known = best_known.rows_of(records, published)
     compared = tuned.rows_of(tuned.compared(records, published))
     for ending in ("png", "pdf"):
-        draw_best_known(known, out / f"{best_known.STEM}.{ending}")
+        draw_best_known(known, out / f"{best_known_page.STEM}.{ending}")
         draw_tuned(compared, out / f"{tuned_page.STEM}.{ending}")
     return figures
 

@@ -1,0 +1,153 @@
+"""The page of the best-known table: Markdown and LaTeX."""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
+from labeldp_bench.reports.naming import counted, data_name_of, name_of
+from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_significant
+from labeldp_bench.reports.tables.base import TABLES
+from labeldp_bench.reports.tables.best_known import KINDS, rows_of
+from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
+from labeldp_bench.support.files import write_text
+from labeldp_bench.support.official_data import OFFICIAL
+
+STEM = "best_known"
+LOOKED = "†"
+LATEX = {"_": "\\_", "±": "$\\pm$", "eps": "$\\varepsilon$"}
+CAPTION = f"""\
+Test accuracy in percent. *printed*: the best value at exactly this eps in `results/published`, \
+under local privacy, and under central privacy (a trusted curator, delta > 0). *ours*: pure local \
+privacy, a network trained on the releases alone. *ours, features*: pure local privacy, with \
+features learnt before from unlabelled images, or from CIFAR-100 as a public set. *ours, \
+central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). \
+{PLUS_MINUS}
+
+Each of ours is the highest mean of all committed methods of its kind with {ENOUGH_SEEDS} seeds or \
+more, so it is chosen by test accuracy, as printed ones are. With fewer seeds, where none has as \
+many, the count says *only*, and there is no interval. {LOOKED}: some part of the method was \
+chosen after a look at test scores or true labels; the last list says what, and how the others \
+were chosen.
+
+*ahead*: by a t test against the printed local value, which counts as one run that spreads as ours \
+do; p is multiplied by the number of methods that ours was chosen from, then corrected after Holm \
+for the {{tests}} tests of this table; 5 %. *unclear*: neither is. *untested*: one seed alone is \
+known. The central column is tested in the same way: a star where ours is ahead of the printed \
+central value. Runs on SimCLR's features share one pre-trained network: their interval covers the \
+noise of the labels, not the pre-training."""
+
+
+def markdown(rows: pd.DataFrame) -> str:
+    """Returns the table for people."""
+    tests = sum(int(rows[f"{prefix}p"].notna().sum()) for prefix in KINDS)
+    parts = ["# Best known accuracy", CAPTION.format(tests=tests)]
+    for dataset, texts in _texts(rows):
+        parts.append(markdown_table([{data_name_of(dataset): t.pop("eps")} | t for t in texts]))
+    sources = [
+        f"- {data_name_of(row.dataset)}, eps={row.eps:g}: " + "; ".join(
+            f"{where}: {by}" for where, by in
+            (("local", row.printed_local_by), ("central", row.printed_central_by)) if by
+        )
+        for row in rows.itertuples()
+        if row.printed_local_by or row.printed_central_by
+    ]  # fmt: skip
+    parts += ["## Where the printed values stand", "\n".join(sources)]
+    parts += ["## How ours were chosen", "\n".join(_chosen(rows))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _chosen(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields a line for each way in which a method's parts were chosen, with the methods."""
+    methods: dict[str, dict[str, None]] = defaultdict(dict)
+    for row, prefix in itertools.product(rows.to_dict("records"), KINDS):
+        if row[f"{prefix}chosen"]:
+            methods[str(row[f"{prefix}chosen"])][", ".join(_said(row, prefix))] = None
+    for how, names in sorted(methods.items()):
+        yield f"- {how}: {'; '.join(names)}."
+
+
+def latex(rows: pd.DataFrame) -> str:
+    """Returns a booktabs table with its notes."""
+    blocks: list[list[list[str]]] = []
+    heads: list[str] = []
+    for dataset, texts in _texts(rows):
+        heads = list(texts[0])
+        written = [[replaced(text, LATEX) for text in row.values()] for row in texts]
+        blocks += [[spanning(data_name_of(dataset), len(heads))], written]
+    tests = sum(int(rows[f"{prefix}p"].notna().sum()) for prefix in KINDS)
+    notes = latex_notes(CAPTION.format(tests=tests).split("\n\n"))
+    return latex_table("lrrrrrl", [replaced(head, LATEX) for head in heads], blocks) + notes
+
+
+def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yields (data set, {heading: text} of each eps)."""
+    for dataset, group in rows.groupby("dataset", sort=False):
+        yield (
+            str(dataset),
+            [
+                {
+                    "eps": f"{row['eps']:g}",
+                    "printed, local": _number(row["printed_local"]),
+                    "printed, central": _number(row["printed_central"]),
+                    **{name: _method(row, prefix) for prefix, name in KINDS.items()},
+                    "ahead": row["ahead"] or "-",
+                }
+                for row in group.to_dict("records")
+            ],
+        )
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:g}"
+
+
+def _method(row: Mapping[str, float], prefix: str) -> str:
+    """Returns a mean with its interval and what reached it."""
+    value, half = (
+        row[f"ours_{prefix}".rstrip("_")],
+        (row[f"{prefix}high"] - row[f"{prefix}low"]) / 2,
+    )
+    if math.isnan(value):
+        return "-"
+    star = prefix == "central_" and value > row["printed_central"]
+    star = star and is_significant(row[f"{prefix}p"])
+    seeds = int(row[f"{prefix}seeds"])
+    spread = f" ± {half:.1f}" if seeds >= ENOUGH_SEEDS else ""
+    known = str(seeds) if seeds >= ENOUGH_SEEDS else f"{counted([seeds], 'seed')} only"
+    said = _said(row, prefix)
+    epochs, budget = row[f"{prefix}epochs"], str(row[f"{prefix}budget"])
+    said += [f"{epochs:g} epochs"] if epochs and not math.isnan(epochs) else []
+    said += [f"budget {budget}"] if budget != PAPER else []
+    examples = row[f"{prefix}examples"]
+    is_part = examples < OFFICIAL[str(row["dataset"])].n_train
+    said += [f"{examples:,.0f} examples"] if is_part else []
+    how = ", ".join(said)
+    marks = "*" * star + LOOKED * bool(row[f"{prefix}looked"])
+    return f"{value:.1f}{spread}{marks} ({known}) {how}"
+
+
+def _said(row: Mapping[str, object], prefix: str) -> list[str]:
+    """Returns mechanism, setting, loss, model and pre-training of a row, as people write them."""
+    said = [name_of(str(row[f"{prefix}mechanism"])), str(row[f"{prefix}setting"])]
+    said += ["FixMatch" if row[f"{prefix}learner"] == "fixmatch" else ""]
+    said += [str(row[f"{prefix}{key}"]) for key in ("loss", "model", "pretrain")]
+    return [text for text in said if text not in ("", "none", "nan", "None")]
+
+
+def write_best_known(out: Path = TABLES) -> pd.DataFrame:
+    """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
+    rows = rows_of(read_committed(), read_published())
+    out.mkdir(parents=True, exist_ok=True)
+    numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    write_text(out / f"{STEM}.csv", numbers)
+    write_text(out / f"{STEM}.md", markdown(rows))
+    write_text(out / f"{STEM}.tex", latex(rows))
+    return rows

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -111,7 +112,7 @@ class ExponentTable(Table):
         )
         row |= asdict(fit_slope(places, risks, errors))
         if tuning == "theory":
-            shares = [max(0.0, at[x][0]["bias"]) / at[x][0]["excess_risk"] for x in places]
+            shares = [_bias_share(at[x][0]) for x in places]
             row |= {"least_bias_share": min(shares), "least_variance_share": 1 - max(shares)}
             floors = [
                 free[key]["excess_risk"] / at[x][0]["excess_risk"]
@@ -197,6 +198,11 @@ class ExponentTable(Table):
         ]
         head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
         return latex_table("llrrl", head, [block])
+
+
+def _bias_share(record: Mapping[str, Any]) -> float:
+    """Returns the share of bias in the excess risk; both are estimates, which may pass 0 and 1."""
+    return float(min(1.0, max(0.0, record["bias"] / record["excess_risk"])))
 
 
 def _number(value: float) -> str:

@@ -113,7 +113,7 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
         "eps=0.3", "RR", "64.1", "58.3 ± 19.0 (3)", "67.5 ± 20.9 (3)", "+9.2 ± 3.1* (3)", "0.019",
         "0.0003 (3); 7 epochs",
     ] in cells  # fmt: skip
-    assert "57 of the 60 cells are left out" in page and " 9 of its 300 runs are done" in page
+    assert "67 of the 70 cells are left out" in page and " 9 of its 470 runs are done" in page
     assert "95 % t interval" in page and "Holm's correction for the 3 pairs" in page
     tex = latex(page)
     assert tex.count("\\begin{tabular}") == 2 and "`" not in tex and "#" not in tex
@@ -122,7 +122,7 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
     draw_tuned(rows, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5000
     nothing = page_of({})
-    assert "60 of the 60 cells are left out" in nothing and "|" not in nothing
+    assert "70 of the 70 cells are left out" in nothing and "|" not in nothing
     draw_tuned(rows_of({}), tmp_path / "a.png")  # an old picture would look like a result
     assert not (tmp_path / "a.png").exists()
 

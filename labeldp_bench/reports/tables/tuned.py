@@ -24,7 +24,7 @@ TUNED = "mechanisms/tuned"
 STATED = "mechanisms/stated"
 """The twins alone: what fills the stated column."""
 PAPER_TABLES = ("vector_approximation/table1a", "vector_approximation/table1b")
-OWN_LOSS = ("rr", "rappor", "alibi")
+OWN_LOSS = ("rr", "rappor", "alibi", "lp_2st")
 METHODS = (*OWN_LOSS, "subset_selection+marginal", "rappor+marginal", "rr+marginal")
 COLUMNS = (
     "dataset", "eps", "method", "printed", "stated", "stated_low", "stated_high", "stated_seeds",

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     )
     draw_differences(
         "finding_loss",
-        "Another loss helps both mechanisms, and most where eps is small",
+        "Another loss helps both mechanisms",
         "marginal loss minus the paper's,\ntest accuracy, points",
         {"RR": ("rr+marginal", "rr", plotting.BLUE),
          "RAPPOR": ("rappor+marginal", "rappor", plotting.RED)},

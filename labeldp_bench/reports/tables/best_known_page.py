@@ -41,8 +41,8 @@ were chosen.
 do; p is multiplied by the number of methods that ours was chosen from, then corrected after Holm \
 for the {{tests}} tests of this table; 5 %. *unclear*: neither is. *untested*: one seed alone is \
 known. The central column is tested in the same way: a star where ours is ahead of the printed \
-central value. The runs of a method on SimCLR's features share one pre-trained network, and not all \
-methods the same: an interval covers the noise of the labels, not the pre-training."""
+central value. The runs of a method on SimCLR's features share one pre-trained network, and not \
+all methods the same: an interval covers the noise of the labels, not the pre-training."""
 
 
 def markdown(rows: pd.DataFrame) -> str:

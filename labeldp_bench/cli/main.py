@@ -40,7 +40,7 @@ def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     try:
         return _run_job(config) if config.job is not None else _run_one(config)
-    except (InputError, OmegaConfBaseException, OSError) as error:
+    except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
         if FULL_ERROR_WANTED:
             raise
         if comes_from_ctrl_c(error):

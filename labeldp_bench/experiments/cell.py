@@ -179,12 +179,6 @@ class Cell:
                 cause = error.__cause__ or error
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
-                if group == "model" and "unexpected keyword argument 'network'" in str(cause):
-                    raise InputError(
-                        f"model={self.choices['model']} has no network, and model.network sets one "
-                        "(mechanism=pate_fm does: it takes images and model=cnn; for tables "
-                        "mechanism=noisy_clusters)"
-                    ) from error
                 raise InputError(_constructor_error(group, str(cause))) from error
         tuning = built.pop("tuning", None)
         parts = Parts(**built)
@@ -201,6 +195,7 @@ class Cell:
             raise InputError(
                 f"model={self.choices['model']} needs a pre-trained network (pretrain=simclr)"
             )
+        parts.learner.check(parts.mechanism, parts.model)
         return parts
 
     def _check_pretrain(self, public: str | None) -> None:

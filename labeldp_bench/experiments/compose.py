@@ -44,6 +44,7 @@ CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/; all others set a value."""
 
 LARGEST_SEED = 2**63 - 1
+ENCODER = "${encoder}"
 
 
 @dataclass
@@ -193,8 +194,19 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     if choices.get("stages") and choices["learner"] != "multi_stage":
         raise InputError(
             f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "
-            f"and mechanism={choices['mechanism']} comes with learner={choices['learner']}"
+            f"and here mechanism={choices['mechanism']} has learner={choices['learner']}"
+        )
+    if _takes_the_encoder(config) and choices["model"] != choices["encoder"]:
+        raise InputError(
+            f"mechanism={choices['mechanism']} trains the network of encoder={choices['encoder']}, "
+            f"and model={choices['model']} is another (leave model out; encoder chooses it)"
         )
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
     return Cell(plain, taken)
+
+
+def _takes_the_encoder(config: DictConfig) -> bool:
+    """Returns whether the network of the model is that of `encoder`, as written in a YAML."""
+    written = OmegaConf.to_container(config.model, resolve=False)
+    return isinstance(written, dict) and written.get("network") == ENCODER

@@ -33,23 +33,25 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     name = own.pop("budget", f"budget={PAPER}").partition("=")[2]
     if name in (PAPER, "null"):
         return list(own.values())
-    cell = compose_cell(list(own.values()))
-    changes: dict[str, Any] = {}
     for rule in _rules(name):
+        cell = compose_cell(list(own.values()))  # with what the rules before have changed
         if any(cell.identity.get(key) not in names for key, names in rule["when"].items()):
             continue
-        known = {key: value for key, value in rule["set"].items() if cell.has(package_of(key))}
+        known = {
+            key: value
+            for key, value in rule["set"].items()
+            if CHOICE.match(key) or cell.has(package_of(key))
+        }
         lower = {key: most for key, most in rule["at_most"].items() if _is_above(cell, key, most)}
         new = {key: value for key, value in (known | lower).items() if key not in asked}
         for group in filter(CHOICE.match, new):  # comes whole: what was set in the old one goes
             inside = f"{package_of(group)}."
-            changes = {key: value for key, value in changes.items() if not key.startswith(inside)}
             own = {
                 key: text for key, text in own.items() if not key.startswith(inside) or key in asked
             }
-        changes |= new
-    kept = [text for key, text in own.items() if key not in changes]
-    return [*kept, *(f"{key}={spell(value)}" for key, value in changes.items()), f"budget={name}"]
+        kept = {key: text for key, text in own.items() if key not in new}
+        own = kept | {key: f"{key}={spell(value)}" for key, value in new.items()}
+    return [*own.values(), f"budget={name}"]
 
 
 def _is_above(cell: Cell, key: str, most: float) -> bool:

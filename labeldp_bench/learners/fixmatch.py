@@ -12,7 +12,7 @@ from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Ses
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError, check_made
-from labeldp_bench.training.fixmatch import Consistency, FixMatchFit
+from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class FixMatch(Learner):
         check_made("learner.student", self.student, Consistency, see="learner")
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Refuses a model that is no network."""
-        check_network(model)
+        """Refuses a model that is no network, and a trainer that FixMatch cannot take."""
+        check_student(model)
 
     def fit(
         self,
@@ -48,9 +48,19 @@ class FixMatch(Learner):
         session: Session,
     ) -> Classifier:
         """Returns a network fitted to one release of every label."""
-        self.check(mechanism, model)
         supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
         return fitted(model, features, supervision, session, self.student)
+
+
+def check_student(model: Model) -> None:
+    """Refuses a model without epochs, and a trainer that FixMatch cannot take.
+
+    Raises:
+        InputError: the model is not a network, or its trainer mixes or shrinks images.
+    """
+    check_network(model)
+    if isinstance(model, NetworkModel):
+        check_trainer(model.trainer)
 
 
 def check_network(model: Model) -> None:
@@ -82,7 +92,5 @@ def fitted(
         session: of the run.
         student: what FixMatch adds.
     """
-    check_network(model)
-    assert isinstance(model, NetworkModel)
     kind = partial(FixMatchFit, features=features, consistency=student)
     return model.fit_by(kind, features, supervision, session)

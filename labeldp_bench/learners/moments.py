@@ -1,6 +1,7 @@
 """Least squares from one noisy product of features and labels."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,8 @@ class Moments(Learner):
     Args:
         loss: `squared`.
     """
+
+    needs_first: ClassVar[str] = "the features of a pre-trained network"
 
     loss: str = "squared"
 

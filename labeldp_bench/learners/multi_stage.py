@@ -49,7 +49,7 @@ class MultiStage(RetrainingLearner):
     warm_start: bool = False
     domain_weight: float = 0.0
 
-    releases_first: ClassVar[bool] = False
+    needs_first: ClassVar[str] = "a model, which gives a later release its prior,"
 
     def __post_init__(self) -> None:
         super().__post_init__()

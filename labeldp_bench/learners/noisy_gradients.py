@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,6 +50,8 @@ class NoisyGradients(Learner):
         noise_reach: standard deviation that the noise of all steps may give a logit, > 0.
         averaged: share of the steps, the last ones, whose weights are averaged, in (0, 1].
     """
+
+    needs_first: ClassVar[str] = "the features of a pre-trained network"
 
     loss: str = "plain"
     projection: str = "hull"

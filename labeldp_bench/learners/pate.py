@@ -1,11 +1,12 @@
 """PATE: teachers vote on a few images, and a student learns from the winners."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.learners.fixmatch import check_network, fitted
+from labeldp_bench.learners.fixmatch import check_student, fitted
 from labeldp_bench.learners.teachers import Teachers
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.pate_fm import REFUSED, PateFM
@@ -36,6 +37,8 @@ class Pate(Learner):
         student: what FixMatch adds.
     """
 
+    needs_first: ClassVar[str] = "teachers"
+
     teachers: Teachers
     student: Consistency
     loss: str = "plain"
@@ -50,13 +53,13 @@ class Pate(Learner):
             )
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Refuses other mechanisms, and a model that is no network."""
+        """Refuses other mechanisms, a model that is no network, and trainers as FixMatch does."""
         if not isinstance(mechanism, PateFM):
             raise InputError(
                 "learner=pate needs mechanism=pate_fm (use learner=fixmatch for releases of single "
                 "labels)"
             )
-        check_network(model)
+        check_student(model)
 
     def fit(
         self,

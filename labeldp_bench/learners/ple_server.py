@@ -51,7 +51,7 @@ class EnhancedLabels(Learner):
     stay_within_top: bool = False
     validation: float = 0.2
 
-    releases_first: ClassVar[bool] = False
+    needs_first: ClassVar[str] = "a model, which gives a later release its prior,"
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:

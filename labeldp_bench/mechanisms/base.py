@@ -40,6 +40,8 @@ class Mechanism(ABC, Generic[Limit]):
     delta: ClassVar[float] = 0.0
     draws: ClassVar[int] = DRAWS
     """Version of its draws; raise it whenever they change for the same seed (version.py)."""
+    asked_by: ClassVar[str] = "local_averages"
+    """The learner of a mechanism that releases nothing about single labels; for messages."""
     protects: ClassVar[str] = "labels"
     """What may be replaced in one example: its label, or 'labels and features'."""
 
@@ -58,8 +60,8 @@ class Mechanism(ABC, Generic[Limit]):
             prior: what the mechanism may assume; not from the labels that are being released.
         """
         raise InputError(
-            f"{type(self).__name__} releases nothing about single labels, only about groups of "
-            "them (use learner=local_averages)"
+            f"{type(self).__name__} releases nothing about single labels (use "
+            f"learner={self.asked_by})"
         )
 
     def release_groups(
@@ -74,8 +76,10 @@ class Mechanism(ABC, Generic[Limit]):
             num_groups: G.
             generator: CPU generator of the privacy stream.
         """
+        single = type(self).release is not Mechanism.release
         raise InputError(
-            f"{type(self).__name__} releases nothing about groups of labels, only about single ones"
+            f"{type(self).__name__} releases nothing about groups of labels (use "
+            f"learner={'single_stage' if single else self.asked_by})"
         )
 
     def release_moments(

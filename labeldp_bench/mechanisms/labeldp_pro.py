@@ -43,6 +43,7 @@ class LabelDPPro(Mechanism[int]):
     share: float = 0.1
 
     trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "noisy_gradients"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,6 +36,7 @@ class NoisyMoments(Mechanism[int]):
     delta: float = 1e-5  # type: ignore[misc]
 
     trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,6 +50,7 @@ class PateFM(Mechanism[int]):
     selection_share: float = 0.25
 
     trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "pate"
 
     def __post_init__(self) -> None:
         super().__post_init__()

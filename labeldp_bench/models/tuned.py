@@ -74,7 +74,10 @@ class HeldOutReleases:
         return TunedNetwork(model, self)
 
     def recipes(self, trainer: Trainer) -> list[Trainer]:
-        """Returns the recipes to choose from, each with the largest number of epochs."""
+        """Returns the recipes to choose from, each with the largest number of epochs.
+
+        Each has a constant rate and images of full size, so that any epoch may be the last.
+        """
         return [
             replace(
                 trainer,
@@ -82,6 +85,7 @@ class HeldOutReleases:
                 optimizer=functools.partial(trainer.optimizer, lr=rate),
                 schedule=None,
                 average=average,
+                resolution=(),
             )
             for rate, average in product(self.learning_rates, self.averages)
         ]

@@ -81,7 +81,6 @@ class Job:
             return
         try:
             parts = cell.build()
-            parts.learner.check(parts.mechanism, parts.model)
             check_memory(cell, parts, self.environment.data_dir)
             self.runs.append(Run(cell, folder, parts))
         except Exception as error:

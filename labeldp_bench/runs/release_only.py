@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -49,6 +50,10 @@ class StopsAtFit(Model):
         """Raises `Released`."""
         raise Released
 
+    def fit_by(self, *_: object, **__: object) -> NoReturn:
+        """Raises `Released`, as `fit`."""
+        raise Released
+
     def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
         """Returns the model's groups."""
         if self.starts_pretrained:
@@ -75,11 +80,11 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
             f"release_only= would write true labels: mechanism={cell.identity['mechanism']} "
             "guarantees nothing"
         )
-    if not parts.learner.releases_first:
+    if parts.learner.needs_first:
         raise InputError(
-            f"release_only= needs all releases before the first fit, and learner="
-            f"{cell.identity['learner']} takes the prior of a later one from a model (use a "
-            "mechanism with one stage)"
+            f"release_only= draws from features and labels alone, and learner="
+            f"{cell.identity['learner']} needs {parts.learner.needs_first} first (use a mechanism "
+            "that releases single labels in one stage)"
         )
     if parts.dataset.trials != 1:
         raise InputError(

@@ -177,6 +177,21 @@ class Model(ABC):
     ) -> Classifier:
         """Returns the fitted classifier; `start` gives initial weights to a model that has any."""
 
+    def fit_by(
+        self,
+        kind: Callable[..., Any],
+        features: Tensor,
+        supervision: Supervision,
+        session: Session,
+        start: Classifier | None = None,
+    ) -> Classifier:
+        """Returns what `fit` returns, by another step; `kind` makes it (`models.network`).
+
+        Raises:
+            InputError: the model is not trained step by step.
+        """
+        raise InputError(f"{type(self).__name__} is no network, and has no steps (use model=cnn)")
+
     def prepare(self, fits: int, say: Callable[[str], None]) -> None:
         """Readies the model for that many fits; changes their speed, not their result."""
         return None
@@ -234,8 +249,8 @@ class Model(ABC):
 class Learner(ABC):
     """What configs/learner builds: asks the vault for releases and fits a model to them."""
 
-    releases_first: ClassVar[bool] = True
-    """Whether all releases come before the first fit; a prior from a fit needs the labels later."""
+    needs_first: ClassVar[str] = ""
+    """What must be there before the last release; empty where features and labels are enough."""
     trust: ClassVar[str] = "local"
     """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 

@@ -66,9 +66,6 @@ class FixMatchFit(NetworkFit):
         trainer, classifier, supervision, session: as `NetworkFit`; an epoch goes over all examples.
         features: of all examples, uint8 (N, H, W, C).
         consistency: what is added.
-
-    Raises:
-        InputError: the trainer mixes images, takes several views of one, or smaller ones.
     """
 
     def __init__(
@@ -82,11 +79,6 @@ class FixMatchFit(NetworkFit):
         consistency: Consistency,
     ) -> None:
         super().__init__(trainer, classifier, supervision, session)
-        if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
-            raise InputError(
-                "FixMatch has a view and a distorted one of each image: trainer.mixup must be "
-                "null, trainer.views 1 and trainer.resolution []"
-            )
         self.consistency = consistency
         device, released = session.device, supervision.indices
         self.images, self.released = features.to(device), released.to(device)
@@ -164,3 +156,16 @@ class FixMatchFit(NetworkFit):
         for augmentation in self.trainer.augment:
             batch = augmentation(batch, draws)
         return batch
+
+
+def check_trainer(trainer: Trainer) -> None:
+    """Refuses a trainer that mixes images, takes several views of one, or smaller ones.
+
+    Raises:
+        InputError: names all three keys.
+    """
+    if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
+        raise InputError(
+            "FixMatch has a view and a distorted one of each image: trainer.mixup must be "
+            "null, trainer.views 1 and trainer.resolution []"
+        )

@@ -107,6 +107,18 @@ def test_every_cell_of_an_experiment_has_one_smaller_version(name, budget):
         cell.build()
 
 
+@pytest.mark.parametrize("budget", ["quick", "smoke"])
+@pytest.mark.parametrize("asked", [
+    "mechanism=pate_fm", "mechanism=pate_fm encoder=resnet18", "mechanism=rr learner=fixmatch",
+    "mechanism=rr tuning=held_out_releases",
+])  # fmt: skip
+def test_a_smaller_cell_of_photographs_can_be_built(asked, budget):
+    # A rule sets what another part of the cell cannot take, and the user never gave the key.
+    cell = small("dataset=cifar10", *asked.split(), budget=budget)
+    assert cell.build().model.recipe.epochs <= 16
+    assert cell.choices["model"] == "resnet18_w16"
+
+
 def test_identities_of_committed_records_stand():
     # What was trained before budgets came would no longer be found.
     records = read_committed()

@@ -153,6 +153,8 @@ def test_what_makes_no_sense_is_one_clear_line():
     with pytest.raises(InputError, match="FixMatch trains a network, and NearestNeighbours is"):
         learner().fit(images, door, votes, knn, where)
     with pytest.raises(InputError, match="FixMatch trains a network"):
+        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), knn)
+    with pytest.raises(InputError, match="NearestNeighbours is no network"):
         FixMatch("marginal", STUDENT).fit(images, door, Rappor(eps=1.0), knn, where)
     with pytest.raises(InputError, match="a network needs images"):  # before any teacher learns
         learner().fit(images.flatten(1), door, votes, network(), where)
@@ -162,7 +164,9 @@ def test_what_makes_no_sense_is_one_clear_line():
         Pate(LinearTeachers(), STUDENT, "bce")
     with pytest.raises(InputError, match=r"trainer.mixup must be null"):
         mixed = network(mixup=Mixup(alpha=1.0))
-        FixMatch("marginal", STUDENT).fit(images, door, Rappor(eps=1.0), mixed, where)
+        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), mixed)
+    with pytest.raises(InputError, match=r"trainer.mixup must be null"):  # before any teacher
+        learner().fit(images, door, votes, network(mixup=Mixup(alpha=1.0)), where)
 
 
 def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():

@@ -119,7 +119,7 @@ def test_vault_charges_every_label_of_a_group_release_once():
     real = LabelVault(torch.zeros(50, dtype=torch.float64), 0, bound=1.0).open(1.0, seed=0)
     with pytest.raises(InputError, match="this data set has real labels"):
         real.release_groups(Rappor(1.0), groups, 5)
-    with pytest.raises(InputError, match="only about groups"):
+    with pytest.raises(InputError, match=r"single labels \(use learner=local_averages\)"):
         real.release(CubeMeans(1.0))
     with pytest.raises(InputError, match="finite and in"):
         LabelVault(torch.full((3,), 2.0, dtype=torch.float64), 0, bound=1.0)

@@ -41,13 +41,15 @@ def without_labels(tiny_images, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("recipe", ["rappor", "blockrr"])
+OWN = {"blockrr": ["learner.fraction=0.2"], "rr": ["learner=fixmatch"]}
+
+
+@pytest.mark.parametrize("recipe", ["rappor", "blockrr", "rr"])
 def test_a_process_without_labels_ends_in_the_same_record(
     recipe, tiny_network, tiny_images, without_labels, tmp_path
 ):
     # Who trusts no wall inside one process would have nothing else to trust.
-    fraction = ["learner.fraction=0.2"] if recipe == "blockrr" else []
-    cell = compose_cell([*tiny_network, f"mechanism={recipe}", *fraction])
+    cell = compose_cell([*tiny_network, f"mechanism={recipe}", *OWN.get(recipe, [])])
     path = tmp_path / "release.npz"
     release_only(cell, environment(tmp_path / "a", tiny_images), path)
     whole, _ = record(cell, environment(tmp_path / "b", tiny_images))
@@ -91,7 +93,9 @@ def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
 ):
     path = tmp_path / "release.npz"
     for overrides, reason in (
-        ([*tiny_network, "mechanism=lp_2st"], "learner=multi_stage takes the prior"),
+        ([*tiny_network, "mechanism=lp_2st"], "learner=multi_stage needs a model, which gives"),
+        (["dataset=mnist", "mechanism=pate_fm"], "learner=pate needs teachers first"),
+        (["dataset=mnist", "mechanism=noisy_moments"], "learner=moments needs the features of"),
         ([*tiny_network, "mechanism=none"], "would write true labels"),
         ([*TINY_CIRCLE, "mechanism=rr"], "is for one trial, got 2"),
     ):

@@ -111,7 +111,7 @@ BAD = {
         r"stages=code_eps1 is for learner=multi_stage"
     ),
     "dataset=mnist mechanism=pate_fm model=resnet18": r"encoder=cnn, and model=resnet18 is another",
-    "mechanism=rr,rappor -m learner=moments learner.loss=squared": r"needs mechanism=noisy_moments",
+    "-m mechanism=rr,rappor learner=moments learner.loss=squared": r"needs mechanism=noisy_moments",
     "mechanism=rr stages=halves": r"here mechanism=rr has learner=single_stage",
     "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K and K x K numbers, and .* are free",
     "mechanism=rr dataset.num_classes=900000": r"free \(at most dataset\.num_classes=\d+\)",

@@ -114,7 +114,7 @@ def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not -np.inf < low < high < np.inf:
-        raise InputError(f"bounds must be two finite numbers (low, high), got {bounds!r}")
+        raise InputError(f"bounds must be finite numbers (low, high), low < high, got {bounds!r}")
     return low, high
 
 

@@ -46,7 +46,7 @@ def two_numbers(text: str) -> tuple[float, float]:
     """Returns the ends that 'low,high' spells."""
     ends = numbers(text)
     if len(ends) != 2 or not all(map(math.isfinite, ends)):
-        raise argparse.ArgumentTypeError(f"must be low,high, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be low,high, both finite, got {text!r}")
     return ends[0], ends[1]
 
 

@@ -11,6 +11,7 @@ their own column as a whole.
 """
 
 import argparse
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +116,10 @@ def run(given: argparse.Namespace) -> int:
     stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
-    print(f"wrote {given.out} (hand it over with the other columns; keep {given.label})")
+    what = f"hand it over with the other columns; keep {given.label}"
+    if math.isinf(given.eps):
+        what = "it holds the true labels: hand it to nobody"
+    print(f"wrote {given.out} ({what})")
     return 0
 
 

@@ -40,6 +40,8 @@ def test_every_pixel_counts_in_a_smaller_image():
     assert torch.allclose(shrunk(images.flip(-1), 0.5), small.flip(-1), atol=1e-5)
     checkers = (torch.arange(32)[:, None] + torch.arange(32)) % 2
     assert torch.allclose(shrunk(checkers[None, None].float(), 0.5), torch.tensor(0.5), atol=0.02)
+    lines = (torch.arange(32) % 4 == 0).float().expand(1, 1, 32, 32)  # each a pixel wide
+    assert torch.allclose(shrunk(lines, 0.25), torch.tensor(0.25), atol=0.1)
     assert shrunk(images, 1.0) is images
 
 

@@ -19,6 +19,8 @@ BAD = {
     "seed=-1": r"seed must be in \[0, \d+\], got -1",
     "budget=5": r"budget must be the name of a choice, got 5",
     "budget=fast": r"budget must be one of card, paper, quick, smoke; got 'fast'",
+    "NPZ trainer.epochs=abc budget=smoke": r"trainer\.epochs must be an integer >= 1, got 'abc'",
+    "dataset.trials=[1] budget=quick": r"dataset\.trials must be an integer >= 1, got \[1\]",
     "budget.rules=[]": r"budget\.rules cannot be given: a budget is chosen by its name",
     "table.kind=x": r"table\.kind cannot be given: it belongs to an experiment's file",
     "figure=1": r"figure cannot be given: it belongs to an experiment's file",

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from labeldp_bench.mechanisms import LabelDPPro
+from labeldp_bench.mechanisms import LabelDPPro, poisson_gaussian
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_stddev
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta, poisson_stddev
 from labeldp_bench.support.validate import InputError
@@ -63,6 +63,20 @@ def test_noise_is_the_least_that_has_eps_and_delta():
     assert SENSITIVITY * gaussian_stddev(1.0, 1e-5) < per_example
     assert stddev < 0.2 * SENSITIVITY * math.sqrt(20) * gaussian_stddev(1.0, 1e-5)
     assert poisson_stddev(math.inf, 1e-5, 20, 0.1) == 0
+
+
+def test_small_batches_are_accounted_for_in_seconds(monkeypatch):
+    # Noise as little as the share took a grid of losses that was computed for minutes.
+    tried = []
+
+    def delta(eps, stddev, steps, share):
+        tried.append(stddev)
+        return poisson_delta(eps, stddev, steps, share)
+
+    monkeypatch.setattr(poisson_gaussian, "poisson_delta", delta)
+    stddev = poisson_stddev(1.0, 1e-5, 2, 0.05)
+    assert min(tried) > 0.79 * stddev
+    assert poisson_delta(1.0, 0.999 * stddev, 2, 0.05) > 1e-5
 
 
 def test_each_step_has_a_batch_and_noise_of_its_own():

@@ -56,7 +56,7 @@ def measure(mechanism: str, classes: int, rows: int) -> dict[str, object]:
     learnt, told, peak = done.stdout.split()[-3:]
     return {
         "mechanism": mechanism, "num_classes": classes, "rows": rows,
-        "fit_seconds": round(float(learnt), 2), "predict_seconds": round(float(told), 2),
+        "fit_seconds": round(float(learnt), 4), "predict_seconds": round(float(told), 4),
         "peak_bytes": int(peak) * 1024, "bytes_of_all_likelihoods": 4 * rows * classes,
     }  # fmt: skip
 

@@ -55,11 +55,14 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
 
 
 def _is_above(cell: Cell, key: str, most: float) -> bool:
-    """Returns whether a cell has more of something than `most`; null is no limit."""
+    """Returns whether a cell has more of something than `most`; null is no limit.
+
+    What is no number is not: it stays, and `build` refuses it in one line.
+    """
     if not cell.has(key):
         return False
     value = cell.setting(key)
-    return value is None or value > most
+    return value is None or (isinstance(value, int | float) and value > most)
 
 
 @cache

@@ -12,6 +12,9 @@ from labeldp_bench.mechanisms.draws import Noise, uniforms
 SENSITIVITY = math.sqrt(2)
 """A replaced label moves a row of length at most 1 from one column to another."""
 
+SMALLEST_DELTA = 1e-12
+"""Rounding adds up to 1e-14 to a delta, so that accounting for much less would be of rounding."""
+
 
 def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> Tensor:
     """Returns independent normal noise, float64."""

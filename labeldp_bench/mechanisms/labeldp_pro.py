@@ -8,10 +8,13 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise, uniforms
-from labeldp_bench.mechanisms.gaussian import gaussian_noise
+from labeldp_bench.mechanisms.gaussian import SMALLEST_DELTA, gaussian_noise
 from labeldp_bench.mechanisms.noisy_moments import check_rows
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_stddev
 from labeldp_bench.support.validate import check_integer, check_number
+
+SMALLEST_SHARE = 1e-4
+"""Rarer examples need so little noise that the grid of its losses outgrows the memory."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,9 @@ class LabelDPPro(Mechanism[int]):
     clipping x: ours.
 
     Args:
-        delta: probability in (0, 1) with which the promise of eps may fail.
+        delta: probability in [1e-12, share/10] with which the promise of eps may fail.
         steps: T >= 1.
-        share: of the examples in each batch, in (0, 1], on average.
+        share: of the examples in each batch, in [1e-4, 1], on average.
     """
 
     delta: float = 1e-5  # type: ignore[misc]
@@ -47,9 +50,10 @@ class LabelDPPro(Mechanism[int]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("mechanism.delta", self.delta, above=0, below=1)
         check_integer("mechanism.steps", self.steps, low=1)
-        check_number("mechanism.share", self.share, above=0, high=1)
+        share = check_number("mechanism.share", self.share, low=SMALLEST_SHARE, high=1)
+        # Near delta = share, releasing a whole batch without noise keeps the promise.
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, high=share / 10)
 
     @property
     def stddev(self) -> float:

@@ -8,7 +8,12 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_noise, gaussian_stddev
+from labeldp_bench.mechanisms.gaussian import (
+    SENSITIVITY,
+    SMALLEST_DELTA,
+    gaussian_noise,
+    gaussian_stddev,
+)
 from labeldp_bench.support.validate import InputError, check_number
 
 LONGEST = 1 + 1e-6
@@ -30,7 +35,7 @@ class NoisyMoments(Mechanism[int]):
     Balle, Wang (2018), arXiv:1805.06530, theorem 8.
 
     Args:
-        delta: probability in (0, 1) with which the promise of eps may fail.
+        delta: probability in [1e-12, 1) with which the promise of eps may fail.
     """
 
     delta: float = 1e-5  # type: ignore[misc]
@@ -40,7 +45,7 @@ class NoisyMoments(Mechanism[int]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("mechanism.delta", self.delta, above=0, below=1)
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
 
     @property
     def stddev(self) -> float:

@@ -16,7 +16,6 @@ from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10
-SMALLEST_EPS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,6 @@ class OptimalMechanism(ClassMechanism):
             raise InputError(
                 f"optimal needs num_classes <= {MOST_CLASSES}, got {num_classes} "
                 "(its linear programme has 2^K variables)"
-            )
-        if self.eps < SMALLEST_EPS:
-            raise InputError(
-                f"optimal needs eps >= {SMALLEST_EPS:g}, got {self.eps:g} (its linear programme "
-                "cannot tell the sets apart; use mechanism=subset_selection)"
             )
         sets, log_weight = _solve(self.eps, tuple(row.tolist()))
         return torch.from_numpy(sets), torch.from_numpy(log_weight)

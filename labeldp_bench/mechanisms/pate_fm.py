@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.gaussian import gaussian_noise
+from labeldp_bench.mechanisms.gaussian import SMALLEST_DELTA, gaussian_noise
 from labeldp_bench.mechanisms.pate_accounting import data_dependent_epsilon, votes_cost
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
@@ -34,7 +34,7 @@ class PateFM(Mechanism[int]):
     (2018), arXiv:1802.08908, algorithm 1. The sizes of both noises follow from eps: ours.
 
     Args:
-        delta: probability in (0, 1) with which the promise of eps may fail.
+        delta: probability in [1e-12, 1) with which the promise of eps may fail.
         teachers: n >= 2.
         queries: Q >= 1, the most that are asked.
         answers: A in [1, Q], the most that are answered.
@@ -54,7 +54,7 @@ class PateFM(Mechanism[int]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("mechanism.delta", self.delta, above=0, below=1)
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
         check_integer("mechanism.teachers", self.teachers, low=2)
         check_integer("mechanism.queries", self.queries, low=1)
         check_integer("mechanism.answers", self.answers, low=1, high=self.queries)

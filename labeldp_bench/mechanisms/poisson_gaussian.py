@@ -14,6 +14,7 @@ PRECISION = 1e-4
 """Relative width at which the search for the noise ends, on its safe side."""
 
 
+@cache
 def poisson_delta(eps: float, stddev: float, steps: int, share: float) -> float:
     """Returns the delta at eps of `steps` noisy sums over secret batches, under label replacement.
 
@@ -66,7 +67,7 @@ def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
         return 0.0
     # Enough even if everybody knew the batches.
     high = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, delta) * (1 + PRECISION)
-    low = high * min(0.9, share)  # as if sampling helped as much as it can, and a little more
+    low = 0.8 * high  # not far below: little noise has huge losses, and a grid as large
     while poisson_delta(eps, low, steps, share) <= delta:
         high, low = low, 0.8 * low
 

@@ -77,7 +77,7 @@ def recipe_of(
     else:
         ends, stored = check_bounds(bounds), "outputs"
         name = "unbiased_randomizer" if mechanism == "auto" else mechanism
-        if mechanism == "auto" and not 1e-5 <= row_eps <= 20:
+        if mechanism == "auto" and row_eps > 20:
             name = "laplace"
         made = real_mechanism(name, row_eps, parameters)
     known: dict[str, Any] = {**class_mechanisms(), **REAL}

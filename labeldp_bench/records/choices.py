@@ -1,6 +1,7 @@
 """The file that keeps what held-out releases chose in tuned runs. Imports no torch."""
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +31,11 @@ class Chosen(NamedTuple):
     epochs: int
 
 
-def merge_choices(records: list[Record], path: Path) -> None:
-    """Writes the choices among `records` to a CSV, each in place of an older one of its cell."""
+def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Writes the choices among `records` to a CSV, each in place of an older one of its cell.
+
+    Older ones stay where their config_hash is in `kept`; those of retired records go.
+    """
     rows = [
         (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
          float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
@@ -40,11 +44,13 @@ def merge_choices(records: list[Record], path: Path) -> None:
         for key, choice in (record.get("notes") or {}).items()
         if (stage := _stage_of(key))
     ]  # fmt: skip
-    if not rows:
+    if not rows and not path.is_file():
         return
     table = pd.DataFrame(rows, columns=COLUMNS)
     if path.is_file():
-        table = pd.concat([table, pd.read_csv(path, dtype={"config_hash": str})])
+        old = pd.read_csv(path, dtype={"config_hash": str})
+        old = old[old.config_hash.isin(list(kept))]
+        table = pd.concat([table, old]) if rows else old
     table = table.drop_duplicates(["config_hash", "stage"], keep="first")
     table = table.sort_values(
         ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]

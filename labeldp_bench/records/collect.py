@@ -145,7 +145,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
-    merge_choices(found, records_csv.with_name(CHOICES))
+    merge_choices(found, records_csv.with_name(CHOICES), kept)
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)

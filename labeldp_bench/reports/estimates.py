@@ -16,6 +16,7 @@ from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.support.progress import duration, say
+from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.resolution import mean_area
 
@@ -131,8 +132,8 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
 
     The others are named on stdout; those that are done are left out. Rates come from records on
     the same hardware: those under `out_dir`, and the committed ones. A cell without an
-    estimate is started, since it measures the rate. A cell with a checkpoint needs only its
-    remaining epochs.
+    estimate is started, since it measures the rate; so is one that cannot be built, which fails
+    alone. A cell with a checkpoint needs only its remaining epochs.
     """
     here = [read_record(path.parent) for path in environment.out_dir.rglob("record.json")]
     known = read_committed() | {record["config_hash"]: record for record in here}
@@ -143,7 +144,7 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
         folder = environment.out_dir / cell.folder
         if is_done(folder):
             continue
-        needed = estimator.seconds(cell)[0] * _share_left(cell, folder)
+        needed = _seconds_left(cell, folder, estimator)
         if seconds <= 0:
             say(f"not started: {cell.title} (the time is up)")
         elif needed > seconds:
@@ -153,6 +154,15 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
             started.append(cell)
             seconds -= 0 if math.isnan(needed) else needed
     return started
+
+
+def _seconds_left(cell: Cell, folder: Path, estimator: Estimator) -> float:
+    """Returns how long a cell still takes; NaN where that is unknown, or a setting is refused."""
+    try:
+        cell.build()
+    except InputError:
+        return math.nan
+    return estimator.seconds(cell)[0] * _share_left(cell, folder)
 
 
 def _share_left(cell: Cell, folder: Path) -> float:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+SMALLEST_EPS = 1e-5
+"""Noise of scale 1/eps is drawn from 53 random bits. At this eps, with the finest grid of labels,
+their rounding changes eps by less than 1 %; the share grows as 1/eps^2, and far below the noise no
+longer fits into 64 bits."""
 LARGEST_EPS = 700.0
 LARGEST_INTEGER = 2**63 - 1
 """Of torch and numpy."""
@@ -29,13 +33,18 @@ def check_eps(eps: object, name: str = "eps") -> float:
     """Returns `eps` as a float.
 
     Raises:
-        InputError: `eps` is not a number, NaN, zero or negative, or finite and above 700.
-            Infinity is allowed.
+        InputError: `eps` is not a number, NaN, below 1e-5, or finite and above 700. Infinity is
+            allowed.
     """
     if isinstance(eps, bool) or not isinstance(eps, int | float) or math.isnan(eps) or eps <= 0:
         raise InputError(
             f"{name} must be a number > 0, got {eps!r} "
             f"(use {name}=inf for the non-private baseline)"
+        )
+    if eps < SMALLEST_EPS:
+        raise InputError(
+            f"{name} must be at least {SMALLEST_EPS:g}, got {eps!r} (with less, noise is not exact "
+            "in floating point, and labels tell nothing)"
         )
     if LARGEST_EPS < eps < math.inf:
         raise InputError(

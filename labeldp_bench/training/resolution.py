@@ -1,5 +1,6 @@
 """Growing images: a training that begins on smaller ones, which cost less."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -51,8 +52,17 @@ def scale_of(resolution: Resolution, number: int, epochs: int) -> float:
 
 
 def mean_area(resolution: Resolution, epochs: int) -> float:
-    """Returns the mean number of pixels of an epoch's images, as a share of full size."""
-    return sum(scale_of(resolution, n, epochs) ** 2 for n in range(1, epochs + 1)) / epochs
+    """Returns the mean number of pixels of an epoch's images, as a share of full size.
+
+    Sums over the phases, not over the epochs, of which a user may ask for any number.
+    """
+    saved, share, begun = 0.0, 0.0, 0
+    for more, scale in resolution:
+        share += more
+        ended = min(epochs, math.floor((share + ROUNDING) * epochs))
+        saved += (ended - begun) * (1 - scale**2)
+        begun = ended
+    return 1 - saved / epochs if resolution else 1.0
 
 
 def shrunk(images: Tensor, scale: float) -> Tensor:

@@ -15,4 +15,5 @@ def test_it_learns_and_writes(tmp_path, capsys, monkeypatch):
     assert [(row["mechanism"], row["num_classes"]) for row in rows] == [("rr", "3"), ("rr", "40")]
     assert [row["bytes_of_all_likelihoods"] for row in rows] == ["720", "9600"]  # float32 N x K
     assert all(int(row["peak_bytes"]) > 10**8 for row in rows)  # torch alone has more
+    assert all(float(row[key]) > 0 for row in rows for key in ("fit_seconds", "predict_seconds"))
     assert "| rr" in capsys.readouterr().out

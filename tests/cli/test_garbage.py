@@ -129,7 +129,7 @@ def good(tmp_path_factory):
     record = dict.fromkeys(("config_hash", "dataset", "mechanism", "loss", "seed"), "x") | {
         "eps": 1
     }
-    merge_choices([record | {"notes": {"tuned": chosen}}], folder / "tuned.csv")
+    merge_choices([record | {"notes": {"tuned": chosen}}], folder / "tuned.csv", kept=())
     images, labels = np.zeros((6, 4, 4), np.uint8), np.array([0, 1, 2] * 2)
     np.savez(folder / "tiny.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
     drawn = Drawn(indices=torch.arange(5), outputs=torch.arange(5), prior=None)

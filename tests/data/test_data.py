@@ -30,6 +30,7 @@ def test_bundle_holds_what_the_file_holds(tmp_path, shape):
     assert (bundle.test_labels.numpy() == arrays["y_test"]).all()
     assert (true_labels(bundle).numpy() == arrays["y_train"]).all()
     assert (bundle.name, bundle.num_classes, ImageData.trials) == ("mine", 4, 1)
+    assert not bundle.fresh_labels
 
 
 def test_training_labels_are_only_in_the_vault(tmp_path):

@@ -59,6 +59,7 @@ def test_the_split_is_the_same_for_every_seed_and_another_for_another_split_seed
     assert np.allclose(np.sort(every[:, 2]), np.sort(standard[:, 2]), atol=1e-6)
     kept = torch.cat([own_labels(one), one.test_labels]) * 160.5 + 185.5
     assert np.allclose(np.sort(kept.numpy()), np.sort(labels))
+    assert not one.fresh_labels  # trials would be said to spend eps once
     # A hash over the training labels would let who knows all but one read that one off.
     assert one.sha256 == two.sha256 != three.sha256
 

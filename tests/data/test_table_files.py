@@ -52,6 +52,7 @@ def test_a_split_follows_from_the_seed(tmp_path):
     assert same(first, again)
     assert not same(first, other)
     assert (len(first.train_features), len(first.test_features)) == (45, 15)
+    assert not first.fresh_labels
 
 
 def test_csv_and_parquet_are_the_same_data(tmp_path):

@@ -11,7 +11,7 @@ from scipy.stats import binomtest, chi2_contingency, chisquare, dlaplace, ks_2sa
 from labeldp_bench.mechanisms import BlockRR, HadamardResponse, Rappor, SubsetSelection, draws
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import laplace_sums
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.validate import SMALLEST_EPS, InputError
 from tests.laws import has_law
 
 TINY = 1e-3 / 256
@@ -112,6 +112,20 @@ def test_discrete_laplace_law(scale, secret):
     assert noise.dtype == np.int64
     assert has_law(noise, dlaplace(1 / scale), 1e-6)
     assert not has_law(noise, dlaplace(1 / (0.9 * scale)))
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_discrete_laplace_at_the_smallest_eps(secret):
+    # Noise that wraps around, or that 53 bits round, would promise less than its eps.
+    scale = 2 * draws.on_grid(torch.tensor(1.0), 1.0).item() / SMALLEST_EPS
+    stream = SecretGenerator() if secret else np.random.default_rng(0)
+    for noise in (
+        draws.discrete_laplace((100_000,), scale, stream),
+        laplace_sums(torch.full((20_000,), 2), scale, stream).numpy() / math.sqrt(2),
+    ):
+        spread = noise.astype(float).std() / (math.sqrt(2) * scale)
+        assert spread == pytest.approx(1, abs=6 / math.sqrt(len(noise)))
+    assert scale / 2**53 < 0.01 * SMALLEST_EPS
 
 
 @pytest.mark.parametrize("secret", [False, True])

@@ -12,10 +12,10 @@ from labeldp_bench.support.device import describe_device
 CPU = torch.device("cpu")
 
 
-def cell_of(seed):
+def cell_of(seed, *more):
     """A network cell of five epochs on data that no committed record has."""
-    data = ["dataset=npz", "dataset.name=unheard_of", "dataset.num_classes=3"]
-    return compose_cell([*data, "model=cnn", "trainer.epochs=5", "mechanism=rr", f"seed={seed}"])
+    data = ["dataset=npz", "dataset.name=unheard_of", "dataset.num_classes=3", "mechanism=rr"]
+    return compose_cell([*data, "model=cnn", "trainer.epochs=5", f"seed={seed}", *more])
 
 
 @pytest.fixture
@@ -56,4 +56,20 @@ def test_a_cell_that_goes_on_needs_its_last_epochs_alone(environment):
 def test_a_cell_of_unknown_length_measures_it(tmp_path):
     # Without any record nothing would ever be started.
     cells = [cell_of(0), cell_of(1)]
+    assert finished_in_time(cells, Environment(tmp_path, tmp_path, CPU), 1) == cells
+
+
+TUNED = "tuning=held_out_releases"
+STAGES = "mechanism=lp_2st"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [["trainer.epochs=0"], ["trainer.resolution=5"], ["dataset.limit_train=all"],
+     [TUNED, "tuning.epochs=a"], [TUNED, "tuning.averages=3"], [STAGES, "learner.fractions=3"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_cell_that_cannot_be_built_does_not_stop_the_others(bad, tmp_path):
+    # The sweep would end with a traceback, and start not one of its good cells.
+    cells = [cell_of(0, *bad), cell_of(1)]
     assert finished_in_time(cells, Environment(tmp_path, tmp_path, CPU), 1) == cells

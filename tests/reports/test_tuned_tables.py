@@ -138,13 +138,16 @@ def test_what_was_chosen_survives_collecting(tmp_path):
                 "notes": {"tuned_stage_2": one, "tuned_stage_1": one | {"average": 0.995}}},
         base | {"config_hash": "b" * 16},
     ]  # fmt: skip
-    merge_choices(records[:2], path)
+    kept = [record["config_hash"] for record in records]
+    merge_choices(records[:2], path, kept)
     before = path.read_bytes()
-    merge_choices(records[1:], path)
+    merge_choices(records[1:], path, kept)
     assert path.read_bytes() == before
-    merge_choices([records[0] | {"notes": {"tuned": one}}], path)  # run again: replaced
+    merge_choices([records[0] | {"notes": {"tuned": one}}], path, kept)  # run again: replaced
     assert read_choices(path) == {
         "a" * 16: [Chosen(1e-4, None, 3)],
         "0" * 16: [Chosen(1e-4, 0.995, 3), Chosen(1e-4, None, 3)],
     }
+    merge_choices([], path, kept[:1])  # the other record is retired
+    assert list(read_choices(path)) == kept[:1]
     assert read_choices(tmp_path / "absent.csv") == {}

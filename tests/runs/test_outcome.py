@@ -13,8 +13,9 @@ def test_trials_add_up():
     assert total.accuracies == [0.5, 0.7]
     assert total.confusion is not None and total.confusion.tolist() == [[2, 1], [1, 2]]
     assert total.eps_spent == 3.0  # of the same labels
-    total.add(Outcome(eps_spent=4.0, fresh_labels=True))
-    assert total.eps_spent == 4.0
+    for spent in (4.0, 2.0):
+        total.add(Outcome(eps_spent=spent, fresh_labels=True))
+    assert total.eps_spent == 4.0  # the worst, not the last
     assert total.notes == {"a": 1, "b": 2}
     assert total.error is None
 

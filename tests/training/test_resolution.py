@@ -23,8 +23,12 @@ def test_images_grow_and_the_last_epoch_is_at_full_size():
     assert [scale_of(shares, number, 10) for number in (7, 8, 9)] == [0.5, 0.75, 1.0]
     for epochs in (1, 2, 3, 110):
         assert scale_of([[0.99, 0.5]], epochs, epochs) == 1
-    assert mean_area([[0.5, 0.5]], 4) == (0.25 + 0.25 + 1 + 1) / 4
-    assert mean_area([], 3) == 1
+    for phases, epochs in (([[0.5, 0.5]], 4), (PHASES, 16), (PHASES, 3), (shares, 10)):
+        areas = [scale_of(phases, number, epochs) ** 2 for number in range(1, epochs + 1)]
+        assert mean_area(phases, epochs) == pytest.approx(sum(areas) / epochs)
+    # As many epochs as a user may type: a loop over them would look as if the program hung.
+    assert mean_area([[0.5, 0.5]], 10**18) == pytest.approx(0.625)
+    assert mean_area([], 0) == 1
 
 
 def test_every_pixel_counts_in_a_smaller_image():
@@ -36,6 +40,8 @@ def test_every_pixel_counts_in_a_smaller_image():
     assert torch.allclose(shrunk(images.flip(-1), 0.5), small.flip(-1), atol=1e-5)
     checkers = (torch.arange(32)[:, None] + torch.arange(32)) % 2
     assert torch.allclose(shrunk(checkers[None, None].float(), 0.5), torch.tensor(0.5), atol=0.02)
+    lines = (torch.arange(32) % 4 == 0).float().expand(1, 1, 32, 32)  # each a pixel wide
+    assert torch.allclose(shrunk(lines, 0.25), torch.tensor(0.25), atol=0.1)
     assert shrunk(images, 1.0) is images
 
 

@@ -52,7 +52,7 @@ class RunConfig:
     """Types of the top-level keys; a group's schema is its class signature.
 
     Attributes:
-        eps: privacy budget of each label, > 0, in natural-log units; inf: no noise.
+        eps: privacy budget of each label, at least 1e-5, in natural-log units; inf: no noise.
         seed: of data, noise and training; an integer >= 0.
         noise: seeded, which a seed repeats, or secret, from a cipher's key that nothing repeats.
         device: where networks train: auto, cpu, cuda or cuda:0.

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=int, required=True, metavar="K", help="how many classes, 2 or more"
     )
-    parser.add_argument("--eps", type=number, help="> 0; smaller is more private")
+    parser.add_argument("--eps", type=number, help="at least 1e-5; smaller is more private")
     parser.add_argument(
         "--accuracy",
         type=number,

@@ -35,6 +35,7 @@ def said(row, trust, kind):
     if not math.isnan(row[f"{kind}p"]):
         ahead = "ours" if ours > printed else "print"
         ahead = ahead if is_significant(row[f"{kind}p"]) else "unclear"
+    width += "†" * bool(row[f"{kind}looked"])
     return [f"{ours:.1f}{width} ({row[f'{kind}seeds']:.0f})", f"{printed:.1f}", ahead]
 
 

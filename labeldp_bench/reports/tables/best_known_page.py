@@ -146,7 +146,7 @@ def write_best_known(out: Path = TABLES) -> pd.DataFrame:
     """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
     rows = rows_of(read_committed(), read_published())
     out.mkdir(parents=True, exist_ok=True)
-    numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    numbers = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
     write_text(out / f"{STEM}.csv", numbers)
     write_text(out / f"{STEM}.md", markdown(rows))
     write_text(out / f"{STEM}.tex", latex(rows))

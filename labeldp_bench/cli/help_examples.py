@@ -1,5 +1,7 @@
 """A command for each choice that runs as it stands, so that help can show it."""
 
+from pathlib import Path
+
 from labeldp_bench.cli.help_configs import brings, choices_of
 from labeldp_bench.cli.help_mechanisms import mechanism_class
 
@@ -38,6 +40,12 @@ def example(group: str, name: str, own: str | None = None) -> str:
             if user == "model":
                 return f"dataset={IMAGES} model={each} {group}={name} mechanism=rappor eps=1"
             return f"{example('dataset', each, own)} {group}={name}"
+    if group == "learner":  # of the class of one that a mechanism brings: it needs that mechanism
+        target = _target_of(choices_of(group, own)[name])
+        for each, path in choices_of("mechanism", own).items():
+            brought = choices_of(group, own).get(str(brings(path).get(group)))
+            if brought is not None and _target_of(brought) == target:
+                return f"{_of_mechanism(each, own)} {group}={name}"
     if group == "pretrain" and name.startswith("patches"):  # features that stay as they are
         return f"dataset={IMAGES} model=ridge {group}={name} mechanism=rappor eps=1"
     data = POINTS if name in ("single_stage", "none") else _images_of(name)
@@ -66,6 +74,11 @@ def _of_mechanism(name: str, own: str | None) -> str:
         return f"mechanism={name} dataset=holder_classification{eps}"
     few = " dataset.num_classes=10" if name == "optimal" else ""
     return f"mechanism={name} dataset={POINTS}{few}{eps}"
+
+
+def _target_of(path: Path) -> str:
+    """Returns the class that a YAML names."""
+    return next(line for line in path.read_text().splitlines() if line.startswith("_target_"))
 
 
 def _images_of(name: str) -> str:

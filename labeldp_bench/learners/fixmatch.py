@@ -58,13 +58,11 @@ def check_student(model: Model) -> None:
     Raises:
         InputError: the model is not a network, or its trainer mixes or shrinks images.
     """
-    check_network(model)
-    if isinstance(model, NetworkModel):
-        check_trainer(model.trainer)
+    check_trainer(check_network(model).trainer)
 
 
-def check_network(model: Model) -> None:
-    """Refuses a model without epochs.
+def check_network(model: Model) -> NetworkModel:
+    """Returns the model if it has epochs.
 
     Raises:
         InputError: the model is not a network.
@@ -74,6 +72,7 @@ def check_network(model: Model) -> None:
             f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
             "tuning=none, or learner=single_stage)"
         )
+    return model
 
 
 def fitted(

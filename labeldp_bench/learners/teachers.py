@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from labeldp_bench.learners.fixmatch import check_network
-from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.polls import Vote
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import loss_named
@@ -103,9 +102,7 @@ class NetworkTeachers(Teachers):
         session: Session,
     ) -> Vote:
         """Returns what trains one network; nothing of its training is shown or kept."""
-        check_network(model)
-        assert isinstance(model, NetworkModel)
-        network = replace(model, trainer=self.trainer)
+        network = replace(check_network(model), trainer=self.trainer)
         silent = Session(session.seed, session.device, lambda *_: None, lambda _: None, stage=1)
         loss = loss_named("plain")
 

@@ -32,7 +32,8 @@ from labeldp_bench.mechanisms import (
     SubsetSelection,
 )
 from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
-from labeldp_bench.privacy.audits.plants import HISTOGRAMS, LEARNERS, plants
+from labeldp_bench.privacy.audits.broken_learners import HISTOGRAMS, LEARNERS
+from labeldp_bench.privacy.audits.plants import plants
 from labeldp_bench.privacy.audits.wall import learner_faults
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text

@@ -186,7 +186,8 @@ class Cell:
             parts = replace(parts, model=tuning.of(parts.model))
         if parts.pretrain is not None:
             self._check_pretrain(parts.pretrain.public_data)
-            if parts.pretrain.own_network and parts.model.recipe is not None:
+            trains = parts.model.recipe is not None or bool(parts.model.trained_by)
+            if parts.pretrain.own_network and trains:
                 raise InputError(
                     f"pretrain={self.choices['pretrain']} makes features that stay as they "
                     f"are, and model={self.choices['model']} trains a network (use model=ridge)"
@@ -194,6 +195,12 @@ class Cell:
         elif parts.model.needs_pretraining:
             raise InputError(
                 f"model={self.choices['model']} needs a pre-trained network (pretrain=simclr)"
+            )
+        only, learner = parts.model.trained_by, self.choices["learner"]
+        if only and learner != only:
+            raise InputError(
+                f"model={self.choices['model']} is trained by learner={only} alone, got "
+                f"learner={learner} (mechanism=labeldp_pro learner={only}, or model=cnn)"
             )
         parts.learner.check(parts.mechanism, parts.model)
         return parts

@@ -7,6 +7,7 @@ from labeldp_bench.learners.local_averages import LocalAverages
 from labeldp_bench.learners.moments import Moments
 from labeldp_bench.learners.multi_stage import MultiStage
 from labeldp_bench.learners.noisy_gradients import NoisyGradients
+from labeldp_bench.learners.noisy_sgd import NoisySGD
 from labeldp_bench.learners.pate import Pate
 from labeldp_bench.learners.ple_server import EnhancedLabels
 from labeldp_bench.learners.single_stage import SingleStage
@@ -20,6 +21,7 @@ __all__ = [
     "Moments",
     "MultiStage",
     "NoisyGradients",
+    "NoisySGD",
     "Pate",
     "SingleStage",
 ]

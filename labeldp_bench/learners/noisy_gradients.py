@@ -20,6 +20,7 @@ from labeldp_bench.support.validate import (
     check_integer,
     check_number,
 )
+from labeldp_bench.training.frank_wolfe import nearest_point
 
 PROJECTIONS = ("hull", "none")
 
@@ -137,23 +138,15 @@ class NoisyGradients(Learner):
 def nearest_in_hull(rows: Tensor, sums: Tensor, iterations: int) -> Tensor:
     """Returns nearly the nearest X'S to `sums` over all soft labels S, float32 (d, K).
 
-    Frank and Wolfe (1956), from uniform labels, with exact steps.
-
     Args:
         rows: X, float32 (m, d).
         sums: (d, K).
         iterations: >= 1.
     """
-    nearest = rows.sum(0)[:, None].expand(sums.shape) / sums.shape[1]
-    for _ in range(iterations):
-        best = (rows @ (nearest - sums)).argmin(1)
-        corner = torch.zeros_like(sums).index_add_(1, best, rows.T)
-        direction = corner - nearest
-        length = float(direction.square().sum())
-        if length == 0:
-            break
-        step = float(((sums - nearest) * direction).sum()) / length
-        if step <= 0:
-            break
-        nearest = nearest + min(step, 1.0) * direction
-    return nearest
+
+    def corner(direction: Tensor) -> Tensor:
+        best = (rows @ direction).argmin(1)
+        return torch.zeros_like(sums).index_add_(1, best, rows.T)
+
+    uniform = rows.sum(0)[:, None].expand(sums.shape) / sums.shape[1]
+    return nearest_point(sums, uniform, corner, iterations)

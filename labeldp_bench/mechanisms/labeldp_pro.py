@@ -1,7 +1,8 @@
-"""What a curator answers to gradient descent on a linear classifier: noisy sums over batches."""
+"""What a curator answers to gradient descent: noisy sums over secret batches."""
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -11,10 +12,39 @@ from labeldp_bench.mechanisms.draws import Noise, uniforms
 from labeldp_bench.mechanisms.gaussian import SMALLEST_DELTA, gaussian_noise
 from labeldp_bench.mechanisms.noisy_moments import check_rows
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_stddev
+from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import check_integer, check_number
 
 SMALLEST_SHARE = 1e-4
 """Rarer examples need so little noise that the grid of its losses outgrows the memory."""
+
+AT_ONCE = 256
+"""Examples whose gradients are in memory together."""
+
+
+class Descent(Protocol):
+    """What asks for the gradient of each step, and goes on from the noisy answer."""
+
+    @property
+    def weights(self) -> Tensor:
+        """Where it is, or what it makes of all its steps, float32 (P,), CPU."""
+
+    def gradients(self, indices: Tensor, labels: Tensor) -> Tensor:
+        """Returns the gradient of each example's loss at the present weights, float (m, P), CPU.
+
+        It is called with true labels and must keep nothing. Longer ones than 1 are shortened.
+
+        Args:
+            indices: int64 (m,), positions of the examples.
+            labels: int64 (m,).
+        """
+
+    def step(self, gradient: Tensor) -> None:
+        """Moves the weights.
+
+        Args:
+            gradient: noisy mean of the shortened gradients, float64 (P,), CPU.
+        """
 
 
 @dataclass(frozen=True)
@@ -31,6 +61,9 @@ class LabelDPPro(Mechanism[int]):
     batch: with known batches there would be no gain by sampling. Noise as in `NoisyMoments`, which
     spends all of eps on one sum over everybody and is never worse for a linear classifier: this is
     the reference for those who ask for gradients.
+
+    A network's gradients depend on its weights, and these on earlier answers: `release_descent`
+    answers one step after the other, and clips gradients to length 1, as in the paper.
 
     Source: Ghazi et al. (2024), LabelDP-Pro, ICLR, algorithm 1; answering all steps at once and
     clipping x: ours.
@@ -77,6 +110,48 @@ class LabelDPPro(Mechanism[int]):
             sums.index_add_(0, labels[batch], rows[batch].to(torch.float64))
             sums += gaussian_noise(shape, stddev, generator)
         return released.transpose(1, 2)
+
+    @property
+    def descent_stddev(self) -> float:
+        """Standard deviation of the noise on each entry of a sum of gradients of length <= 1.
+
+        sqrt(2) times `stddev`. A replaced label takes a gradient g from the sum of a batch and adds
+        another one, h. Who sees a + n and b + m, where a and b say whether the example is in the
+        batch with either label, and n and m are noise of `stddev`, can make g (a + n) + h (b + m)
+        of them. Its noise has in no direction more than twice the variance; what lacks can be
+        added. So nobody learns more from the sum than from a and b, whose cost is `poisson_delta`.
+        With everybody in each batch it is exact.
+        """
+        return math.sqrt(2) * self.stddev
+
+    def clipped_sum(self, gradients: Tensor) -> Tensor:
+        """Returns the sum of rows, each shortened to length 1 if it is longer, float64 (P,).
+
+        A row without a finite length counts nothing: it cannot be shortened.
+        """
+        lengths = gradients.norm(dim=1)
+        factors = torch.where(lengths.isfinite(), (1 / lengths).clamp_max(1), 0.0)
+        if not bool(lengths.isfinite().all()):
+            gradients = gradients.nan_to_num(0.0, 0.0, 0.0)  # 0 times infinity is no number
+        return (factors @ gradients).to(torch.float64)
+
+    def release_descent(self, labels: Tensor, descent: Descent, generator: Noise) -> Tensor:
+        """Returns the weights after all steps, float32 (P,), each from a noisy sum of gradients.
+
+        Args:
+            labels: int64 classes (N,), CPU; left untouched.
+            descent: asks for the gradients.
+            generator: CPU generator of the privacy stream.
+        """
+        size, expected = len(descent.weights), float(self.share) * len(labels)
+        for _ in progress_bar(range(self.steps), self.steps, "steps"):
+            batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
+            total = gaussian_noise((size,), self.descent_stddev, generator)
+            for start in range(0, len(batch), AT_ONCE):
+                part = batch[start : start + AT_ONCE]
+                total += self.clipped_sum(descent.gradients(part, labels[part]))
+            descent.step(total / expected)
+        return descent.weights
 
     def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise in each step, for the record."""

@@ -5,6 +5,7 @@ from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.eigenmaps import Eigenmaps
+from labeldp_bench.models.gradient_network import GradientNetwork
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.laplace_learning import LaplaceLearning
 from labeldp_bench.models.linear import LinearClassifier
@@ -22,6 +23,7 @@ __all__ = [
     "Clusters",
     "Cubes",
     "Eigenmaps",
+    "GradientNetwork",
     "LaplaceLearning",
     "LinearClassifier",
     "Logistic",

@@ -13,15 +13,9 @@ from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import check_made
-from labeldp_bench.training.classifier import (
-    NetworkClassifier,
-    adopt,
-    check_images,
-    resolve_precision,
-)
+from labeldp_bench.training.classifier import NetworkClassifier, check_images, resolve_precision
 from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.network_fit import NetworkFit
-from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.resolution import check_takes
 from labeldp_bench.training.trainer import Trainer
 
@@ -108,16 +102,12 @@ class NetworkModel(PretrainableModel):
         self, features: Tensor, supervision: Supervision, session: Session, start: Classifier | None
     ) -> NetworkClassifier:
         """Returns the network before training; first weights come from the global stream."""
-        network = self.network(
-            num_classes=supervision.num_classes, image_shape=tuple(features.shape[1:])
+        pixels, precision = self.trainer.pixels, self.precision_on(session.device)
+        begun = self.untrained(
+            features, supervision.num_classes, session.device, pixels=pixels, precision=precision
         )
-        if self.initial is not None:
-            adopt(network, self.initial)
-        network = network.to(session.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         if isinstance(start, NetworkClassifier):
-            network.load_state_dict(start.network.state_dict())
-        scale = pixel_scale(self.trainer.pixels, features, session.device)
-        begun = NetworkClassifier(network, *scale, self.precision_on(session.device))
+            begun.network.load_state_dict(start.network.state_dict())
         one = features[:1].to(session.device)
-        check_takes(network, begun.normalise(one), self.trainer.resolution)
+        check_takes(begun.network, begun.normalise(one), self.trainer.resolution)
         return begun

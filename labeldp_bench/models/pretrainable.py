@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import Model, WeightsFor
 from labeldp_bench.support.validate import check_made
-from labeldp_bench.training.classifier import NetworkFactory
+from labeldp_bench.training.classifier import NetworkClassifier, NetworkFactory, adopt
+from labeldp_bench.training.pixels import Pixels, pixel_scale
 
 
 @dataclass(frozen=True)
@@ -31,3 +33,27 @@ class PretrainableModel(Model):
         """Returns the model with a network that starts from the weights returned for it."""
         network, weights = weights_for(self.network)
         return replace(self, network=network, initial=weights)
+
+    def untrained(
+        self,
+        features: Tensor,
+        num_classes: int,
+        device: torch.device,
+        *,
+        pixels: Pixels,
+        precision: str,
+    ) -> NetworkClassifier:
+        """Returns a fresh network; first weights come from torch's global stream, or `initial`.
+
+        Args:
+            features: images, (N, H, W, C), whose pixels it is scaled to.
+            num_classes: K.
+            device: where it is put.
+            pixels: as a trainer's.
+            precision: `bf16` or `float32`.
+        """
+        network = self.network(num_classes=num_classes, image_shape=tuple(features.shape[1:]))
+        if self.initial is not None:
+            adopt(network, self.initial)
+        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return NetworkClassifier(network, *pixel_scale(pixels, features, device), precision)

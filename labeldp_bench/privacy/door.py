@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.mechanisms.labeldp_pro import Descent, LabelDPPro
 from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.privacy.polls import Vote
 from labeldp_bench.privacy.release import Release
@@ -57,6 +58,10 @@ class ReleaseDoor:
     def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
         """Returns what is released of teachers' votes; see `LabelVault.release_votes`."""
         return self.__vault.release_votes(mechanism, parts, vote)
+
+    def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
+        """Returns weights learnt from noisy gradients; see `LabelVault.release_descent`."""
+        return self.__vault.release_descent(mechanism, descent, settings)
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns noisy label counts; see `LabelVault.release_histogram`."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.classes import ClassMechanism
 from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream
+from labeldp_bench.mechanisms.labeldp_pro import Descent, LabelDPPro
 from labeldp_bench.mechanisms.pate_fm import PateFM
 from labeldp_bench.mechanisms.version import HISTOGRAM
 from labeldp_bench.privacy.account import Account, Request, check_task
@@ -243,6 +244,29 @@ class LabelVault:
             return released
 
         return self._account.once(Request.of(mechanism, "/votes", groups=parts), draw)["outputs"]
+
+    def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
+        """Returns the weights to which noisy gradients, step after step, led `descent`; central.
+
+        Args:
+            mechanism: draws the noise of all steps. A curator sees the labels.
+            descent: asks for gradients, at true labels; as a vote, it must keep nothing of them.
+            settings: names all that its steps depend on, next to its first weights: another descent
+                must not get the same noise.
+
+        Returns:
+            Float32 (P,).
+
+        Raises:
+            BudgetError, InputError, ReleaseError: as `release`.
+        """
+        self.check_task(mechanism)
+
+        def draw(noise: Noise) -> Tensor:
+            return mechanism.release_descent(self._true(slice(None)), descent, noise)
+
+        asked = Request.of(mechanism, f"/descent/{settings}", rows=descent.weights)
+        return self._account.once(asked, draw)["outputs"]
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.

@@ -157,6 +157,8 @@ class Model(ABC):
     """Whether cells that differ in mechanism or loss alone can share work in one job."""
     needs_pretraining: ClassVar[bool] = False
     """Whether it makes no sense without `pretrain=`."""
+    trained_by: ClassVar[str] = ""
+    """The one learner that can train it; empty where releases of labels can."""
 
     @property
     def recipe(self) -> Recipe | None:

@@ -106,6 +106,71 @@ def test_long_rows_are_refused():
         )
 
 
+class Asking:
+    """A descent that moves nowhere, whose gradients are given, one for each label."""
+
+    def __init__(self, under):
+        self.under, self.weights, self.answers = under, torch.zeros(under.shape[1]), []
+
+    def gradients(self, indices, labels):
+        return self.under[labels]
+
+    def step(self, gradient):
+        self.answers.append(gradient)
+
+
+def test_gradients_are_cut_off_at_length_1_and_what_is_no_number_counts_nothing():
+    rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [math.inf, 0.0], [math.nan, 1.0], [1e10, 0.0]])
+    found = LabelDPPro(eps=1.0).clipped_sum(rows)
+    assert torch.allclose(found, torch.tensor([0.6 + 0.3 + 1.0, 0.8 + 0.4]).double())
+
+
+def test_a_descent_is_answered_with_noisy_means_of_secret_batches():
+    labels = torch.arange(3000) % 2
+    asking = Asking(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
+    stream = torch.Generator().manual_seed(0)
+    exact = LabelDPPro(eps=math.inf, steps=300, share=0.3)
+    weights = exact.release_descent(labels, asking, stream)
+    assert torch.equal(weights, asking.weights)
+    answers = torch.stack(asking.answers)
+    spread = math.sqrt(1500 * 0.3 * 0.7) / (0.3 * 3000)
+    away = (answers - torch.tensor([0.5, 0.25])) / torch.tensor([spread, spread / 2])
+    assert abs(float(away.mean())) < 4 / math.sqrt(away.numel())
+    assert float(away.std()) == pytest.approx(1, rel=0.15)
+
+    noisy, asking = LabelDPPro(eps=1.0, steps=50, share=0.1), Asking(torch.zeros(2, 400))
+    noisy.release_descent(labels[:10], asking, stream)  # of gradients that are 0
+    found = 0.1 * 10 * torch.stack(asking.answers)
+    assert float(found.std()) == pytest.approx(noisy.descent_stddev, rel=0.03)
+    assert noisy.descent_stddev == pytest.approx(math.sqrt(2) * noisy.stddev)
+
+
+@pytest.mark.parametrize("angle", [0.5, 1.0])
+def test_opposed_gradients_cost_no_more_than_stated(angle):
+    # Exact, for one step, by an integral: gradients at right angles, and in opposite directions.
+    eps, share = 0.7, 0.3
+    stddev = poisson_stddev(eps, 1e-2, 1, share)
+    grid = torch.linspace(-8, 8, 1001, dtype=torch.float64)
+    plane = torch.stack(torch.meshgrid(grid, grid, indexing="ij"), -1)
+
+    def delta(noise):
+        plain = torch.distributions.Normal(0.0, noise)
+
+        def density(towards):
+            there = torch.tensor([math.cos(towards), math.sin(towards)], dtype=torch.float64)
+            moved = plain.log_prob(plane - there).sum(-1).exp()
+            return (1 - share) * plain.log_prob(plane).sum(-1).exp() + share * moved
+
+        excess = (density(0.0) - math.exp(eps) * density(angle * math.pi)).clamp_min(0)
+        return float(excess.sum() * (grid[1] - grid[0]) ** 2)
+
+    assert delta(math.sqrt(2) * stddev) < 0.5e-2
+    if angle == 0.5:  # rows that move apart, whose noise is the least
+        assert delta(stddev) == pytest.approx(1e-2, rel=0.01)
+    else:
+        assert delta(stddev) > 1.2e-2
+
+
 @pytest.mark.parametrize(
     ("kind", "parameters", "says"),
     [

@@ -4,7 +4,6 @@ Each says what the honest one says, and draws something else. No run can reach t
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,20 +13,18 @@ from torch import Tensor
 from labeldp_bench.mechanisms import (
     CubeMeans,
     GroupMechanism,
+    LabelDPPro,
     Laplace,
     LocalFull,
     Mechanism,
     NoisyClusters,
     NoisyMoments,
-    NoPrivacy,
     PateFM,
-    RandomizedResponse,
     Rappor,
 )
 from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_noise
-from labeldp_bench.privacy.audits.group_channels import vault_histogram
-from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.mechanisms.labeldp_pro import Descent
 
 
 def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
@@ -54,7 +51,14 @@ def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
         assert isinstance(sampler, PateFM)
         return sampler.release_votes(counts, generator)
 
+    def release_descent(
+        self: LabelDPPro, labels: Tensor, descent: Descent, generator: Noise
+    ) -> Tensor:
+        assert isinstance(sampler, LabelDPPro)
+        return sampler.release_descent(labels, descent, generator)
+
     body: dict[str, object] = {
+        "release_descent": release_descent,
         "release_groups": release_groups,
         "release_moments": release_moments,
         "release_votes": release_votes,
@@ -149,6 +153,23 @@ class OneColumnMoments(NoisyMoments):
         return super().stddev / SENSITIVITY
 
 
+class UnclippedDescent(LabelDPPro):
+    """Adds up gradients as long as they come."""
+
+    def clipped_sum(self, gradients: Tensor) -> Tensor:
+        """Returns the sum of all rows."""
+        return gradients.double().sum(0)
+
+
+class OneColumnDescent(LabelDPPro):
+    """States and draws the noise of rows, which move apart, on gradients, which may be opposed."""
+
+    @property
+    def descent_stddev(self) -> float:
+        """Standard deviation of the noise on each entry of a sum of gradients."""
+        return self.stddev
+
+
 class OneCountVotes(PateFM):
     """States and draws noise as if a replaced vote moved one count, not two."""
 
@@ -191,53 +212,6 @@ class CarelessRappor(Rappor):
         return super().p_drop / 2
 
 
-def exact_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns exact counts, which the vault books at eps = inf."""
-    return vault_histogram(labels, num_classes, math.inf, seed)
-
-
-def narrow_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns counts with 3 % less noise."""
-    return vault_histogram(labels, num_classes, eps / 0.97, seed)
-
-
-def narrower_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns counts with noise for one count that moves, not two."""
-    return vault_histogram(labels, num_classes, 2 * eps, seed)
-
-
-HISTOGRAMS = {
-    "none": vault_histogram,
-    "no noise": exact_histogram,
-    "3 % less noise": narrow_histogram,
-    "wrong sensitivity": narrower_histogram,
-}
-
-
-def asks_every_epoch(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
-    """A learner that asks for fresh noise in every epoch and averages it away."""
-    outputs = [vault.release(mechanism).outputs for _ in range(3)]
-    return torch.stack(outputs).double().mean(0)
-
-
-def counts_first(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
-    """A learner that takes its prior from exact counts of all labels, before the release."""
-    counts = torch.bincount(vault.trusted_labels(NoPrivacy(), "prior", torch.arange(len(vault))))
-    return vault.release(mechanism).outputs + counts.argmax()
-
-
-def asks_once(vault: LabelVault, mechanism: RandomizedResponse) -> Tensor:
-    """An honest learner."""
-    return vault.release(mechanism).outputs
-
-
-LEARNERS: dict[str, Callable[[LabelVault, RandomizedResponse], Tensor]] = {
-    "none": asks_once,
-    "fresh noise every epoch": asks_every_epoch,
-    "a peek before the release": counts_first,
-}
-
-
 @dataclass(frozen=True)
 class Plant:
     """One fault in one mechanism."""
@@ -266,6 +240,9 @@ def plants(name: str, honest: Mechanism) -> list[Plant]:
         made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
     if isinstance(honest, NoisyMoments):
         made["wrong sensitivity, and says so"] = OneColumnMoments(**vars(honest))
+    if isinstance(honest, LabelDPPro):
+        made["no clip"] = UnclippedDescent(**vars(honest))
+        made["noise of rows on gradients, and says so"] = OneColumnDescent(**vars(honest))
     if isinstance(honest, PateFM):
         made["wrong sensitivity, and says so"] = OneCountVotes(**vars(honest))
         made["no noise on the threshold"] = ExactThreshold(**vars(honest))

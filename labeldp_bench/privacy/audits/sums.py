@@ -41,7 +41,9 @@ def sums_epsilon(mechanism: Mechanism) -> float:
     elif isinstance(mechanism, LabelDPPro):
 
         def delta(eps: float) -> float:
-            return poisson_delta(eps, mechanism.stddev, mechanism.steps, mechanism.share)
+            # A network's gradients may be opposed: sqrt(2) times as far apart as rows.
+            least = min(mechanism.stddev, mechanism.descent_stddev / math.sqrt(2))
+            return poisson_delta(eps, least, mechanism.steps, mechanism.share)
     else:
         raise InputError(f"no audit of sums is known for {type(mechanism).__name__}")
 
@@ -89,11 +91,62 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         empty = torch.arange(steps * K) % K > 0  # classes other than the own one, 0
         found = torch.cat([draw(0, chunk, generator)[:, empty].flatten() for _ in range(calls)])
-        squares, count = float(found.square().sum()) / variance, len(found)
-        p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
-        least = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / math.sqrt(2 * count)
-        return Fit(min(1.0, float(p_value)), float(least))
+        return _spread(found, variance)
 
     inputs = tuple(f"class {label}" for label in range(K))
     most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000
-    return [Channel("release_moments", inputs, draw, law, most, chunk, noise, mechanism.delta)]
+    sums = Channel("release_moments", inputs, draw, law, most, chunk, noise, mechanism.delta)
+    return [sums, _descent(mechanism)] if isinstance(mechanism, LabelDPPro) else [sums]
+
+
+def _spread(noise: Tensor, variance: float) -> Fit:
+    """Returns how the spread of pure noise agrees with the stated variance."""
+    squares, count = float(noise.square().sum()) / variance, noise.numel()
+    p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
+    least = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / math.sqrt(2 * count)
+    return Fit(min(1.0, float(p_value)), float(least))
+
+
+def _descent(mechanism: LabelDPPro) -> Channel:
+    """Returns the channel of a network's gradients: each draw is an example with its own weight.
+
+    Two labels pull the weight to opposite sides, as far as a clipped gradient can; one does not.
+    """
+    pulls, share, steps = torch.tensor([-1.0, 1.0, 0.0]), float(mechanism.share), mechanism.steps
+    variance = mechanism.descent_stddev**2
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        asked = _Recorded(pulls, size)
+        mechanism.release_descent(torch.full((size,), number), asked, generator)
+        return share * size * torch.stack(asked.seen, 1)
+
+    def law(outputs: Tensor) -> Tensor:
+        away = pulls.double()[:, None, None]
+        ratio = ((2 * away * outputs - away.square()) / (2 * variance)).exp()
+        return (1 - share + share * ratio).log().sum(2).T
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
+        found = [draw(len(pulls) - 1, chunk, generator) for _ in range(calls)]  # nobody pulls
+        return _spread(torch.cat(found), variance)
+
+    inputs = tuple(f"pull {float(pull):+g}" for pull in pulls)
+    most, chunk = MOST_ENTRIES // (steps * K), 200
+    return Channel("release_descent", inputs, draw, law, most, chunk, noise, mechanism.delta)
+
+
+class _Recorded:
+    """A descent that never moves, and writes down what it is answered."""
+
+    def __init__(self, pulls: Tensor, size: int) -> None:
+        self.pulls, self.weights, self.seen = pulls, torch.zeros(size), list[Tensor]()
+
+    def gradients(self, indices: Tensor, labels: Tensor) -> Tensor:
+        """Returns a gradient ten times as long as is allowed, along the example's own weight."""
+        rows = torch.zeros(len(indices), len(self.weights))
+        rows[torch.arange(len(indices)), indices] = 10 * self.pulls[labels]
+        return rows
+
+    def step(self, gradient: Tensor) -> None:
+        """Keeps the answer."""
+        self.seen.append(gradient)

@@ -23,8 +23,9 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.privacy.audits.audit import audit, audit_histogram
 from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from, one_run_bound
+from labeldp_bench.privacy.audits.broken_learners import HISTOGRAMS, LEARNERS
 from labeldp_bench.privacy.audits.local_channels import local_channels
-from labeldp_bench.privacy.audits.plants import HISTOGRAMS, LEARNERS, plants
+from labeldp_bench.privacy.audits.plants import plants
 from labeldp_bench.privacy.audits.sums import sums_channels, sums_epsilon
 from labeldp_bench.privacy.audits.votes import votes_channels
 from labeldp_bench.privacy.audits.wall import learner_faults
@@ -77,6 +78,18 @@ def test_noise_of_many_steps_is_compared_with_what_was_stated():
     planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
     for fault in ("none", "3 % less noise"):
         noise = sums_channels(planted[fault])[0].noise(12_000, seeding.generator(0, "test"))
+        assert noise.agrees == (fault == "none") and noise.found_from < 0.03
+
+
+def test_gradients_of_a_network_lose_their_noise_their_clip_and_a_root_of_two():
+    honest = LabelDPPro(EPS, steps=2, share=0.5)
+    planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
+    for fault in ("none", "no noise", "no clip", "noise of rows on gradients, and says so"):
+        found = audit(planted[fault], draws=4000)
+        assert bool(found.faults) == (fault != "none"), (fault, found.lines())
+        assert found.formula_holds == ("says so" not in fault)
+    for fault in ("none", "3 % less noise"):
+        noise = sums_channels(planted[fault])[1].noise(12_000, seeding.generator(0, "test"))
         assert noise.agrees == (fault == "none") and noise.found_from < 0.03
 
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from labeldp_bench.models import CNN, LinearClassifier, ResNet, WideResNet
+from labeldp_bench.models import CNN, Inception, LinearClassifier, ResNet, WideResNet
 from labeldp_bench.models.resnet import Projection
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import InputError
@@ -32,6 +32,7 @@ SMALL = {
     "wide_alibi": lambda shape: WideResNet(
         10, shape, 10, 1, negative_slope=0.1, bn_momentum=0.001, raw_downsampling=True
     ),
+    "inception": lambda shape: Inception(10, shape),
 }
 
 
@@ -73,6 +74,7 @@ COUNTS = [
     (WideResNet, CIFAR, {"depth": 10, "widen_factor": 1}, 77_850, 0.025, 0.074),
     (CNN, MNIST, {}, 421_642, 0.0085, 0.025),
     (CNN, MNIST, {"kernel_size": 5}, 454_922, 0.022, 0.065),
+    (Inception, MNIST, {}, 1_894_058, 0.447, 1.34),
     (LinearClassifier, MNIST, {}, 7_850, 15_680 / 1e9, 31_360 / 1e9),
 ]
 
@@ -240,7 +242,8 @@ def test_every_yaml_builds(name):
         "clusters",
         "laplace_learning",
         "poisson_learning",
-    ):  # theirs is trained by its pre-training
+        "tiny_cnn",
+    ):  # theirs is trained by its pre-training, or by noisy gradients
         assert config._target_ == "labeldp_bench.models.NetworkModel"
         assert OmegaConf.to_container(config, resolve=False)["trainer"] == "${trainer}"
     build = hydra.utils.instantiate(config.network, _convert_="all")
@@ -252,7 +255,16 @@ def test_every_yaml_builds(name):
 
 
 def test_contract_names_are_there():
-    names = {"linear", "cnn", "resnet18", "resnet18_w16", "wrn28_2", "wrn28_4"}
+    names = {
+        "linear",
+        "cnn",
+        "tiny_cnn",
+        "inception",
+        "resnet18",
+        "resnet18_w16",
+        "wrn28_2",
+        "wrn28_4",
+    }
     assert names <= NETWORKS.keys()
 
 

@@ -13,8 +13,8 @@ STAGES = (
     (((112, 48), (96, 64), (80, 80), (48, 96)), 240),
     (((176, 160), (176, 160)), None),
 )
-"""Of each stage the channels of its blocks, by 1 x 1 and by 3 x 3, and those of the convolution that
-then halves the size; None: the last stage."""
+"""Of each stage the channels of its blocks, by 1 x 1 and by 3 x 3, and of the convolution that then
+halves the size; None: the last stage."""
 
 
 class Inception(nn.Module):

@@ -21,6 +21,7 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
     ({"model": "eigenmaps"}, "the design after test scores on MNIST and Fashion-MNIST"),
     ({"model": "clusters"}, "how many functions and clusters after a look at labels"),
     ({"learner": "fixmatch"}, "when guesses begin to teach after a test score on MNIST"),
+    ({"learner": "noisy_sgd"}, "rate, momentum and steps after true training labels of MNIST"),
     ({"dataset": "mnist", "pretrain": "simclr"}, "epochs of pre-training after test scores"),
 )
 """By test scores or true labels; the YAML of each says so."""

@@ -10,7 +10,7 @@ from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.frank_wolfe import nearest_point
 
-JACOBIANS_AT_ONCE = 64
+JACOBIANS_AT_ONCE = 16
 """Examples whose K gradients are in memory together."""
 
 

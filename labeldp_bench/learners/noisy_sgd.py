@@ -22,9 +22,6 @@ from labeldp_bench.support.validate import (
 )
 from labeldp_bench.training.network_gradients import NetworkGradients
 
-LINES = 10
-"""Of progress in a run."""
-
 
 @dataclass(frozen=True)
 class NoisySGD(Learner):
@@ -151,5 +148,3 @@ class _Descent:
         self.done += 1
         if self.done > self.steps - self.kept:
             self.total += self.now
-        if self.done * LINES // self.steps > (self.done - 1) * LINES // self.steps:
-            self.session.say(f"  step {self.done}/{self.steps}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from tqdm import tqdm
 
@@ -15,15 +15,59 @@ if TYPE_CHECKING:
 WARM_UP_LAPS = 3
 TIMED_SECONDS = 2.0
 LONG_RUN_SECONDS = 3600.0
+LINE_SECONDS = 60.0
 
 
 def progress_bar(items: Iterable[Any] | None, total: int, label: str, shown: bool = True) -> Any:
-    """Returns `items` with a bar on stderr, if that is a terminal and the bar is `shown`.
+    """Returns `items` with a bar on stderr, if it is `shown`; without a terminal, a line a minute.
 
     With None for `items` the bar advances by its method `update`.
     """
-    disable = None if shown else True  # None: if stderr is no terminal
-    return tqdm(items, total=total, desc=label, leave=False, disable=disable, mininterval=0.5)
+    if shown and not sys.stderr.isatty():
+        return ProgressLines(items, total, label)
+    return tqdm(items, total=total, desc=label, leave=False, disable=not shown, mininterval=0.5)
+
+
+class ProgressLines:
+    """What a bar is in a log: a line on stderr each minute, and none for what is shorter.
+
+    Args:
+        items: what is worked through; None: `update` says how far it is.
+        total: how many there are.
+        label: what they are called.
+        clock: seconds.
+    """
+
+    def __init__(
+        self, items: Iterable[Any] | None, total: int, label: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._items = () if items is None else items
+        self._total, self._label, self._clock = total, label, clock
+        self._done = 0
+        self._started = self._told = clock()
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._items:
+            yield item
+            self.update()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def update(self, count: int = 1) -> None:
+        """Says how far it is, if the last line is a minute old."""
+        self._done += count
+        now = self._clock()
+        if now - self._told < LINE_SECONDS or self._done >= self._total:
+            return
+        self._told = now
+        left = (now - self._started) / self._done * (self._total - self._done)
+        far = f"{self._label}: {self._done:,} of {self._total:,}"
+        say(f"  {far}, about {duration(left)} left", sys.stderr)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:

@@ -49,6 +49,14 @@ class NetworkModel(PretrainableModel):
         """Returns `bf16` or `float32`: what a fit on `device` computes in."""
         return resolve_precision(self.trainer.precision, device)
 
+    def check_images(self, features: Tensor) -> None:
+        """Refuses a recipe with smaller images for a network that takes one size alone."""
+        with torch.device("meta"):  # shapes, and no numbers
+            shape = features.shape[1:]
+            network = self.network(num_classes=2, image_shape=tuple(shape))
+            image = torch.empty(1, *shape).permute(0, 3, 1, 2)
+            check_takes(network, image, self.trainer.resolution)
+
     def fit(
         self,
         features: Tensor,

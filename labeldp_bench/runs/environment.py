@@ -57,6 +57,10 @@ def environment_of(
         raise InputError("data_dir must be a folder, got ''")
     if checkpoint_epochs is not None:
         check_integer("checkpoint_epochs", checkpoint_epochs, low=0)
+    if releases is not None and not Path(releases).expanduser().is_file():
+        raise InputError(
+            f"releases must be a file: there is no {releases} (release_only= makes one)"
+        )
     hardware = resolve_device(device)
     folder = writable_folder(out_dir, f"out_dir must be a folder one can write to, got {out_dir!r}")
     return Environment(

@@ -155,6 +155,7 @@ class Job:
             return
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         _check_images(cell, data)
+        parts.model.check_images(data.train_features)
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
 

@@ -194,6 +194,17 @@ class Model(ABC):
         """
         raise InputError(f"{type(self).__name__} is no network, and has no steps (use model=cnn)")
 
+    def check_images(self, features: Tensor) -> None:
+        """Refuses images that the model cannot take; asked before a network is pre-trained.
+
+        Args:
+            features: of the training examples, (N, H, W, C).
+
+        Raises:
+            InputError: it cannot.
+        """
+        return None
+
     def prepare(self, fits: int, say: Callable[[str], None]) -> None:
         """Readies the model for that many fits; changes their speed, not their result."""
         return None

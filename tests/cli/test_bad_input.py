@@ -113,6 +113,10 @@ BAD = {
         r"stages=code_eps1 is for learner=multi_stage"
     ),
     "dataset=mnist mechanism=pate_fm model=resnet18": r"encoder=cnn, and model=resnet18 is another",
+    "NPZ model=tiny_cnn": r"model=tiny_cnn is trained by learner=noisy_sgd alone",
+    "NPZ mechanism=labeldp_pro learner=noisy_sgd": r"learner=noisy_sgd needs model=tiny_cnn",
+    "NPZ releases=nowhere.npz": r"releases must be a file: there is no nowhere\.npz",
+    "NPZ model=cnn pretrain=simclr trainer=half_hour": r"trainer\.resolution needs a network for",
     "-m mechanism=rr,rappor learner=moments learner.loss=squared": r"needs mechanism=noisy_moments",
     "mechanism=rr stages=halves": r"here mechanism=rr has learner=single_stage",
     "dataset.num_classes=9000000": r"needs [\d.,]+ GB for N x K and K x K numbers, and .* are free",

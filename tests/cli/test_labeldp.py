@@ -102,6 +102,7 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
         (("--classes", "yes"), "classes must be at least two"),
         (("--unit", "twon"), "survey.csv: --unit=twon is not a column"),
         (("--most-rows", "0"), "--most-rows must be >= 1, got 0"),
+        (("--seed", "-1"), "--seed must be >= 0, got -1"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, change, message):
@@ -137,6 +138,8 @@ def test_plan_and_help(capsys):
     assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.6"]) == 0
     assert "for a middle accuracy of 60%" in capsys.readouterr().out
     assert main(["plan", "--rows", "20000", "--classes", "3"]) == 2
+    asked = ["plan", "--rows", "20000", "--classes", "3", "--eps", "1", "--drop", "age"]
+    assert main(asked) == 2 and "there is no --features" in capsys.readouterr().err
     for wrong in ("0.9,0.2,0.1", "0.5,0.5", "nan,0.5,0.5"):
         capsys.readouterr()
         assert main(["plan", "--rows", "9", "--classes", "3", "--eps", "1", "--shares", wrong]) == 2

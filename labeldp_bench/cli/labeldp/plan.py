@@ -48,6 +48,8 @@ def run(given: argparse.Namespace) -> int:
         check_number("--accuracy", given.accuracy, above=0, below=1)
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
+    if given.drop and given.features is None:
+        raise InputError("--drop leaves out a column of --features, and there is no --features")
     from labeldp_bench.own_labels.plan import check_shares, plan
 
     shares = check_shares("--shares", given.shares, given.classes)

@@ -72,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Writes the release."""
+    if given.seed is not None:
+        check_integer("--seed", given.seed, low=0)
     check_new(given.out, ".parquet")
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)

@@ -98,6 +98,7 @@ class NoisySGD(Learner):
         assert isinstance(mechanism, LabelDPPro) and isinstance(model, GradientNetwork)
         gradients = model.gradients(features, vault.num_classes, session, self.clip)
         descent = _Descent(gradients, self, mechanism.steps, session)
+        session.notes["gradient_stddev"] = mechanism.descent_stddev
         weights = vault.release_descent(mechanism, descent, repr(self))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")

@@ -1,0 +1,57 @@
+"""Verdicts of the frozen confirmations: what is compared, and what is not run."""
+
+import math
+
+import pytest
+
+from labeldp_bench.reports.statistics import from_seeds
+from scripts.confirmations import PRINTED, Hypothesis, Runs, cifar10_graphs, fresh_seeds, verdicts
+
+
+def made_of(scores):
+    """Returns a stand-in for `Runs.of`: each cell has the score that `scores` gives it."""
+
+    def of(*names):
+        runs = Runs.of(*names)
+        found = {cell.config_hash: {"accuracy": scores(cell)} for cell in runs.cells}
+        return Runs({key: one for key, one in found.items() if one["accuracy"]}, runs.cells)
+
+    return of
+
+
+def test_fresh_seeds_are_ten_of_each_cell_and_no_others(monkeypatch):
+    def score(cell):
+        return 0.5 + cell.seed / 1000
+
+    monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": made_of(score)}))
+    found = list(fresh_seeds())
+    assert [each.seeds for each in found] == [10] * 4
+    assert all(set(each.found.by_seed) == set(range(5, 15)) for each in found)
+    means = [each.found.value for each in found]
+    assert means == pytest.approx([50.95 - printed for printed in PRINTED.values()])
+    assert list(verdicts(found).verdict) == [
+        "confirmed",
+        "not confirmed",
+        "not confirmed",
+        "confirmed",
+    ]
+
+
+def test_graphs_are_compared_seed_by_seed_with_the_functions_beside_them(monkeypatch):
+    def score(cell):
+        if cell.choices["model"] == "poisson_learning":
+            return None  # not run
+        gain = 0.02 + 0.001 * (cell.seed % 2) if cell.choices["model"] == "eigenmaps" else 0
+        return 0.4 + cell.seed / 50 + gain
+
+    monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": made_of(score)}))
+    rows = verdicts(cifar10_graphs())
+    assert list(rows.verdict) == ["confirmed", "not run"] * 3
+    assert list(rows.difference)[:2] == ["+2.0 ± 0.1", "-"]
+
+
+def test_hypotheses_that_are_not_run_count_in_the_correction():
+    one = Hypothesis("one", from_seeds({0: 1.0, 1: 1.2, 2: 1.1}))
+    none = Hypothesis("none", from_seeds({}))
+    alone, among = (float(verdicts([one, *others])["p, Holm"][0]) for others in ([], [none] * 4))
+    assert among == pytest.approx(5 * alone, rel=0.06) and math.isfinite(among)

@@ -6,6 +6,8 @@ from labeldp_bench.cli.help_configs import brings, choices_of
 from labeldp_bench.cli.help_mechanisms import mechanism_class
 
 IMAGES, POINTS, REALS = "mnist", "circle", "holder_regression"
+TOGETHER = {"mechanism": "labeldp_pro", "learner": "noisy_sgd", "model": "tiny_cnn"}
+"""A learner and a model of which neither does without the other, and their mechanism."""
 
 
 def example(group: str, name: str, own: str | None = None) -> str:
@@ -24,6 +26,9 @@ def example(group: str, name: str, own: str | None = None) -> str:
         return f"sweep={name} mechanism=rr"
     if group == "mechanism":
         return _of_mechanism(name, own)
+    if group != "mechanism" and TOGETHER.get(group) == name:
+        together = " ".join(f"{key}={choice}" for key, choice in TOGETHER.items())
+        return f"dataset={IMAGES} {together} eps=1"
     if group == "stages":
         return f"dataset={IMAGES} mechanism=lp_2st {group}={name} eps=1"
     if group == "dataset":

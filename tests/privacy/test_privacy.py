@@ -70,7 +70,7 @@ def test_a_learner_can_ask_for_releases_and_nothing_else():
     public = {name for name in dir(door) if not name.startswith("_")}
     assert public == {
         "num_classes", "bound", "eps", "release", "release_groups", "release_histogram",
-        "release_moments", "release_votes",
+        "release_moments", "release_votes", "release_descent",
         "trusted_labels", "publish",
     }  # fmt: skip
     assert (len(door), door.num_classes, door.eps) == (50, 4, 1.0)

@@ -26,7 +26,7 @@ def example(group: str, name: str, own: str | None = None) -> str:
         return f"sweep={name} mechanism=rr"
     if group == "mechanism":
         return _of_mechanism(name, own)
-    if group != "mechanism" and TOGETHER.get(group) == name:
+    if TOGETHER.get(group) == name:
         together = " ".join(f"{key}={choice}" for key, choice in TOGETHER.items())
         return f"dataset={IMAGES} {together} eps=1"
     if group == "stages":

@@ -63,25 +63,15 @@ class NoisyGradients(Learner):
     averaged: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.loss != "plain":
-            raise InputError(
-                "learner=noisy_gradients descends the cross-entropy: learner.loss must be plain, "
-                f"got {self.loss!r}"
-            )
-        check_choice("learner.projection", self.projection, PROJECTIONS)
-        check_integer("learner.public_batch", self.public_batch, low=1)
-        check_integer("learner.iterations", self.iterations, low=1)
-        check_number("learner.learning_rate", self.learning_rate, above=0)
+        check_descent(
+            "noisy_gradients", self.loss, self.projection, self.public_batch, self.iterations,
+            self.learning_rate, self.averaged,
+        )  # fmt: skip
         check_number("learner.noise_reach", self.noise_reach, above=0)
-        check_number("learner.averaged", self.averaged, above=0, high=1)
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
         """Refuses other mechanisms, and models that are not linear."""
-        if not isinstance(mechanism, LabelDPPro):
-            raise InputError(
-                "learner=noisy_gradients needs mechanism=labeldp_pro (use learner=single_stage for "
-                "releases of single labels)"
-            )
+        answering("noisy_gradients", mechanism)
         model.check_linear()
 
     def fit(
@@ -94,14 +84,14 @@ class NoisyGradients(Learner):
     ) -> Classifier:
         """Returns the classifier with the averaged weights."""
         self.check(mechanism, model)
-        assert isinstance(mechanism, LabelDPPro)
+        curator = answering("noisy_gradients", mechanism)
         linear = model.linear(features, session)
-        released = vault.release_moments(mechanism, linear.rows) / mechanism.share
+        released = vault.release_moments(curator, linear.rows) / curator.share
         count = len(linear.rows)
-        noise = mechanism.stddev / (mechanism.share * count)  # of the mean gradient
+        noise = curator.stddev / (curator.share * count)  # of the mean gradient
         rate = self.learning_rate
         if noise > 0:
-            rate = min(rate, self.noise_reach / (noise * math.sqrt(mechanism.steps)))
+            rate = min(rate, self.noise_reach / (noise * math.sqrt(curator.steps)))
         session.notes["learning_rate"] = rate
         weights = self._descended(linear.rows, released, rate, session)
         if not bool(weights.isfinite().all()):
@@ -133,6 +123,42 @@ class NoisyGradients(Learner):
             if step >= steps - kept:
                 total += weights
         return total / kept
+
+
+def check_descent(
+    learner: str, loss: str, projection: str, public_batch: int, iterations: int,
+    learning_rate: float, averaged: float,
+) -> None:  # fmt: skip
+    """Refuses what no descent on noisy gradients can have; `learner` is its name, for messages.
+
+    Raises:
+        InputError: another loss than cross-entropy, an unknown projection, or a number out of
+            range.
+    """
+    if loss != "plain":
+        raise InputError(
+            f"learner={learner} descends the cross-entropy: learner.loss must be plain, got "
+            f"{loss!r}"
+        )
+    check_choice("learner.projection", projection, PROJECTIONS)
+    check_integer("learner.public_batch", public_batch, low=1)
+    check_integer("learner.iterations", iterations, low=1)
+    check_number("learner.learning_rate", learning_rate, above=0)
+    check_number("learner.averaged", averaged, above=0, high=1)
+
+
+def answering(learner: str, mechanism: Mechanism) -> LabelDPPro:
+    """Returns the mechanism if it answers gradients; `learner` is who asks, for messages.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not isinstance(mechanism, LabelDPPro):
+        raise InputError(
+            f"learner={learner} needs mechanism=labeldp_pro (use learner=single_stage for releases "
+            "of single labels)"
+        )
+    return mechanism
 
 
 def nearest_in_hull(rows: Tensor, sums: Tensor, iterations: int) -> Tensor:

@@ -6,20 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.learners.noisy_gradients import PROJECTIONS
+from labeldp_bench.learners.noisy_gradients import answering, check_descent
 from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.labeldp_pro import LabelDPPro
 from labeldp_bench.models.gradient_network import GradientNetwork
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import (
-    Diverged,
-    InputError,
-    check_choice,
-    check_integer,
-    check_number,
-)
+from labeldp_bench.support.validate import Diverged, InputError, check_number
 from labeldp_bench.training.network_gradients import NetworkGradients
 
 
@@ -59,31 +52,17 @@ class NoisySGD(Learner):
     averaged: float = 0.25
 
     def __post_init__(self) -> None:
-        if self.loss != "plain":
-            raise InputError(
-                "learner=noisy_sgd descends the cross-entropy: learner.loss must be plain, got "
-                f"{self.loss!r}"
-            )
-        check_choice("learner.projection", self.projection, PROJECTIONS)
+        check_descent(
+            "noisy_sgd", self.loss, self.projection, self.public_batch, self.iterations,
+            self.learning_rate, self.averaged,
+        )  # fmt: skip
         check_number("learner.clip", self.clip, above=0)
-        check_integer("learner.public_batch", self.public_batch, low=1)
-        check_integer("learner.iterations", self.iterations, low=1)
-        check_number("learner.learning_rate", self.learning_rate, above=0)
         check_number("learner.momentum", self.momentum, low=0, below=1)
-        check_number("learner.averaged", self.averaged, above=0, high=1)
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
         """Refuses other mechanisms, and models that have a way of their own to learn."""
-        if not isinstance(mechanism, LabelDPPro):
-            raise InputError(
-                "learner=noisy_sgd needs mechanism=labeldp_pro (use learner=single_stage for "
-                "releases of single labels)"
-            )
-        if not isinstance(model, GradientNetwork):
-            raise InputError(
-                "learner=noisy_sgd needs model=tiny_cnn (linear models have "
-                "learner=noisy_gradients)"
-            )
+        answering("noisy_sgd", mechanism)
+        _with_gradients(model)
 
     def fit(
         self,
@@ -94,15 +73,22 @@ class NoisySGD(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the network with the averaged weights."""
-        self.check(mechanism, model)
-        assert isinstance(mechanism, LabelDPPro) and isinstance(model, GradientNetwork)
-        gradients = model.gradients(features, vault.num_classes, session, self.clip)
-        descent = _Descent(gradients, self, mechanism.steps, session)
-        session.notes["gradient_stddev"] = mechanism.descent_stddev
-        weights = vault.release_descent(mechanism, descent, repr(self))
+        curator, network = answering("noisy_sgd", mechanism), _with_gradients(model)
+        gradients = network.gradients(features, vault.num_classes, session, self.clip)
+        descent = _Descent(gradients, self, curator.steps, session)
+        session.notes["gradient_stddev"] = curator.descent_stddev
+        weights = vault.release_descent(curator, descent, repr(self))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")
         return gradients.trained(weights)
+
+
+def _with_gradients(model: Model) -> GradientNetwork:
+    if not isinstance(model, GradientNetwork):
+        raise InputError(
+            "learner=noisy_sgd needs model=tiny_cnn (linear models have learner=noisy_gradients)"
+        )
+    return model
 
 
 @dataclass

@@ -44,7 +44,7 @@ def header(path: Path) -> str:
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             break
-        if not line.startswith("# @package"):
+        if not line.startswith(("# @package", "# Example:")):
             lines.append(line.lstrip("# "))
     return " ".join(lines)
 

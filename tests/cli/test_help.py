@@ -1,5 +1,6 @@
 """`--help`: every name has its meaning, in a moment."""
 
+import shlex
 import subprocess
 import sys
 
@@ -88,11 +89,13 @@ def test_what_is_said_of_a_mechanism_is_what_it_is(name):
     assert kind_of_release(stand_in) != "a vector" or name == "ple"
 
 
-@pytest.mark.parametrize("group", ["learner", "model", "pretrain"])
-def test_examples_of_other_choices_can_be_built(group):
-    # The last line of a help page would end in an error.
+@pytest.mark.parametrize("group", [*KEYED, "views", "encoder", "stages", "tuning"])
+def test_every_example_has_its_choice_and_can_be_built(group):
+    # The last line of a help page would end in an error, or show another choice.
     for name in choices_of(group):
-        assert compose_cell(example(group, name).split()).build()
+        overrides = shlex.split(example(group, name))
+        assert f"{group}={name}" in overrides
+        assert compose_cell(overrides).build(), name
 
 
 def test_help_is_quick_and_complete():

@@ -73,6 +73,14 @@ def test_few_seeds_do_not_win_over_enough():
     assert (row["mechanism"], row["methods"]) == ("rr", 1)
 
 
+def test_the_best_is_what_is_surely_reached():
+    # Three seeds that differ widely may have the highest mean by luck: 97.8 +- 2.5 here.
+    row = at(runs("wide", [0.967, 0.980, 0.987]) | runs("sure", [0.970, 0.971, 0.972]))
+    assert (row["mechanism"], row["methods"]) == ("sure", 2)
+    two = at(runs("rr", [0.95, 0.99]) | runs("oue", [0.960, 0.961]))
+    assert two["mechanism"] == "rr"  # two seeds have no interval worth a comparison
+
+
 def test_features_and_curators_have_columns_of_their_own():
     records = runs("rr", [0.97, 0.971, 0.972]) | runs("rr", [0.98] * 3, model="eigenmaps")
     records |= runs("noisy_clusters", [0.99] * 3, trust="central", model="clusters")

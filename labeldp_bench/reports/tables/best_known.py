@@ -15,7 +15,7 @@ import pandas as pd
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.chosen import chosen_how, looks
-from labeldp_bench.reports.draws import average
+from labeldp_bench.reports.draws import Average, average
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.statistics import (
     ENOUGH_SEEDS,
@@ -116,9 +116,16 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         averages = [average(same, "accuracy") for same in runs.values()]
         most = max(len(each.kept) for each in averages)
         known = [each for each in averages if len(each.kept) >= min(most, ENOUGH_SEEDS)]
-        best = max(known, key=lambda each: each.estimate.value)
+        best = max(known, key=_sure)
         found[place] = Best(best.estimate.scaled(100), best.kept[0], len(known))
     return found
+
+
+def _sure(one: Average) -> float:
+    """Returns the lower end of the interval: the highest mean would prefer few, lucky seeds."""
+    estimate = one.estimate
+    has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.half_width)
+    return estimate.value - estimate.half_width if has_interval else estimate.value
 
 
 def _kind(record: Record) -> str:

@@ -141,8 +141,8 @@ def verdicts(hypotheses: Iterable[Hypothesis]) -> pd.DataFrame:
         ahead = is_significant(corrected) and found.value > 0
         row: dict[str, object] = {"hypothesis": each.text, "seeds": each.seeds}
         row["difference"] = f"{found.value:+.1f} ± {found.half_width:.1f}" if is_run else "-"
-        row["p"] = f"{found.p:.2g}" if is_run else "-"
-        row["p, Holm"] = f"{corrected:.2g}" if is_run else "-"
+        row["p"] = f"{found.p:.3g}" if is_run else "-"
+        row["p, Holm"] = f"{corrected:.3g}" if is_run else "-"
         row["verdict"] = ("confirmed" if ahead else "not confirmed") if is_run else "not run"
         rows.append(row)
     return pd.DataFrame(rows)

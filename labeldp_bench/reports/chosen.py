@@ -19,6 +19,7 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         "the largest penalty after a test score on CIFAR-10",
     ),
     ({"model": "eigenmaps"}, "the design after test scores on MNIST and Fashion-MNIST"),
+    ({"learner": "moments"}, "the form of that prior after test scores on MNIST"),
     ({"model": "clusters"}, "how many functions and clusters after a look at labels"),
     ({"learner": "fixmatch"}, "when guesses begin to teach after a test score on MNIST"),
     ({"learner": "noisy_sgd"}, "rate, momentum and steps after true training labels of MNIST"),

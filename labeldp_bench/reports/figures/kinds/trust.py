@@ -23,7 +23,7 @@ MARKERS = {"central": "^", "local": "o"}
 BITS = Axis("information", "bits that all releases tell", "bits", log=True)
 CROSSING = """\
 The best local mean reaches the best central one at eps={at} on {panel} (on a straight line over
-log eps between the nearest two budgets that both have)."""
+log eps between the nearest two budgets that both have; of means alone, without an interval)."""
 NO_CROSSING = (
     "On {panel} the best local mean stays below the best central one at all budgets of both."
 )

@@ -185,7 +185,10 @@ def _cells(group: str, path: Path) -> list[str]:
         return ["Computed from formulas, without runs."]
     lines = [f"{len(expand(blocks, {}))} cells:"]
     for block in blocks:
-        own = [f"{key}={value}" for key, value in (block.get("set") or {}).items()]
+        own = [
+            key if key[0] == "~" else f"{key}={value}"
+            for key, value in (block.get("set") or {}).items()
+        ]
         own += [
             f"{key}={','.join(map(str, values))}"
             for key, values in (block.get("grid") or {}).items()

@@ -236,4 +236,7 @@ def _constructor_error(group: str, text: str) -> str:
     if missing:
         return f"{group}: {missing[1]} must be given"
     unknown = re.search(r"unexpected keyword argument ('\w+')", text)
+    if unknown and group == "learner":
+        key = unknown[1].strip("'")
+        return f"learner has no key '{key}' (if the mechanism brings it: add '~learner.{key}')"
     return f"{group} has no key {unknown[1]}" if unknown else f"{group}: {' '.join(text.split())}"

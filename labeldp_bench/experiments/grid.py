@@ -27,7 +27,8 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
     """Returns the overrides of every cell.
 
     Args:
-        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
+        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional; the key
+            `~learner.first` leaves out what a mechanism brings for another learner.
         axes: what the command line says. Values that the blocks have pick the cells with them, so
             that `eps=2` takes the cells of a table whose other keys go with that eps; any other
             value replaces theirs, or adds a key.
@@ -58,7 +59,8 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
             spelled = [own | {key: values} for own in spelled]
     for own in spelled:
         for combination in itertools.product(*own.values()):
-            cells.append([f"{key}={value}" for key, value in zip(own, combination, strict=True)])
+            pairs = zip(own, combination, strict=True)
+            cells.append([key if key[0] == "~" else f"{key}={value}" for key, value in pairs])
     return cells
 
 

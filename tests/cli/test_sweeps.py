@@ -234,6 +234,16 @@ def plain(value):
     return getattr(value, "text", value)  # a quoted string
 
 
+def test_a_block_leaves_out_what_a_mechanism_brings_for_another_learner():
+    # topk_subset brings a first stage, and cluster_prior has none: no cell of it could be built.
+    block = {"mechanism": "topk_subset", "learner": "cluster_prior", "~learner.first": None}
+    [overrides] = expand([{"set": block | {"dataset": "mnist", "model": "ridge"}}], {})
+    assert "~learner.first" in overrides
+    assert "first" not in compose_cell(overrides).config["learner"]
+    with pytest.raises(InputError, match="~learner.first"):
+        compose_cell([text for text in overrides if text[0] != "~"]).build()
+
+
 def test_blocks_expand_in_order_and_the_command_line_wins():
     # A table would have cells that nobody asked for.
     blocks = [{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}, {"set": {"mechanism": "rr"}}]

@@ -7,6 +7,7 @@ difference in points with the 95 % t interval, p from a t test, p after Holm for
 that file, and the verdict at 5 %. What is not run yet is said so. Seconds.
 """
 
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +39,7 @@ PRINTED = {
 """The best printed local values that fresh_seeds names."""
 KMNIST_PRINTED = 81.26
 TEST_IMAGES = 10_000
+TABLES = ("breast_cancer", "affairs", "rand_health", "marriage", "flights")
 FUNCTIONS, GRAPHS = "eigenmaps", ("laplace_learning", "poisson_learning")
 
 
@@ -67,8 +69,8 @@ class Runs:
         cells = [cell for name in names for cell in read_experiment(name).cells()]
         return cls(read_committed(), tuple(cells))
 
-    def mean(self, **wanted: object) -> Estimate:
-        """Returns the accuracy in percent of the cells that have what is wanted, over seeds."""
+    def mean(self, score: str = "accuracy", **wanted: object) -> Estimate:
+        """Returns a score, in percent, of the cells that have what is wanted, over seeds."""
         scores = {}
         for cell in self.cells:
             own = {
@@ -79,7 +81,7 @@ class Runs:
             own["loss"] = cell.config["learner"].get("loss")
             record = self.records.get(cell.config_hash)
             if record is not None and all(own[key] == value for key, value in wanted.items()):
-                scores[cell.seed] = 100 * record["accuracy"]
+                scores[cell.seed] = 100 * record[score]
         return from_seeds(scores)
 
 
@@ -124,10 +126,26 @@ def kmnist() -> Iterable[Hypothesis]:
     yield Hypothesis(f"eps=1: subset selection ahead of {KMNIST_PRINTED}", apart)
 
 
+def tables() -> Iterable[Hypothesis]:
+    """Yields the eleven hypotheses of tables, on the normalised log-likelihood in percent."""
+    runs, score = Runs.of("confirmation/tables"), "normalised_log_likelihood"
+    for dataset, model in itertools.product(TABLES, ("logistic", "boosted_trees")):
+        here = {"dataset": dataset, "model": model, "mechanism": "rr"}
+        apart = runs.mean(score, **here, loss="marginal").minus(
+            runs.mean(score, **here, loss="plain")
+        )
+        yield Hypothesis(f"{dataset}, {model}: the marginal loss ahead of the plain one", apart)
+    here = {"dataset": "marriage", "model": "logistic", "loss": "marginal"}
+    sets = runs.mean(score, **here, mechanism="subset_selection")
+    apart = sets.minus(runs.mean(score, **here, mechanism="rr"))
+    yield Hypothesis("marriage, logistic: subset selection ahead of RR", apart)
+
+
 CONFIRMATIONS: dict[str, Callable[[], Iterable[Hypothesis]]] = {
     "fresh_seeds": fresh_seeds,
     "cifar10_graphs": cifar10_graphs,
     "kmnist": kmnist,
+    "tables": tables,
 }
 
 

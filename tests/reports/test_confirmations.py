@@ -5,16 +5,25 @@ import math
 import pytest
 
 from labeldp_bench.reports.statistics import from_seeds
-from scripts.confirmations import PRINTED, Hypothesis, Runs, cifar10_graphs, fresh_seeds, verdicts
+from scripts.confirmations import (
+    PRINTED,
+    Hypothesis,
+    Runs,
+    cifar10_graphs,
+    fresh_seeds,
+    tables,
+    verdicts,
+)
 
 
-def made_of(scores):
+def made_of(scores, field="accuracy"):
     """Returns a stand-in for `Runs.of`: each cell has the score that `scores` gives it."""
 
     def of(*names):
         runs = Runs.of(*names)
-        found = {cell.config_hash: {"accuracy": scores(cell)} for cell in runs.cells}
-        return Runs({key: one for key, one in found.items() if one["accuracy"]}, runs.cells)
+        found = {cell.config_hash: {field: scores(cell)} for cell in runs.cells}
+        kept = {key: one for key, one in found.items() if one[field] is not None}
+        return Runs(kept, runs.cells)
 
     return of
 
@@ -48,6 +57,18 @@ def test_graphs_are_compared_seed_by_seed_with_the_functions_beside_them(monkeyp
     rows = verdicts(cifar10_graphs())
     assert list(rows.verdict) == ["confirmed", "not run"] * 3
     assert list(rows.difference)[:2] == ["+2.0 ± 0.1", "-"]
+
+
+def test_tables_are_judged_by_their_log_likelihood(monkeypatch):
+    def score(cell):
+        gain = 0.03 * (cell.config["learner"]["loss"] == "marginal")
+        return gain + 0.001 * (cell.seed % 3) * gain
+
+    made = made_of(score, "normalised_log_likelihood")
+    monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": made}))
+    rows = verdicts(tables())
+    assert list(rows.verdict) == ["confirmed"] * 10 + ["not confirmed"]
+    assert set(rows.seeds) == {10}
 
 
 def test_hypotheses_that_are_not_run_count_in_the_correction():

@@ -59,8 +59,8 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
             spelled = [own | {key: values} for own in spelled]
     for own in spelled:
         for combination in itertools.product(*own.values()):
-            pairs = zip(own, combination, strict=True)
-            cells.append([key if key[0] == "~" else f"{key}={value}" for key, value in pairs])
+            said = zip(own, combination, strict=True)
+            cells.append([key if key[0] == "~" else f"{key}={value}" for key, value in said])
     return cells
 
 

@@ -240,7 +240,7 @@ def test_a_block_leaves_out_what_a_mechanism_brings_for_another_learner():
     [overrides] = expand([{"set": block | {"dataset": "mnist", "model": "ridge"}}], {})
     assert "~learner.first" in overrides
     assert "first" not in compose_cell(overrides).config["learner"]
-    with pytest.raises(InputError, match="~learner.first"):
+    with pytest.raises(InputError, match=r"~learner\.first"):
         compose_cell([text for text in overrides if text[0] != "~"]).build()
 
 

@@ -170,6 +170,15 @@ def _with_seeds(apart: Estimate, ours: Estimate) -> Estimate:
     return Estimate(apart.value, apart.error, apart.freedom, ours.by_seed)
 
 
+def _progress(name: str) -> str:
+    """Returns how many cells of a confirmation are run: a verdict on a part of them is none."""
+    records = read_committed()
+    cells = read_experiment(f"confirmation/{name}").cells()
+    left = sum(cell.config_hash not in records for cell in cells)
+    final = "the verdicts are final" if not left else f"{left} are not run: no verdict is final"
+    return f"{len(cells)} cells; {final}."
+
+
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints a table for each confirmation."""
@@ -177,7 +186,7 @@ def main(arguments: list[str]) -> int:
     for name, hypotheses in CONFIRMATIONS.items():
         print(f"confirmation/{name}\n")
         print(verdicts(hypotheses()).to_markdown(index=False, disable_numparse=True))
-        print()
+        print(f"\n{_progress(name)}\n")
     print(PLUS_MINUS)
     return 0
 

@@ -126,9 +126,9 @@ def kmnist() -> Iterable[Hypothesis]:
     yield Hypothesis(f"eps=1: subset selection ahead of {KMNIST_PRINTED}", apart)
 
 
-def tables() -> Iterable[Hypothesis]:
-    """Yields the eleven hypotheses of tables, on the normalised log-likelihood in percent."""
-    runs, score = Runs.of("confirmation/tables"), "normalised_log_likelihood"
+def rare_events() -> Iterable[Hypothesis]:
+    """Yields the eleven hypotheses of rare_events, on the normalised log-likelihood in percent."""
+    runs, score = Runs.of("confirmation/rare_events"), "normalised_log_likelihood"
     for dataset, model in itertools.product(TABLES, ("logistic", "boosted_trees")):
         here = {"dataset": dataset, "model": model, "mechanism": "rr"}
         apart = runs.mean(score, **here, loss="marginal").minus(
@@ -145,7 +145,7 @@ CONFIRMATIONS: dict[str, Callable[[], Iterable[Hypothesis]]] = {
     "fresh_seeds": fresh_seeds,
     "cifar10_graphs": cifar10_graphs,
     "kmnist": kmnist,
-    "tables": tables,
+    "rare_events": rare_events,
 }
 
 

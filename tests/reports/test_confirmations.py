@@ -11,7 +11,7 @@ from scripts.confirmations import (
     Runs,
     cifar10_graphs,
     fresh_seeds,
-    tables,
+    rare_events,
     verdicts,
 )
 
@@ -66,7 +66,7 @@ def test_tables_are_judged_by_their_log_likelihood(monkeypatch):
 
     made = made_of(score, "normalised_log_likelihood")
     monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": made}))
-    rows = verdicts(tables())
+    rows = verdicts(rare_events())
     assert list(rows.verdict) == ["confirmed"] * 10 + ["not confirmed"]
     assert set(rows.seeds) == {10}
 

@@ -29,9 +29,9 @@ COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
 CAPTION = (
-    "Best value at each eps: printed by any paper, and the highest mean of ours. Ours, filled: the "
-    "mean of three seeds or more, with a bar for its 95 % t interval over them; where no bar "
-    "shows, the interval is narrower than the mark. Ours, hollow: fewer seeds. Printed: no bar. "
+    "Best value at each eps: printed by any paper, and ours, by the lower end of its interval. "
+    "Ours, filled: the mean of three seeds or more, with a bar for its 95 % t interval over them; "
+    "where no bar shows, the interval is narrower than the mark. Hollow: fewer seeds. "
     "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
 )
 

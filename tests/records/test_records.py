@@ -245,13 +245,16 @@ def test_committed_records_are_still_found():
     # A new parameter that entered old identities would empty the papers' tables.
     places = ("mechanisms/", "ple/figure", "vector_approximation/figure",
               "vector_approximation/table1")  # fmt: skip
+    data = ("circle", "fashion_mnist")
     wanted = set()
     for name in experiment_names():
         if name.startswith(places):
             for overrides in expand(read_experiment(name).blocks, {"seed": ["0"]}):
-                wanted.add(canonical(compose_cell(overrides).identity))
+                named = [text for text in overrides if text.startswith("dataset=")]
+                if not named or named[-1].removeprefix("dataset=") in data:  # others take a minute
+                    wanted.add(canonical(compose_cell(overrides).identity))
     rows = pd.DataFrame(read_committed().values())
-    rows = rows[rows.dataset.isin(["circle", "fashion_mnist"]) & (rows.budget == PAPER)]
+    rows = rows[rows.dataset.isin(data) & (rows.budget == PAPER)]
     assert len(rows) > 100
     for row in rows.itertuples():
         assert canonical(row.identity | {"seed": 0}) in wanted, row.config_hash

@@ -5,7 +5,7 @@ import re
 from labeldp_bench.cli.help_configs import file_of
 
 WRITTEN = re.compile(r"^# Example: (.+)$", re.MULTILINE)
-"""In the comment at the top of a YAML: what its command needs beyond that of its group."""
+"""In the comment at the top of a YAML, where the usual command of its group does not do."""
 USUAL = {
     "dataset": "dataset={name} mechanism=rappor eps=1",
     "mechanism": "dataset=circle mechanism={name} eps=1",

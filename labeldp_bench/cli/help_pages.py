@@ -30,7 +30,7 @@ from labeldp_bench.cli.help_mechanisms import (
 )
 from labeldp_bench.cli.help_source import paragraphs, read_class, source_of
 from labeldp_bench.experiments.compose import CHOICES
-from labeldp_bench.experiments.grid import expand
+from labeldp_bench.experiments.grid import as_override, expand
 from labeldp_bench.support.validate import InputError, did_you_mean
 
 USAGE = """\
@@ -185,10 +185,7 @@ def _cells(group: str, path: Path) -> list[str]:
         return ["Computed from formulas, without runs."]
     lines = [f"{len(expand(blocks, {}))} cells:"]
     for block in blocks:
-        own = [
-            key if key[0] == "~" else f"{key}={value}"
-            for key, value in (block.get("set") or {}).items()
-        ]
+        own = [as_override(key, value) for key, value in (block.get("set") or {}).items()]
         own += [
             f"{key}={','.join(map(str, values))}"
             for key, values in (block.get("grid") or {}).items()

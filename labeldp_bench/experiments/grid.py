@@ -59,9 +59,17 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
             spelled = [own | {key: values} for own in spelled]
     for own in spelled:
         for combination in itertools.product(*own.values()):
-            said = zip(own, combination, strict=True)
-            cells.append([key if key[0] == "~" else f"{key}={value}" for key, value in said])
+            cells.append(list(map(as_override, own, combination)))
     return cells
+
+
+def as_override(key: str, value: object) -> str:
+    """Returns what Hydra reads; `~key` leaves a key out, whatever its value.
+
+    >>> as_override("eps", 1), as_override("~learner.first", None)
+    ('eps=1', '~learner.first')
+    """
+    return key if key.startswith("~") else f"{key}={value}"
 
 
 def _comparable(value: str) -> float | str:

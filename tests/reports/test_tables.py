@@ -192,6 +192,18 @@ def test_an_experiment_names_the_kind_of_its_table(monkeypatch):
     assert table.experiment is experiment and experiment.cells() == []
 
 
+def test_the_yaml_says_what_is_a_table_and_not_the_name(monkeypatch):
+    # A confirmation named `tables` would be written beside the papers' tables, or be renamed.
+    node = {"_target_": f"{__name__}.Handmade", "answer": 42}
+    nodes = {"confirmation/tables": None, "some_paper/table2b": node, "some_paper/ablation": node}
+    base = "labeldp_bench.reports.tables.base"
+    monkeypatch.setattr(f"{base}.experiment_names", lambda: list(nodes))
+    monkeypatch.setattr(f"{base}.read_experiment", lambda name: Experiment(name, [], nodes[name]))
+    assert [(table.stem, table.number) for table in paper_tables()] == [
+        ("some_paper_ablation", "ablation"), ("some_paper_table2b", "2b"),
+    ]  # fmt: skip
+
+
 def test_a_cell_is_filled_by_its_own_identity_alone():
     # A run of 3 epochs would stand in a table of 5.
     table = load_table("vector_approximation/table1a")

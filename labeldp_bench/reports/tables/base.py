@@ -47,12 +47,12 @@ class Table(ABC):
     @property
     def number(self) -> str:
         """As the paper numbers it, e.g. `1a`."""
-        return self.experiment.name.rpartition("table")[2]
+        return self.experiment.name.rpartition("/")[2].removeprefix("table")
 
     @property
     def stem(self) -> str:
         """Name of its files."""
-        return f"{self.paper}_table{self.number}"
+        return self.experiment.name.replace("/", "_")
 
     @abstractmethod
     def rows(self, records: Records) -> pd.DataFrame:
@@ -87,8 +87,8 @@ def load_table(name: str) -> Table:
 
 
 def paper_tables() -> list[Table]:
-    """Returns every table that has an experiment, as the papers number them."""
-    names = [name for name in experiment_names() if re.search(r"/table\w+$", name)]
+    """Returns every table, as the papers number them: each experiment whose YAML has `table:`."""
+    names = [name for name in experiment_names() if read_experiment(name).table is not None]
 
     def parts(name: str) -> list[int | str]:  # table 4 before table 10
         return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -45,6 +46,7 @@ class Spectrum(NamedTuple):
 # Minutes of work and gigabytes, alike for all seeds of a sweep: kept longer than a job's model.
 _ENCODED: LastResults[tuple[Encoder, Tensor]] = LastResults()
 _SPECTRA: LastResults[Spectrum] = LastResults()
+_DIRECTIONS: LastResults[tuple[Tensor, Tensor]] = LastResults()
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class Ridge(PretrainableModel):
         def encode() -> tuple[Encoder, Tensor]:
             _ENCODED.clear()  # old features beside new ones would fill the memory
             _SPECTRA.clear()
+            _DIRECTIONS.clear()
             session.say(f"  the features of {len(features):,} examples, once")
             return Encoder.pretrained(self.network, initial, features, session.device)
 
@@ -157,9 +160,7 @@ class LinearOnFeatures:
         the two are those under which the noisy moments are likeliest (empirical Bayes), and the
         weights are their posterior means. No label is needed to choose anything.
         """
-        rows = self.rows.to(torch.float64)
-        values, vectors = torch.linalg.eigh(rows.T @ rows)
-        values = values.clamp_min(1e-9 * values[-1])
+        values, vectors = _DIRECTIONS.get((self.rows,), partial(directions_of, self.rows))
         turned = vectors.T @ moments
         scale, decay = _likeliest_prior(turned, values, stddev)
         variance = scale * values**-decay
@@ -225,6 +226,17 @@ class RidgeClassifier:
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
         return vote_shares(self.scores(features), temperature)
+
+
+def directions_of(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the sum of squares of features in each direction, > 0, (d,), and these, (d, d).
+
+    Args:
+        rows: float32 (N, d).
+    """
+    exact = rows.to(torch.float64)
+    values, vectors = torch.linalg.eigh(exact.T @ exact)
+    return values.clamp_min(1e-9 * values[-1]), vectors
 
 
 def spectrum_of(features: Tensor, indices: Tensor) -> Spectrum:

@@ -3,7 +3,8 @@
     python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
 
 Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take),
-whose data files are there and which need no pre-training, since weights take minutes to train.
+whose data are there and which need no pre-training, since weights take minutes to train. Data that
+are not there are named once, with what is missing.
 Each is run anew into `out_dir` (default: a temporary folder), so that no earlier run passes for it.
 A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
@@ -16,9 +17,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import hydra
 import pandas as pd
 
 from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments
+from labeldp_bench.data.tables.base import Table
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
@@ -81,27 +84,41 @@ def main(arguments: list[str]) -> int:
 def _affordable(
     records: dict[str, dict[str, Any]], here: str, longest: int, data_dir: Path
 ) -> list[Cell]:
-    """Returns the cells of committed records that can be run here in time, in a fixed order."""
+    """Returns the cells of committed records that can be run here in time, in a fixed order.
+
+    Says which data are not there, and why.
+    """
     estimator = Estimator(here, records)
     cells: dict[str, Cell] = {}
     for name in experiment_names():
         for budget in BUDGETS:
             for cell in read_experiment(name).cells(budget):
                 cells.setdefault(cell.config_hash, cell)
-    return [
+    in_time = [
         cell
         for key, cell in sorted(cells.items())
-        if key in records
-        and not cell.pretrain_recipe
-        and estimator.seconds(cell)[0] <= longest
-        and _has_data(cell, data_dir)
+        if key in records and not cell.pretrain_recipe and estimator.seconds(cell)[0] <= longest
     ]
+    one_each = {cell.data_name: cell for cell in in_time}
+    why = {name: _missing(cell, data_dir) for name, cell in one_each.items()}
+    for text in dict.fromkeys(filter(None, why.values())):
+        say(f"left out: {text}")
+    return [cell for cell in in_time if why[cell.data_name] is None]
 
 
-def _has_data(cell: Cell, data_dir: Path) -> bool:
-    """Returns whether the files that a cell reads are there; synthetic data need none."""
+def _missing(cell: Cell, data_dir: Path) -> str | None:
+    """Returns what a cell's data lack; None where they are there, as synthetic data always are."""
     name = cell.setting("dataset.source") or cell.setting("dataset.name")
-    return name is None or (data_dir / f"{name}.npz").is_file()
+    if name is not None:
+        is_there = (data_dir / f"{name}.npz").is_file()
+        return None if is_there else f"{name}: there is no {name}.npz in {data_dir}"
+    dataset = hydra.utils.instantiate(cell.config["dataset"], _convert_="all")
+    if isinstance(dataset, Table):
+        try:
+            dataset.read(data_dir)
+        except InputError as error:
+            return f"{cell.dataset_name}: {error}"
+    return None
 
 
 def _compared(

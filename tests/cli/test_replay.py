@@ -1,0 +1,43 @@
+"""scripts/replay.py: which committed records it runs again."""
+
+import importlib.util
+import runpy
+
+import pytest
+
+from labeldp_bench.records.collect import read_committed
+from tests.conftest import CHECKOUT
+
+
+@pytest.fixture
+def replay(monkeypatch, tmp_path):
+    """The script's main, with one seed of two tables for records, in a place of its own."""
+    found = runpy.run_path(str(CHECKOUT / "scripts" / "replay.py"))
+    few = {
+        name: record
+        for name, record in read_committed().items()
+        if (record["dataset"], record["model"], record["mechanism"], record["seed"])
+        in (("affairs", "logistic", "none", 0), ("breast_cancer", "logistic", "none", 0))
+    }
+    assert len(few) == 2
+    names = found["main"].__wrapped__.__globals__
+    monkeypatch.setitem(names, "read_committed", lambda: few)
+    monkeypatch.setitem(names, "experiment_names", lambda: ["tables/rare_events"])
+    return lambda *arguments: found["main"]([f"data_dir={tmp_path}", *arguments])
+
+
+def test_a_table_whose_package_is_not_installed_is_left_out_with_the_reason(
+    replay, monkeypatch, capsys
+):
+    # Its cells were taken for affordable, run, and reported as failed: the sample got smaller.
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec",
+        lambda name, package=None: None if name == "statsmodels" else find(name, package),
+    )  # fmt: skip
+    replay("n=2")
+    said = capsys.readouterr().out
+    reason = "left out: affairs: this data set comes with the package statsmodels"
+    assert said.count(reason) == 1
+    assert "1 of 2 records are affordable; 1 run again" in said
+    assert "failed" not in said and "breast_cancer" in said

@@ -144,7 +144,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
         said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
-    merge_diagnoses(found, records_csv.with_name(DIAGNOSES))
+    merge_diagnoses(found, records_csv.with_name(DIAGNOSES), kept)
     merge_choices(found, records_csv.with_name(CHOICES), kept)
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)

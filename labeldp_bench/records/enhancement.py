@@ -1,6 +1,7 @@
 """The file that keeps how much ple's published vectors say of labels. Imports no torch."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,24 @@ Diagnosis = dict[str, Any]
 COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
 
 
-def merge_diagnoses(records: list[Record], path: Path) -> None:
-    """Writes the diagnoses among `records` to a CSV, each in place of an older one of its cell."""
+def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Writes the diagnoses among `records` to a CSV, each in place of an older one of its cell.
+
+    Older ones stay where their config_hash is in `kept`; those of retired records go.
+    """
     rows = [
         (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
          measure, json.dumps(values, separators=(",", ":")))
         for record in records
         for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
     ]  # fmt: skip
-    if not rows:
+    if not rows and not path.is_file():
         return
     table = pd.DataFrame(rows, columns=COLUMNS)
     if path.is_file():
         old = pd.read_csv(path, dtype={"config_hash": str}).assign(guarantee=NO_GUARANTEE)
-        table = pd.concat([table, old])
+        old = old[old.config_hash.isin(list(kept))]
+        table = pd.concat([table, old]) if rows else old
     table = table.drop_duplicates(["config_hash", "measure"], keep="first")
     table = table.sort_values(["dataset", "loss", "seed", "config_hash", "measure"])
     write_text(path, table.to_csv(index=False, lineterminator="\n"))

@@ -152,12 +152,15 @@ def test_rows_that_were_there_outlive_a_failed_write(tmp_path, monkeypatch):
         file.write_bytes(b"ha")
         raise OSError("no space left")
 
-    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pd.DataFrame())
+    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pd.DataFrame(columns=["config_hash"]))
     monkeypatch.setattr(Path, "write_text", half)
     row = dict.fromkeys([*script.KEY, "accuracy"], "x")
     record = {"config_hash": "x", "dataset": "x", "loss": "x", "seed": 0}
     record["notes"] = {"enhancement": {"k": {"1": 0.5}}}
-    for write in (lambda: script.write([row], path), lambda: merge_diagnoses([record], path)):
+    for write in (
+        lambda: script.write([row], path),
+        lambda: merge_diagnoses([record], path, {"x"}),
+    ):
         with pytest.raises(Exception, match="no space"):
             write()
         assert path.read_text() == "old\n" and list(tmp_path.iterdir()) == [path]

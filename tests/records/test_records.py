@@ -16,6 +16,7 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, collect, read_committed
+from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
 from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
@@ -239,6 +240,17 @@ def test_committed_records_come_back_as_they_were(tmp_path):
     assert committed[cells[0].config_hash]["budget"] == "paper"
     assert {row["draws"] for row in committed.values()} == {DRAWS}
     assert read_committed(tmp_path / "absent.csv") == {}
+
+
+def test_what_ple_gave_away_goes_with_its_record(tmp_path):
+    # Rows of a retired run would stay for ever, in figures of nothing.
+    path = tmp_path / "enhancement.csv"
+    notes = {"notes": {"enhancement": {"chance": [0.5]}}}
+    run = {"dataset": "mnist", "loss": "plain", "seed": 0} | notes
+    merge_diagnoses([run | {"config_hash": name} for name in ("old", "new")], path, {"old", "new"})
+    merge_diagnoses([], path, {"new"})  # the other is retired, and nothing is new
+    assert list(read_diagnoses(path)) == ["new"]
+    assert path.read_text().count("\n") == 2
 
 
 def test_committed_records_are_still_found():

@@ -126,9 +126,10 @@ def test_diagnoses_survive_collection(tmp_path, both_losses):
     # Figure 4 could be drawn only by who has the runs.
     _, records = both_losses
     path, records = tmp_path / "enhancement.csv", {k: records[k] for k in ("enhanced", "plain")}
-    merge_diagnoses([*records.values()], path)
+    kept = {record["config_hash"] for record in records.values()}
+    merge_diagnoses([*records.values()], path, kept)
     first = path.read_bytes()
-    merge_diagnoses([records["plain"]], path)
+    merge_diagnoses([records["plain"]], path, kept)
     assert path.read_bytes() == first
     found = read_diagnoses(path)
     assert found == {r["config_hash"]: r["notes"]["enhancement"] for r in records.values()}

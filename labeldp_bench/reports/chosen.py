@@ -24,6 +24,14 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
     ({"learner": "fixmatch"}, "when guesses begin to teach after a test score on MNIST"),
     ({"learner": "noisy_sgd"}, "rate, momentum and steps after true training labels of MNIST"),
     ({"dataset": "mnist", "pretrain": "simclr"}, "epochs of pre-training after test scores"),
+    *(
+        ({"dataset": "fashion_mnist", "pretrain": name}, "patches after true training labels")
+        for name in ("patches", "patches_simclr")
+    ),
+    (
+        {"dataset": "fashion_mnist", "model": "resnet18_w16"},
+        "one stage or two after true training labels",
+    ),
 )
 """By test scores or true labels; the YAML of each says so."""
 

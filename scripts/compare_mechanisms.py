@@ -264,7 +264,7 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
         above.set_title(f"K = {num_classes}")
         below.set_xlabel("privacy budget eps")
         for axis, end in zip((above, below), ends, strict=True):
-            axis.set_xscale("log")
+            plotting.log_scale(axis, "x")
             axis.set_xticks(BUDGETS, [f"{eps:g}" for eps in BUDGETS])
             axis.minorticks_off()
             plotting.label_lines(axis, end)

@@ -100,8 +100,7 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
     places = sorted(best)
     lowest = [best[place] for place in places]
     axes.plot(places, lowest, "x", color=plotting.GREY, label="best of the grid")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    plotting.log_scale(axes, "xy")
     axes.xaxis.set_minor_formatter(NullFormatter())
     if series.kind in ("eps", "K"):
         axes.set_xticks(x[::2], [f"{value:g}" for value in x[::2]])

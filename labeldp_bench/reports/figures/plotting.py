@@ -13,6 +13,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.scale import LogScale, LogTransform
+from numpy.typing import ArrayLike
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
@@ -80,13 +82,37 @@ def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     axes.margins(x=0.02)
     axes.set_xlabel(x.label)
     axes.set_ylabel(y.label)
-    if y.log:
-        axes.set_yscale("log")
-    if x.log:
-        axes.set_xscale("log")
+    log_scale(axes, "x" * x.log + "y" * y.log)
     if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.xaxis.minorticks_off()
+
+
+class _Rounded(LogTransform):
+    """log10 to nine digits after the point, far more than a picture shows."""
+
+    def transform_non_affine(self, values: ArrayLike) -> np.ndarray:
+        return np.round(np.asarray(super().transform_non_affine(values)), 9)
+
+
+class _RoundedLogScale(LogScale):
+    """A logarithmic scale that is the same on every machine.
+
+    The last bit of numpy's log10 depends on the processor (with AVX-512 it is another), and where
+    a place in the picture lies half-way between two that a file can hold, that bit decides.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._transform = _Rounded(self.base)
+
+
+def log_scale(axes: Axes, which: str) -> None:
+    """Makes `x`, `y`, both (`xy`) or none logarithmic; every picture takes this one."""
+    if "x" in which:
+        axes.set_xscale(_RoundedLogScale())
+    if "y" in which:
+        axes.set_yscale(_RoundedLogScale())
 
 
 def title_and_caption(figure: Figure, title: str, caption: str) -> None:

@@ -115,7 +115,7 @@ def _draw_panel(
 def _label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
     shown = [tick for tick in ticks if math.isfinite(tick)]
     if x_name == "eps":
-        axes.set_xscale("log")
+        plotting.log_scale(axes, "x")
     axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
     axes.minorticks_off()
     axes.margins(x=0.03)

@@ -88,7 +88,7 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
     labels = plotting.draw_lines(axes, rows)
     ticks = sorted(rows.x.dropna().unique())
     if x_name == "eps":
-        axes.set_xscale("log")
+        plotting.log_scale(axes, "x")
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
         axes.minorticks_off()
     else:

@@ -46,7 +46,7 @@ class Bounds(Kind):
             column[0].set_title(spec.panel_title(str(panel)))
             problems = [_problem(rows, spec, num_classes) for num_classes in CLASSES]
             for place, (name, part) in zip(column, ROWS.items(), strict=True):
-                place.set_yscale("log")
+                plotting.log_scale(place, "y")
                 plotting.style_axes(place, spec.x, spec.y, sorted(rows.x.unique()))
                 place.set_ylabel(name)
                 part(place, problems, rows)

@@ -38,6 +38,7 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.mechanisms.classes import check_global_prior
 from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
 from labeldp_bench.privacy.audits.sums import releases_sums
+from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import (
     InputError,
     check_eps,
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
     options, parameters = parse(arguments)
     name, num_classes = options["mechanism"], options["num_classes"]
     if name == HISTOGRAM:
-        print(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
+        say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)
     kinds = ClassMechanism | RealMechanism | GroupMechanism | PateFM
@@ -69,15 +70,13 @@ def main(arguments: list[str]) -> int:
     if prior is not None and not isinstance(mechanism, ClassMechanism):
         raise InputError(f"mechanism={name} takes no prior over classes")
     classes = f", {num_classes} classes" if isinstance(mechanism, ClassMechanism) else ""
+    say(f"mechanism  {name} ({mechanism}){classes}")
     if isinstance(mechanism, LabelEnhancement):
-        print(f"mechanism  {name} ({mechanism}){classes}")
         print("claimed    nothing: no guarantee")
         print("found      no eps to search for: what it publishes follows from the true labels")
         print("           (scripts/attack.py measures what that gives away)\nverdict    no claim")
         return 0
-    found = audit(mechanism, num_classes, prior, options["draws"], options["seed"])
-    print(f"mechanism  {name} ({mechanism}){classes}")
-    return report(found)
+    return report(audit(mechanism, num_classes, prior, options["draws"], options["seed"]))
 
 
 def report(found: Audit) -> int:

@@ -21,12 +21,14 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.mechanisms.classes import LabelMechanism
 from labeldp_bench.mechanisms.ranking import ranking
+from labeldp_bench.privacy.audits import sampling
 from labeldp_bench.privacy.audits.audit import sampled_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.progress import ProgressLines
 from labeldp_bench.support.validate import InputError
 from tests.shell import HANGS
 
@@ -263,3 +265,19 @@ def test_prior_must_be_global():
     with pytest.raises(InputError, match="prior must be global here"):
         exact_epsilon(TopKSubset(eps=1.0), 4, PRIOR.repeat(2, 1))
     assert replace(TopKSubset(eps=1.0), eps=2.0).eps == 2.0
+
+
+def test_an_audit_says_what_it_does_before_and_how_far_it_is(script, monkeypatch, capsys):
+    # Votes on 100,000 queries take half a minute, which looked as if the program hung.
+    seen = []
+
+    class Bar(ProgressLines):
+        def update(self, count: int = 1) -> None:
+            seen.append((count, self._total, self._label, capsys.readouterr().out))
+
+    monkeypatch.setattr(sampling, "progress_bar", Bar)
+    assert script.main(["mechanism=pate_fm", "mechanism.queries=100", "draws=4000"]) == 0
+    assert sum(count for count, *_ in seen) == seen[0][1]
+    assert seen[0][2] == "draws of release_votes"
+    assert seen[0][3].startswith("mechanism  pate_fm (PateFM(eps=1.0")
+    assert "verdict    the claim holds" in capsys.readouterr().out

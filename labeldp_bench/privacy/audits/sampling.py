@@ -14,6 +14,7 @@ from labeldp_bench.privacy.audits.events import (
     event_counts,
 )
 from labeldp_bench.privacy.audits.fit import Calibration, Fit, all_of
+from labeldp_bench.support.progress import progress_bar
 
 PILOT = 1000
 """Draws of each input that say what to look at; used for nothing else."""
@@ -64,28 +65,34 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
     asked = draws
     draws, count = min(draws, channel.most), len(channel.inputs)
     few = max(1, min(PILOT, channel.chunk, draws // 4))
-    pilot = [channel.draw(i, few, generator) for i in range(count)]
-    literals = choose_literals(pilot, channel.law is not None)
+    half, rest = max(2, draws // 2 // count), max(1, draws // 4)
     calibration = Calibration()
 
-    def counts(number: int, size: int, *, is_first: bool) -> Tensor:
-        total = torch.zeros((literals.count + 1,) * 2, dtype=torch.float64)
-        for batch in channel.batches(size):
-            holds, law = _look(channel, literals, number, batch, generator)
-            if law is not None and is_first:
-                calibration.add(law, number)
-            total += event_counts(holds)
-        return total
+    with progress_bar(None, (few + half) * count + 2 * rest, f"draws of {channel.name}") as bar:
 
-    table = torch.stack(
-        [counts(i, max(2, draws // 2 // count), is_first=True) for i in range(count)]
-    )
-    more, less, (high, low) = choose_event(table, channel.delta * max(2, draws // 2 // count))
-    fits = [calibration.fit()] if channel.law is not None else []
-    further = channel.noise(asked // 4, generator) if channel.noise is not None else None
-    fits += [further] if further is not None else []
-    rest = max(1, draws // 4)
-    hits = [int(counts(i, rest, is_first=False)[high, low]) for i in (more, less)]
+        def looked_at(number: int) -> Tensor:
+            outputs = channel.draw(number, few, generator)
+            bar.update(few)
+            return outputs
+
+        def counts(number: int, size: int, *, is_first: bool) -> Tensor:
+            total = torch.zeros((literals.count + 1,) * 2, dtype=torch.float64)
+            for batch in channel.batches(size):
+                holds, law = _look(channel, literals, number, batch, generator)
+                if law is not None and is_first:
+                    calibration.add(law, number)
+                total += event_counts(holds)
+                bar.update(batch)
+            return total
+
+        pilot = [looked_at(i) for i in range(count)]
+        literals = choose_literals(pilot, channel.law is not None)
+        table = torch.stack([counts(i, half, is_first=True) for i in range(count)])
+        more, less, (high, low) = choose_event(table, channel.delta * half)
+        fits = [calibration.fit()] if channel.law is not None else []
+        further = channel.noise(asked // 4, generator) if channel.noise is not None else None
+        fits += [further] if further is not None else []
+        hits = [int(counts(i, rest, is_first=False)[high, low]) for i in (more, less)]
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
     bound = eps_bound(hits[0], hits[1], rest, confidence, channel.delta)
     share, fit = hits[0] / rest, all_of(fits)

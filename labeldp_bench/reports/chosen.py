@@ -29,6 +29,10 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         for name in ("patches", "patches_simclr")
     ),
     (
+        {"dataset": "cifar10", "model": "probe", "pretrain": "patches_simclr"},
+        "patches after true training labels",
+    ),
+    (
         {"dataset": "fashion_mnist", "model": "resnet18_w16"},
         "one stage or two after true training labels",
     ),

@@ -14,8 +14,9 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
+from omegaconf import MISSING, DictConfig, OmegaConf
 
+from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
@@ -162,11 +163,7 @@ def _parsed(override: str) -> Override:
 @cache
 def _compose_choices(chosen: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
     use_configs()
-    config = hydra.compose("config", overrides=list(chosen), return_hydra_config=True)
-    choices = dict(config.hydra.runtime.choices)
-    with open_dict(config):
-        del config["hydra"]  # most of the config, and no part of a cell
-    return config, choices
+    return assemble(list(chosen))
 
 
 def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:

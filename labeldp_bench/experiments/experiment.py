@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import hydra
 from omegaconf import OmegaConf
 
+from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, experiment_names, use_configs
 from labeldp_bench.experiments.grid import Axes, expand
@@ -66,7 +66,7 @@ def blocks_of(name: str) -> list[dict[str, Any]]:
 def read_experiment(name: str) -> Experiment:
     """Returns the experiment called `name`, as Hydra composes it."""
     use_configs()
-    config = hydra.compose("config", overrides=[f"experiment={name}"])
+    config, _ = assemble([f"experiment={name}"])
     shown = (
         OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
         for node in (config.cells, config.table, config.figure)

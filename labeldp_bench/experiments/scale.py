@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-import hydra
 from omegaconf import OmegaConf
 
+from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import CHOICE, compose_cell, use_configs
 from labeldp_bench.experiments.grid import spell
@@ -69,8 +69,8 @@ def _is_above(cell: Cell, key: str, most: float) -> bool:
 def _rules(name: str) -> list[dict[str, Any]]:
     """Returns the rules of a budget, each with `when`, `set` and `at_most`."""
     use_configs()
-    node = hydra.compose("config", overrides=[f"budget={name}"]).budget
-    rules = OmegaConf.to_container(node.rules)
+    config, _ = assemble([f"budget={name}"])
+    rules = OmegaConf.to_container(config.budget.rules)
     assert isinstance(rules, list)
     for rule in rules:
         if not isinstance(rule, dict) or set(rule) - {"when", "set", "at_most"}:

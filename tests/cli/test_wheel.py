@@ -18,8 +18,12 @@ COMPOSE = """
 import sys
 from pathlib import Path
 import hydra
-import labeldp_bench.experiments.compose
+from omegaconf import OmegaConf
+from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.compose import use_configs
+
+def told(config):
+    return repr({k: v for k, v in OmegaConf.to_container(config).items() if k != "hydra"})
 
 use_configs()
 configs = Path(sys.argv[1])
@@ -34,7 +38,12 @@ for path in sorted(configs.rglob("*.yaml")):
         overrides = [overrides[0].removesuffix(".yaml")]
     else:
         overrides = [f"{group}={name}", *given]
-    hydra.compose("config", overrides=overrides, return_hydra_config=True)
+    whole = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+    if group.split("/")[0] in ("experiment", "sweep"):
+        assert whole.hydra.mode.name == "MULTIRUN", overrides
+    config, choices = assemble(overrides)
+    assert told(config) == told(whole), overrides
+    assert choices.items() <= dict(whole.hydra.runtime.choices).items(), overrides
     composed += 1
 assert "torch" not in sys.modules, "composing imports torch"
 print(composed)
@@ -118,7 +127,8 @@ def test_console_script_works_from_an_empty_folder(installed, tmp_path):
 
 
 def test_every_config_composes_without_torch(installed, tmp_path):
-    # A wrong override would wait seconds for torch, and other Pythons could not be checked.
+    # A wrong override would wait seconds for torch, other Pythons could not be checked, and an
+    # experiment's cells would be others than the same words on a command line spell.
     configs = installed / "labeldp_bench" / "configs"
     outcome = run(
         sys.executable, "-c", COMPOSE, configs, folder=tmp_path, PYTHONPATH=str(installed)

@@ -14,6 +14,7 @@ from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Axis, Spec
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.statistics import holm
 
 COLOURS = {
     "central": (plotting.BLUE, plotting.SKY),
@@ -24,6 +25,11 @@ BITS = Axis("information", "bits that all releases tell", "bits", log=True)
 CROSSING = """\
 The best local mean reaches the best central one at eps={at} on {panel} (on a straight line over
 log eps between the nearest two budgets that both have; of means alone, without an interval)."""
+WORTH = """\
+Best central mean, best local mean, and their difference in points with its number of seeds, by
+seed where both have the same. Each best is the highest of the lines above, so chosen by test
+accuracy: p is from a t test, times the number of pairs of lines at that eps, after Holm for all
+{count}."""
 NO_CROSSING = (
     "On {panel} the best local mean stays below the best central one at all budgets of both."
 )
@@ -76,6 +82,9 @@ class Trust(Kind):
             at, name = crossing(rows), spec.panel_title(str(panel))
             says = NO_CROSSING if math.isnan(at) else CROSSING
             parts.append(says.format(at=f"{at:.2g}", panel=name))
+        compared = worth(points[points.n > 0])
+        if len(compared):
+            parts += [WORTH.format(count=len(compared)), _worth_table(compared, spec)]
         told = budgets(points[points.n > 0])
         if told.empty:
             return parts
@@ -120,6 +129,46 @@ def crossing(rows: pd.DataFrame) -> float:
     low, high = np.log(ahead.index[first - 1 : first + 1])
     before, after = ahead.iloc[first - 1], ahead.iloc[first]
     return float(np.exp(low + (high - low) * before / (before - after)))
+
+
+def worth(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns panel, x, central, local (estimates), gap (central - local), p (corrected).
+
+    A row for each panel and budget that both have.
+
+    Args:
+        rows: points with records.
+    """
+    found = []
+    rows = rows.assign(trust=trust_of(rows)).dropna(subset="x")
+    for (panel, x), here in rows.groupby(["panel", "x"], sort=False):
+        lines = {trust: list(same.estimate) for trust, same in here.groupby("trust")}
+        if {"central", "local"} <= set(lines):
+            best = [max(lines[trust], key=lambda one: one.value) for trust in ("central", "local")]
+            gap = best[0].minus(best[1])
+            pairs = len(lines["central"]) * len(lines["local"])
+            found.append((panel, x, *best, gap, min(1.0, pairs * gap.p)))
+    compared = pd.DataFrame(found, columns=["panel", "x", "central", "local", "gap", "p"])
+    return compared.assign(p=holm(compared.p.tolist()))
+
+
+def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
+    """Returns a row for each budget, three columns for each panel, Markdown."""
+    cells = {
+        (row.panel, row.x): (
+            f"{row.central.value:.1f}, {row.local.value:.1f}",
+            f"{row.gap.value:+.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
+            f"{row.p:.2g}",
+        )
+        for row in compared.itertuples()
+    }
+    panels = list(dict.fromkeys(compared.panel))
+    heads = [head for panel in panels for head in (spec.panel_title(panel), "difference", "p")]
+    lines = [
+        [f"{x:g}", *(text for panel in panels for text in cells.get((panel, x), ("-",) * 3))]
+        for x in sorted(set(compared.x))
+    ]
+    return markdown_table(lines, [spec.x.symbol, *heads])
 
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:

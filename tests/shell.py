@@ -16,6 +16,33 @@ NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=da
 HANGS = 600
 """Seconds after which a command hangs for sure, on a machine as busy as may be."""
 
+# A process for each command would import torch each time.
+DRIVER = """
+import os, runpy, shlex, sys, traceback
+import labeldp_bench.cli.closing, labeldp_bench.cli.main, labeldp_bench.runs.job
+import matplotlib.pyplot, torch._dynamo
+for number, line in enumerate(sys.stdin.read().splitlines()):
+    if os.fork():
+        os.wait()
+        continue
+    out = os.open(f"{number}.out", os.O_WRONLY | os.O_CREAT)
+    os.dup2(out, 1), os.dup2(out, 2)
+    _, program, *arguments = shlex.split(line)
+    module = arguments.pop(0) if program == "-m" else None
+    sys.argv = [module or program, *arguments]
+    code = 0
+    try:
+        run = runpy.run_module if module else runpy.run_path
+        run(module or program, run_name="__main__", **({"alter_sys": True} if module else {}))
+    except SystemExit as stop:
+        code = stop.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    print(f"exit {code}", flush=True)
+    os._exit(0)
+"""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -44,6 +71,18 @@ def quick(arguments: list[str], folder: Path, environment: dict[str, str] | None
     for file in files:
         file.unlink()
     return Outcome(process.exitcode, *texts)
+
+
+def printed(lines: list[str], folder: Path) -> list[str]:
+    """Returns what each line `python ...` prints in `folder`, a copy of the checkout.
+
+    They run one after another; each text ends with `exit` and the status.
+    """
+    subprocess.run(
+        [sys.executable, "-c", DRIVER], input="\n".join(lines), text=True, cwd=folder, check=True,
+        env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}, timeout=HANGS,
+    )  # fmt: skip
+    return [(folder / f"{number}.out").read_text() for number in range(len(lines))]
 
 
 def start(arguments: list[str], folder: Path, threads: int = 1) -> subprocess.Popen:

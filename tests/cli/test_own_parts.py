@@ -1,15 +1,12 @@
 """The pages on own data sets, models, losses and mechanisms, followed literally in a copy."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tests.conftest import CHECKOUT
-from tests.shell import HANGS
+from tests.shell import printed
 
 PAGES = {
     name: (CHECKOUT / "docs" / f"adding-a-{name}.md").read_text()
@@ -17,32 +14,6 @@ PAGES = {
 }
 FILE = re.compile(r"^`([\w./]+)`:\n\n```(?:python|yaml)\n(.*?)```", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```sh\n(.*?)```", re.MULTILINE | re.DOTALL)
-# A process for each command would import torch each time.
-DRIVER = """
-import os, runpy, shlex, sys, traceback
-import labeldp_bench.cli.closing, labeldp_bench.cli.main, labeldp_bench.runs.job
-import matplotlib.pyplot, torch._dynamo
-for number, line in enumerate(sys.stdin.read().splitlines()):
-    if os.fork():
-        os.wait()
-        continue
-    out = os.open(f"{number}.out", os.O_WRONLY | os.O_CREAT)
-    os.dup2(out, 1), os.dup2(out, 2)
-    _, program, *arguments = shlex.split(line)
-    module = arguments.pop(0) if program == "-m" else None
-    sys.argv = [module or program, *arguments]
-    code = 0
-    try:
-        run = runpy.run_module if module else runpy.run_path
-        run(module or program, run_name="__main__", **({"alter_sys": True} if module else {}))
-    except SystemExit as stop:
-        code = stop.code or 0
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    print(f"exit {code}", flush=True)
-    os._exit(0)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +31,7 @@ def shown(tmp_path_factory):
         line for text in PAGES.values() for block in COMMANDS.findall(text)
         for line in block.splitlines()
     ]  # fmt: skip
-    subprocess.run(
-        [sys.executable, "-c", DRIVER], input="\n".join(lines), text=True, cwd=folder, check=True,
-        env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}, timeout=HANGS,
-    )  # fmt: skip
-    return {line: (folder / f"{n}.out").read_text() for n, line in enumerate(lines)}
+    return dict(zip(lines, printed(lines, folder), strict=True))
 
 
 def test_every_command_of_the_pages_works(shown):

@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,12 +16,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp_bench.cli.sweeper import group
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import expand
-from labeldp_bench.records.collect import collect
+from labeldp_bench.records.collect import read_committed
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT, TINY_CIRCLE
-from tests.shell import HANGS, quick, records_under, start
+from tests.shell import HANGS, printed, quick, records_under, start
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of about a second.
@@ -150,34 +148,33 @@ def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):
 
 def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_path):
     # A clone would train what the repository already knows; or a user's own sweep would be empty.
-    clone = tmp_path / "clone"
-    for name in ("labeldp_bench", "configs"):
-        shutil.copytree(CHECKOUT / name, clone / name)
-    small = ["dataset.trials=1", "dataset.n_train=200", "dataset.n_test=50", "model.k=20",
-             "dataset.num_classes=3,10"]  # fmt: skip
-
-    def run(*arguments: str) -> str:
-        environment = os.environ | {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1"}
-        return subprocess.run(
-            [sys.executable, "-m", "labeldp_bench", *arguments], cwd=clone, env=environment,
-            check=True, capture_output=True, text=True, timeout=HANGS,
-        ).stdout  # fmt: skip
-
-    first = run("experiment=quickstart", *small)
+    for name in ("labeldp_bench", "configs", "scripts"):
+        shutil.copytree(CHECKOUT / name, tmp_path / name)
+    small = ("dataset.trials=1 dataset.n_train=200 dataset.n_test=50 model.k=20 "
+             "dataset.num_classes=3,10")  # fmt: skip
+    run, elsewhere = f"python -m labeldp_bench experiment=quickstart {small}", "out_dir=elsewhere"
+    texts = printed(
+        [
+            run,
+            "python scripts/collect.py",
+            f"{run} {elsewhere}",
+            # The same cells as the experiment's, asked for by a plain sweep.
+            f"python -m labeldp_bench -m {small} {elsewhere}",
+            f"{run} rerun=true {elsewhere}",
+        ],
+        tmp_path,
+    )
+    assert all(text.endswith("exit 0\n") for text in texts), texts
+    first, _, again, plain, anew = texts
     assert "6 cells: 0 done in results/runs, 6 to run" in first
-    results = clone / "results"
-    assert collect(results / "runs", results / "records.csv", results / "per_class.csv") == 6
-    shutil.rmtree(results / "runs")
-    again = run("experiment=quickstart", *small)
+    assert len(read_committed(tmp_path / "results" / "records.csv")) == 6
     assert "6 cells: 6 stored in results/records.csv (rerun=true trains anew), 0 done in" in again
     start_of_table = "circle, eps=1"
-    tables = [text[text.index(start_of_table) :].splitlines() for text in (again, first)]
-    assert tables[0][:-1] == tables[1][:-1]  # the last line says where the numbers come from
-    assert not records_under(clone)
-    # The same cells as the experiment's, asked for by a plain sweep.
-    assert "2 cells: 0 done in results/runs, 2 to run" in run("-m", *small)
-    anew = run("experiment=quickstart", *small, "rerun=true")
-    assert "6 cells: 2 done in results/runs, 4 to run" in anew and "stored" not in anew
+    told = (again.replace("elsewhere", "results/runs"), first)
+    tables = [text[text.index(start_of_table) :].splitlines() for text in told]
+    assert tables[0][:-2] == tables[1][:-2]  # the last line says where the numbers come from
+    assert "2 cells: 0 done in elsewhere, 2 to run" in plain
+    assert "6 cells: 2 done in elsewhere, 4 to run" in anew and "stored" not in anew
 
 
 def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):

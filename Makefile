@@ -35,7 +35,7 @@ run: $(VENV)/.installed  ## the quickstart: RAPPOR, RR, no privacy and the Bayes
 	$(RUN) experiment=quickstart
 
 test: $(VENV)/.test  ## the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-cluster: $(VENV)/.test  ## sweeps on real launchers; each skips, and says so, where it is not installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/cli/test_launchers.py

@@ -25,7 +25,8 @@ from labeldp_bench.cli.launched import launch
 from labeldp_bench.cli.ray_launcher import RayLauncher
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.grid import LOCAL, Axes, expand, parse_axes, quote, spell
+from labeldp_bench.experiments.experiment import is_picked
+from labeldp_bench.experiments.grid import LOCAL, Axes, parse_axes, quote, spell, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.support.files import only_one
@@ -138,24 +139,28 @@ class CellSweeper(Sweeper):
         """Returns {config_hash: cell, its overrides}; says first how many there are."""
         blocks = self.config.cells if self.config.cells is not None else [{}]
         blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
-        spelled = expand(blocks, axes)
-        if not spelled:
+        spelled = spelled_cells(blocks, axes)
+        if not spelled and not axes:
             raise InputError("the sweep has no cell (cells: is an empty list)")
         over = [f"{key}={','.join(values)}" for key, values in axes.items() if len(values) > 1]
         say(f"sweep: {' '.join([*([name] if name else []), *over]) or 'one setting'}")
+        asked = " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
         cells: dict[str, tuple[Cell, list[str]]] = {}
-        for overrides in spelled:
+        for one in spelled:
             try:
-                overrides = scaled(overrides, asked=axes)
+                if not is_picked(one):
+                    continue
+                overrides = scaled(one.overrides, asked=axes)
                 cell = compose_cell(overrides)
             except (InputError, HydraException, OmegaConfBaseException) as error:
                 if not (name and axes):
                     raise
-                asked = " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
                 raise InputError(
                     f"{asked} does not fit every cell of {name}: {one_line(error)}"
                 ) from None
             cells.setdefault(cell.config_hash, (cell, overrides))
+        if not cells:
+            raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
         return cells
 
     def _launch(self, jobs: list[list[tuple[Cell, list[str]]]]) -> tuple[int, bool]:

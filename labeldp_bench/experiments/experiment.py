@@ -4,15 +4,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, experiment_names, use_configs
-from labeldp_bench.experiments.grid import Axes, expand
+from labeldp_bench.experiments.grid import Axes, Spelled, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
-from labeldp_bench.support.validate import check_choice
+from labeldp_bench.support.validate import InputError, check_choice
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Experiment:
 
     Attributes:
         name: what `experiment=` takes, e.g. `blockrr/table4`.
-        blocks: its cells as `expand` takes them; None for arithmetic, which has no runs.
+        blocks: its cells as `spelled_cells` takes them; None for arithmetic, which has no runs.
         table: the node that makes its table; None for the usual kind.
         figure: how its cells are drawn, as `figures.spec.read_spec` takes it; None for tables.
     """
@@ -48,12 +50,28 @@ class Experiment:
 
 def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
     """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
-    cells = [compose_cell(scaled(overrides, axes)) for overrides in expand(blocks, axes)]
+    spelled = [one for one in spelled_cells(blocks, axes) if is_picked(one)]
+    cells = [compose_cell(scaled(one.overrides, axes)) for one in spelled]
     return list({cell.config_hash: cell for cell in cells}.values())
 
 
+def is_picked(spelled: Spelled) -> bool:
+    """Returns whether what picks cells of other blocks leaves this one as its own block has it.
+
+    `eps=2` leaves a baseline without privacy as it is; `learner.projection=none` would make another
+    cell, which the YAML does not list, of one that projects.
+    """
+    if not spelled.foreign:
+        return True
+    own = compose_cell(spelled.own).config_hash
+    try:
+        return compose_cell(spelled.overrides).config_hash == own
+    except (InputError, HydraException, OmegaConfBaseException):  # it cannot take the key at all
+        return False
+
+
 def blocks_of(name: str) -> list[dict[str, Any]]:
-    """Returns the cells of the experiment called `name`, as `expand` takes them.
+    """Returns the cells of the experiment called `name`, as `spelled_cells` takes them.
 
     Raises:
         InputError: there is no such experiment.

@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -23,23 +23,46 @@ Axes = dict[str, list[str]]
 PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
 
 
+class Spelled(NamedTuple):
+    """One cell in words.
+
+    Attributes:
+        overrides: all that spells it.
+        foreign: those among them that picked cells of other blocks, as its own has no such key.
+    """
+
+    overrides: list[str]
+    foreign: list[str]
+
+    @property
+    def own(self) -> list[str]:
+        """What spells the cell of the block itself."""
+        return [text for text in self.overrides if text not in self.foreign]
+
+
 def expand(blocks: Any, axes: Axes) -> list[list[str]]:
-    """Returns the overrides of every cell.
+    """Returns the overrides of every cell, see `spelled_cells`.
+
+    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
+    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
+    """
+    return [cell.overrides for cell in spelled_cells(blocks, axes)]
+
+
+def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
+    """Returns what spells every cell.
 
     Args:
         blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional; the key
             `~learner.first` leaves out what a mechanism brings for another learner.
         axes: what the command line says. Values that the blocks have pick the cells with them, so
-            that `eps=2` takes the cells of a table whose other keys go with that eps; any other
-            value replaces theirs, or adds a key.
-
-    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
-    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
+            that `eps=2` takes the cells of a table whose other keys go with that eps; in a block
+            without the key they are `foreign`. Any other value replaces theirs, or adds a key.
     """
-    cells: list[list[str]] = []
+    cells: list[Spelled] = []
     if not isinstance(blocks, list):
         raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
-    spelled: list[Axes] = []
+    spelled: list[tuple[Axes, frozenset[str]]] = []
     for block in blocks:
         if not isinstance(block, dict) or set(block) - {"set", "grid"}:
             raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
@@ -48,18 +71,23 @@ def expand(blocks: Any, axes: Axes) -> list[list[str]]:
             if not isinstance(values, list):
                 raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
             own[key] = [spell(value) for value in values]
-        spelled.append(own)
+        spelled.append((own, frozenset()))
+    listed = [own for own, _ in spelled]  # what picks does not depend on the order of arguments
     for key, values in axes.items():
         wanted = {_comparable(value) for value in values}
-        has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own in spelled]
-        if {_comparable(value) for found in has for value in found} == wanted:
-            pairs = zip(spelled, has, strict=True)
-            spelled = [own | {key: kept or values} for own, kept in pairs if kept or key not in own]
+        if wanted <= {_comparable(value) for own in listed for value in own.get(key, [])}:
+            has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own, _ in spelled]
+            spelled = [
+                (own | {key: kept or values}, foreign if kept else foreign | {key})
+                for (own, foreign), kept in zip(spelled, has, strict=True)
+                if kept or key not in own
+            ]
         else:
-            spelled = [own | {key: values} for own in spelled]
-    for own in spelled:
+            spelled = [(own | {key: values}, foreign) for own, foreign in spelled]
+    for own, foreign in spelled:
         for combination in itertools.product(*own.values()):
-            cells.append(list(map(as_override, own, combination)))
+            texts = dict(zip(own, map(as_override, own, combination), strict=True))
+            cells.append(Spelled([*texts.values()], [texts[key] for key in own if key in foreign]))
     return cells
 
 

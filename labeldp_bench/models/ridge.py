@@ -1,8 +1,7 @@
 """Least squares on frozen features, whose penalty the releases choose."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -102,7 +101,8 @@ class Ridge(PretrainableModel):
         """Returns the encoder's features, each example's scaled to length 1."""
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
         encoder, encoded = self._encoded(self.initial, features, session)
-        return LinearOnFeatures(encoder, nn.functional.normalize(encoded).cpu(), session.notes)
+        rows = nn.functional.normalize(encoded).cpu()
+        return LinearOnFeatures(encoder, rows, session.notes, session.say)
 
     def _prepared(
         self,
@@ -146,11 +146,13 @@ class LinearOnFeatures:
         encoder: of images.
         rows: the training examples' features, float32 (N, d), CPU, each of length 1.
         notes: of the run.
+        say: where it says what takes long.
     """
 
     encoder: Encoder
     rows: Tensor
     notes: dict[str, Any]
+    say: Callable[[str], None]
 
     def fitted(self, moments: Tensor, stddev: float) -> "MomentsClassifier":
         """Returns the classifier; each direction of the features counts by what noise leaves of it.
@@ -160,13 +162,22 @@ class LinearOnFeatures:
         the two are those under which the noisy moments are likeliest (empirical Bayes), and the
         weights are their posterior means. No label is needed to choose anything.
         """
-        values, vectors = _DIRECTIONS.get((self.rows,), partial(directions_of, self.rows))
+        values, vectors = _DIRECTIONS.get((self.rows,), self._directions)
         turned = vectors.T @ moments
         scale, decay = _likeliest_prior(turned, values, stddev)
         variance = scale * values**-decay
         kept = values * variance / (values.square() * variance + stddev**2)
         self.notes.update(weight_decay_power=decay, features=len(values))
         return self.classifier(vectors @ (turned * kept[:, None]))
+
+    def _directions(self) -> tuple[Tensor, Tensor]:
+        """Returns the features' sum of squares in each direction, > 0, (d,), and these, (d, d)."""
+        count = self.rows.shape[1]
+        if count > EXACT_UP_TO:
+            self.say(f"  the directions of {count:,} features, once")
+        rows = self.rows.to(torch.float64)
+        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        return values.clamp_min(1e-9 * values[-1]), vectors
 
     def classifier(self, weights: Tensor) -> "MomentsClassifier":
         """Returns the classifier with these weights, (d, K), of features of length 1."""
@@ -226,17 +237,6 @@ class RidgeClassifier:
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
         return vote_shares(self.scores(features), temperature)
-
-
-def directions_of(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the sum of squares of features in each direction, > 0, (d,), and these, (d, d).
-
-    Args:
-        rows: float32 (N, d).
-    """
-    exact = rows.to(torch.float64)
-    values, vectors = torch.linalg.eigh(exact.T @ exact)
-    return values.clamp_min(1e-9 * values[-1]), vectors
 
 
 def spectrum_of(features: Tensor, indices: Tensor) -> Spectrum:

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from labeldp_bench.models import Ridge
+from labeldp_bench.models import ridge as module
 from labeldp_bench.models.beside import Beside
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear import LinearClassifier
-from labeldp_bench.models.ridge import ridge, spectrum_of
+from labeldp_bench.models.ridge import LinearOnFeatures, ridge, spectrum_of
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import NetworkClassifier
 
@@ -103,3 +104,16 @@ def test_bad_penalty_is_named():
         Ridge(LinearClassifier, penalties=[])
     with pytest.raises(InputError, match=r"model\.penalties must be a number > 0, got 0"):
         Ridge(LinearClassifier, penalties=[0])
+
+
+def test_directions_are_found_once_and_said_where_they_take_long(monkeypatch):
+    # Thousands of features would be silent for minutes, at every eps again, or keep old directions.
+    monkeypatch.setattr(module, "EXACT_UP_TO", 10)
+    said = []
+    for seed in (0, 0, 1):
+        rows = torch.randn((50, 12), generator=torch.Generator().manual_seed(seed))
+        moments = rows.T.double() @ torch.eye(50)[:, :3].double()
+        weights = LinearOnFeatures(None, rows, {}, said.append).fitted(moments, 1e-9).weights
+        fit = torch.linalg.lstsq(rows.double(), torch.eye(50)[:, :3].double()).solution
+        assert torch.allclose(weights.double(), fit, atol=1e-4)
+    assert said == ["  the directions of 12 features, once"] * 2

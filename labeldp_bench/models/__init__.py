@@ -6,6 +6,7 @@ from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.cubes import Cubes
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.gradient_network import GradientNetwork
+from labeldp_bench.models.graph_gaussian_process import GraphGaussianProcess
 from labeldp_bench.models.inception import Inception
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.laplace_learning import LaplaceLearning
@@ -25,6 +26,7 @@ __all__ = [
     "Cubes",
     "Eigenmaps",
     "GradientNetwork",
+    "GraphGaussianProcess",
     "Inception",
     "LaplaceLearning",
     "LinearClassifier",

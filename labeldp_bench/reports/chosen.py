@@ -11,6 +11,7 @@ BY_RELEASES: tuple[Choice, ...] = (
     ({"learner": "moments"}, "prior of the weights by releases"),
     ({"model": "eigenmaps"}, "number of functions by held-out releases"),
     ({"model": "laplace_learning"}, "penalty by held-out releases"),
+    ({"model": "graph_gaussian_process"}, "prior by the likelihood of all releases"),
 )
 """Post-processing, which costs no privacy."""
 AFTER_A_LOOK: tuple[Choice, ...] = (
@@ -19,6 +20,10 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         "the largest penalty after a test score on CIFAR-10",
     ),
     ({"model": "eigenmaps"}, "the design after test scores on MNIST and Fashion-MNIST"),
+    (
+        {"model": "graph_gaussian_process"},
+        "the design after true training labels of CIFAR-10",
+    ),
     ({"learner": "moments"}, "the form of that prior after test scores on MNIST"),
     ({"model": "clusters"}, "how many functions and clusters after a look at labels"),
     ({"learner": "fixmatch"}, "when guesses begin to teach after a test score on MNIST"),

@@ -242,6 +242,7 @@ def test_every_yaml_builds(name):
         "clusters",
         "laplace_learning",
         "poisson_learning",
+        "graph_gaussian_process",
         "tiny_cnn",
     ):  # theirs is trained by its pre-training, or by noisy gradients
         assert config._target_ == "labeldp_bench.models.NetworkModel"

@@ -36,6 +36,7 @@ WITH_FEATURES = (
     "ridge",
     "laplace_learning",
     "poisson_learning",
+    "graph_gaussian_process",
 )
 """Models that learn from all unlabelled images before they see a release."""
 TEST_IMAGES = 10_000

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from scipy.stats import chi2
 from torch import Tensor
 
 from labeldp_bench.models.eigenmaps import PER_FUNCTION, least_squares
@@ -18,6 +19,8 @@ OFFSET = 0.02
 """Added to 1 - eigenvalue: a function that is constant on a group has a finite prior, too."""
 SIGNALS = 10.0 ** (torch.arange(-21, 7, dtype=torch.float64) / 3)
 """Prior variances to choose from, in units of the noise variance of one vote."""
+CHANCE = 0.05
+"""That noise alone has class means taken for different."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,11 @@ class GraphGaussianProcess(SmoothModel):
 
     The mean of the posterior varies less than the function does, and for some classes less than for
     others by chance of the noise. So each class is scaled to the variance that the posterior
-    expects of it; with clear votes this changes nothing. Class means are shrunk to their common
-    mean, as far as noise alone explains their differences (James, Stein 1961).
+    expects of it; with clear votes this changes nothing. Class means are taken for equal as far as
+    noise may explain their differences.
 
     Source: Borovitskiy et al. (2021), "Matérn Gaussian processes on graphs", arXiv:2010.15538; on
-    releases, and the scale of classes, ours.
+    releases, and the scale and means of classes, ours.
 
     Args:
         network, neighbours, search, initial: as `SmoothModel`.
@@ -66,8 +69,11 @@ class GraphGaussianProcess(SmoothModel):
         available = max(1, len(votes) // PER_FUNCTION)
         functions = embedding.smooth.values[supervision.indices, :available]
         distance = OFFSET + 1 - embedding.smooth.eigenvalues[:available]
-        centre, mean = functions.mean(0), votes.mean(0)
-        functions, votes = functions - centre, votes - mean
+        centre, level = functions.mean(0), votes.mean()
+        # What a vote adds to all classes alike tells none of them.
+        votes = votes - votes.mean(1, keepdim=True)
+        means = votes.mean(0)
+        functions, votes = functions - centre, votes - means
         gram, moments = functions.T @ functions, functions.T @ votes
         noise = noise_variance(votes, gram, moments)
         posteriors = [
@@ -80,8 +86,8 @@ class GraphGaussianProcess(SmoothModel):
         session.notes["signal"] = chosen.signal
         spread = (chosen.weights * (gram @ chosen.weights)).sum(0) / len(votes)
         scale = torch.where(spread > 0, 1 + chosen.doubt / spread, 1.0).sqrt()
-        means = shrunk_means(mean, noise / len(votes))
-        return ProcessClassifier(embedding, centre, chosen.weights * scale, means)
+        offset = level + clear_part(means, noise / len(votes))
+        return ProcessClassifier(embedding, centre, chosen.weights * scale, offset)
 
 
 @dataclass(frozen=True)
@@ -92,18 +98,18 @@ class ProcessClassifier:
         embedding: the functions.
         centre: their means over the examples that released something, (M,).
         weights: (M, K).
-        means: of the votes, (K,).
+        offset: (K,).
     """
 
     embedding: Embedding
     centre: Tensor
     weights: Tensor
-    means: Tensor
+    offset: Tensor
 
     def scores(self, features: Tensor) -> Tensor:
-        """Returns the votes that are to be expected, float64 (m, K)."""
+        """Returns the votes that are to be expected, float64 (m, K), all rows with the same sum."""
         functions = self.embedding.functions(features)[:, : len(self.weights)]
-        return (functions - self.centre) @ self.weights + self.means
+        return (functions - self.centre) @ self.weights + self.offset
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
@@ -117,7 +123,7 @@ class Posterior(NamedTuple):
         log_evidence: log density of the votes, less what no prior changes.
         signal: the prior variance that makes it largest, from `SIGNALS`.
         weights: the posterior's mean, (M, K).
-        doubt: posterior variance of the function, mean over the examples.
+        doubt: posterior variance of one class's function, mean over the examples.
     """
 
     log_evidence: float
@@ -131,51 +137,57 @@ def posterior(
 ) -> Posterior:
     """Returns the posterior of the most likely signal.
 
-    Votes v of a class are F w + e, with w ~ N(0, signal x noise x diag(prior)), e ~ N(0, noise).
+    In each direction of votes that sum to 0, votes are F w + e, with w ~ N(0, signal x noise x
+    diag(prior)) and e ~ N(0, noise).
 
     Args:
         gram: F'F, float64 (M, M).
-        moments: F'v of each class, (M, K).
+        moments: F'v of each class's votes v, (M, K); rows sum to 0.
         noise: variance, > 0.
         examples: rows of F.
         prior: relative variances, (M,); scaled to sum 1.
     """
+    classes = moments.shape[1]
     roots = (prior / prior.sum()).sqrt()
     sizes, vectors = torch.linalg.eigh(roots[:, None] * gram * roots)
     sizes = sizes.clamp_min(0)
     rotated = vectors.T @ (roots[:, None] * moments)
     gain = 1 + SIGNALS[:, None] * sizes  # (signals, M)
     explained = (SIGNALS[:, None] / gain * rotated.square().sum(1)).sum(1) / noise
-    evidence = (explained - moments.shape[1] * gain.log().sum(1)) / 2
+    evidence = (explained - (classes - 1) * gain.log().sum(1)) / 2
     best = int(evidence.argmax())
     shrunk = (SIGNALS[best] / gain[best])[:, None] * rotated
-    doubt = noise * (SIGNALS[best] * sizes / gain[best]).sum() / examples
-    weights = roots[:, None] * (vectors @ shrunk)
-    return Posterior(float(evidence[best]), float(SIGNALS[best]), weights, float(doubt))
+    variance = noise * float((SIGNALS[best] * sizes / gain[best]).sum()) / examples
+    return Posterior(
+        float(evidence[best]),
+        float(SIGNALS[best]),
+        roots[:, None] * (vectors @ shrunk),
+        variance * (classes - 1) / classes,
+    )
 
 
 def noise_variance(votes: Tensor, gram: Tensor, moments: Tensor) -> float:
-    """Returns the mean squared residual of least squares on all functions, mean over classes.
+    """Returns the mean squared residual of least squares on all functions, in each direction.
 
     Args:
-        votes: less their means, float64 (n, K).
+        votes: float64 (n, K); rows and columns sum to 0.
         gram: as `posterior`.
         moments: as `posterior`.
     """
     explained = (moments * least_squares(gram, moments, len(gram))).sum()
     left = float(votes.square().sum() - explained)
-    free = max(1, len(votes) - len(gram) - 1)
-    return max(left / (free * votes.shape[1]), torch.finfo(torch.float64).tiny ** 0.5)
+    free = max(1, len(votes) - len(gram) - 1) * (votes.shape[1] - 1)
+    return max(left / free, torch.finfo(torch.float64).tiny ** 0.5)
 
 
-def shrunk_means(means: Tensor, variance: float) -> Tensor:
-    """Returns the means, shrunk to their mean as far as noise explains their differences.
+def clear_part(means: Tensor, variance: float) -> Tensor:
+    """Returns the means, shrunk to 0 as far as noise may explain them (James, Stein 1961).
+
+    Where a test at the level `CHANCE` finds no difference, they are 0.
 
     Args:
-        means: (K,).
-        variance: of each, by noise.
+        means: sum to 0, (K,).
+        variance: of each direction, by noise, > 0.
     """
-    common = means.mean()
-    spread = float((means - common).square().sum())
-    kept = max(0.0, 1 - len(means) * variance / spread) if spread > 0 else 0.0
-    return common + kept * (means - common)
+    bound = float(chi2.isf(CHANCE, len(means) - 1)) * variance
+    return means * max(0.0, 1 - bound / max(float(means.square().sum()), bound))

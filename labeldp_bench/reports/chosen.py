@@ -22,7 +22,7 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
     ({"model": "eigenmaps"}, "the design after test scores on MNIST and Fashion-MNIST"),
     (
         {"model": "graph_gaussian_process"},
-        "the design after true training labels of CIFAR-10",
+        "the design after true training labels and a test score of CIFAR-10",
     ),
     ({"learner": "moments"}, "the form of that prior after test scores on MNIST"),
     ({"model": "clusters"}, "how many functions and clusters after a look at labels"),

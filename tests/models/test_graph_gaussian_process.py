@@ -9,9 +9,9 @@ from labeldp_bench.mechanisms import RandomizedResponse, SubsetSelection
 from labeldp_bench.models import GraphGaussianProcess
 from labeldp_bench.models.graph_gaussian_process import (
     SIGNALS,
+    clear_part,
     noise_variance,
     posterior,
-    shrunk_means,
 )
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Session
@@ -36,58 +36,58 @@ def released(labels, eps, rows=None, mechanism=SubsetSelection, classes=3):
 
 @pytest.fixture(scope="module")
 def problem():
-    """Functions, votes and a prior, small enough for the whole covariance."""
+    """Functions, votes that sum to 0, a prior; small enough for the whole covariance."""
     draws = torch.Generator().manual_seed(3)
     functions = torch.randn(40, 5, generator=draws).double()
-    votes = functions @ torch.randn(5, 3, generator=draws).double() + torch.randn(
-        40, 3, generator=draws
-    )
-    return functions, votes, torch.tensor([5.0, 3.0, 1.0, 0.5, 0.1]).double()
+    votes = functions @ torch.randn(5, 3, generator=draws).double()
+    votes += torch.randn(40, 3, generator=draws)
+    functions, votes = functions - functions.mean(0), votes - votes.mean(0)
+    prior = torch.tensor([5.0, 3.0, 1.0, 0.5, 0.1]).double()
+    return functions, votes - votes.mean(1, keepdim=True), prior
 
 
-def covariance(functions, prior, signal):
-    """Of the votes of one class, without the code under test."""
+@pytest.fixture(scope="module")
+def found(problem):
+    functions, votes, prior = problem
+    return posterior(functions.T @ functions, functions.T @ votes, NOISE, len(functions), prior)
+
+
+def covariance(problem, signal):
+    """Of the votes in one direction, without the code under test."""
+    functions, _, prior = (each.numpy() for each in problem)
     return NOISE * (np.eye(len(functions)) + signal * functions * prior / prior.sum() @ functions.T)
 
 
-def test_posterior_is_that_of_the_whole_covariance(problem):
-    functions, votes, prior = (each.numpy() for each in problem)
-    found = posterior(
-        *(torch.from_numpy(each) for each in (functions.T @ functions, functions.T @ votes)),
-        NOISE, len(functions), problem[2],
-    )  # fmt: skip
-    whole = covariance(functions, prior, found.signal)
+def test_posterior_is_that_of_the_whole_covariance(problem, found):
+    functions, votes, _ = (each.numpy() for each in problem)
+    whole = covariance(problem, found.signal)
     of_function = whole - NOISE * np.eye(len(functions))
     mean = of_function @ np.linalg.solve(whole, votes)
     left = of_function - of_function @ np.linalg.solve(whole, of_function)
     assert np.allclose(functions @ found.weights.numpy(), mean)
-    assert found.doubt == pytest.approx(left.diagonal().mean())
+    # A class is two thirds of a direction: three classes, two directions.
+    assert found.doubt == pytest.approx(left.diagonal().mean() * 2 / 3)
 
 
-def test_the_signal_is_the_most_likely_one(problem):
-    functions, votes, prior = (each.numpy() for each in problem)
-    gram, moments = functions.T @ functions, functions.T @ votes
+def test_the_signal_is_the_most_likely_one(problem, found):
+    directions = np.array([[1, -1, 0], [1, 1, -2]]).T / np.sqrt([2, 6])
+    seen = (problem[1].numpy() @ directions).T
 
-    def log_density(signal):
-        law = multivariate_normal(np.zeros(len(functions)), covariance(functions, prior, signal))
-        return law.logpdf(votes.T).sum()
+    def log_density(whole):
+        return multivariate_normal(np.zeros(len(whole)), whole).logpdf(seen).sum()
 
-    densities = [log_density(float(signal)) for signal in SIGNALS]
-    nothing = multivariate_normal(np.zeros(len(functions)), NOISE * np.eye(len(functions)))
-    found = posterior(
-        torch.from_numpy(gram), torch.from_numpy(moments), NOISE, len(functions), problem[2]
-    )
+    densities = [log_density(covariance(problem, float(signal))) for signal in SIGNALS]
     assert found.signal == float(SIGNALS[int(np.argmax(densities))])
-    assert found.log_evidence == pytest.approx(max(densities) - nothing.logpdf(votes.T).sum())
+    nothing = log_density(NOISE * np.eye(seen.shape[1]))
+    assert found.log_evidence == pytest.approx(max(densities) - nothing)
 
 
 def test_noise_is_the_residual_of_least_squares(problem):
     functions, votes, _ = problem
-    functions, votes = functions - functions.mean(0), votes - votes.mean(0)
-    fitted = torch.linalg.lstsq(functions, votes).solution
-    left = (votes - functions @ fitted).square().sum() / (40 - 5 - 1) / 3
+    left = votes - functions @ torch.linalg.lstsq(functions, votes).solution
+    expected = float(left.square().sum()) / (40 - 5 - 1) / 2
     found = noise_variance(votes, functions.T @ functions, functions.T @ votes)
-    assert found == pytest.approx(float(left))
+    assert found == pytest.approx(expected)
 
 
 def test_groups_are_learnt_at_an_eps_where_every_release_is_nearly_noise():
@@ -123,10 +123,20 @@ def test_classes_keep_their_sizes_when_votes_are_clear():
     assert torch.allclose(shares, truth, atol=0.02)
 
 
-def test_means_that_noise_explains_are_equal():
-    means = torch.tensor([0.11, 0.09, 0.1], dtype=torch.float64)
-    assert torch.allclose(shrunk_means(means, 1e-3), torch.full((3,), 0.1).double())
-    assert torch.allclose(shrunk_means(means, 1e-9), means, atol=1e-4)
+def test_class_means_count_where_noise_cannot_explain_them():
+    means = torch.tensor([0.01, -0.01, 0.0], dtype=torch.float64)
+    bound = 2e-4 / 5.991  # 5.991: of a chi-square with two degrees of freedom, 5 %
+    assert torch.equal(clear_part(means, 1.01 * bound), torch.zeros(3).double())
+    assert (clear_part(means, 0.99 * bound) != 0).sum() == 2
+    assert torch.allclose(clear_part(means, 1e-9), means, rtol=1e-3)
+
+
+def test_an_answer_by_chance_is_no_single_class():
+    """Without a signal the class means decided, and every image was one class."""
+    points, _ = rings(3000, seed=0)
+    labels = torch.arange(3000) % 3  # features tell nothing of them
+    fitted = GraphGaussianProcess(torch.nn.Linear).fit(points, released(labels, 0.05), session())
+    assert fitted.scores(points).argmax(1).bincount(minlength=3).min() > 300
 
 
 def test_one_class_alone_is_learnt_without_a_warning():

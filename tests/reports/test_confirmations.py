@@ -11,6 +11,7 @@ from scripts.confirmations import (
     Runs,
     cifar10_graphs,
     fresh_seeds,
+    gaussian_process,
     rare_events,
     verdicts,
 )
@@ -76,3 +77,20 @@ def test_hypotheses_that_are_not_run_count_in_the_correction():
     none = Hypothesis("none", from_seeds({}))
     alone, among = (float(verdicts([one, *others])["p, Holm"][0]) for others in ([], [none] * 4))
     assert among == pytest.approx(5 * alone, rel=0.06) and math.isfinite(among)
+
+
+def test_the_process_is_compared_on_the_same_releases_and_with_the_aim(monkeypatch):
+    def score(cell):
+        if cell.dataset_name == "mnist" and cell.choices["model"] == "eigenmaps":
+            return None  # not run
+        gain = 0.03 + 0.001 * (cell.seed % 2)
+        is_ours = cell.choices["model"] == "graph_gaussian_process"
+        return 0.4 + cell.seed / 500 + gain * is_ours
+
+    monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": made_of(score)}))
+    found = list(gaussian_process())
+    assert [each.seeds for each in found] == [10, 0, 10, 10]
+    # By seed: the seeds themselves differ by more than the gain.
+    assert found[0].found.value == pytest.approx(3.05) and found[0].found.half_width < 0.1
+    assert found[3].found.value == pytest.approx(40 + 1.9 + 3.05 - 45)
+    assert list(verdicts(found).verdict)[0] == "confirmed"

@@ -93,4 +93,4 @@ def test_the_process_is_compared_on_the_same_releases_and_with_the_aim(monkeypat
     # By seed: the seeds themselves differ by more than the gain.
     assert found[0].found.value == pytest.approx(3.05) and found[0].found.half_width < 0.1
     assert found[3].found.value == pytest.approx(40 + 1.9 + 3.05 - 45)
-    assert list(verdicts(found).verdict)[0] == "confirmed"
+    assert verdicts(found).verdict.iloc[0] == "confirmed"

@@ -1,5 +1,6 @@
 """Who sees the labels: a curator or nobody, on the same features; and what local releases tell."""
 
+import itertools
 import math
 
 import hydra
@@ -18,7 +19,7 @@ from labeldp_bench.reports.statistics import holm
 
 COLOURS = {
     "central": (plotting.BLUE, plotting.SKY),
-    "local": (plotting.RED, plotting.ORANGE, plotting.WINE),
+    "local": (plotting.RED, plotting.ORANGE, plotting.GREEN, plotting.WINE),
 }
 MARKERS = {"central": "^", "local": "o"}
 BITS = Axis("information", "bits that all releases tell", "bits", log=True)
@@ -196,7 +197,7 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
     trusts = trust_of(rows)
     for trust, colours in COLOURS.items():
         lines = rows[trusts == trust].groupby("line", sort=False)
-        for (_, line), colour in zip(lines, colours, strict=False):
+        for (_, line), colour in zip(lines, itertools.cycle(colours), strict=False):
             line = line.sort_values("x")
             error = line.error.fillna(0)
             axes.fill_between(

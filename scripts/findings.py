@@ -25,6 +25,7 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import difference_text, mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
 from labeldp_bench.reports.tables.base import load_table
@@ -91,7 +92,7 @@ def ranking() -> pd.DataFrame:
                 {"table": table, "eps": eps,
                  "first in print": name_of(here.loc[here.value.idxmax(), "method"]),
                  "first of ours": name_of(max(OWN_LOSS, key=lambda m: ours[m, eps].value))}
-                | {name_of(method): shown(ours[method, eps]) for method in OWN_LOSS}
+                | {name_of(method): mean_text(ours[method, eps]) for method in OWN_LOSS}
                 | {"RAPPOR - ALIBI": gap}
             )  # fmt: skip
     return tested(pd.DataFrame(rows), ["RAPPOR - ALIBI"])
@@ -125,8 +126,7 @@ def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Returns the frame with differences as text; the columns are one family of Holm's."""
     corrected = iter(holm([gap.p for column in columns for gap in frame[column]]))
     texts = {
-        column: [f"{gap.value:+.1f} ± {gap.half_width:.1f}, p={next(corrected):.2g}"
-                 for gap in frame[column]]
+        column: [difference_text(gap, next(corrected)) for gap in frame[column]]
         for column in columns
     }  # fmt: skip
     return frame.assign(**texts)
@@ -143,7 +143,7 @@ def of_features() -> pd.DataFrame:
     for place, by_eps in sorted(found.items()):
         names = ("data", "model", "features", "mechanism", "loss")
         means = {eps: average(by_eps[eps], "accuracy").estimate for eps in sorted(by_eps)}
-        texts = {f"{eps:g}": shown(mean.scaled(100)) for eps, mean in means.items()}
+        texts = {f"{eps:g}": mean_text(mean.scaled(100)) for eps, mean in means.items()}
         rows.append(dict(zip(names, place, strict=True)) | texts)
     frame = pd.DataFrame(rows)
     eps = sorted((name for name in frame if name not in names), key=lambda text: float(str(text)))
@@ -170,12 +170,6 @@ def features_against_network() -> pd.DataFrame:
             row[name_of(mechanism)] = gap
     frame = pd.DataFrame(rows.values())
     return tested(frame, [str(name) for name in frame.columns[4:]])
-
-
-def shown(mean: Estimate) -> str:
-    """Returns a mean with its interval and its number of seeds."""
-    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
-    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
 def rule_for_k() -> pd.DataFrame:

@@ -6,7 +6,6 @@ Subset selection on features learnt without labels, from committed records: the 
 on the graph, and its difference to each other model, by seed. A few seconds.
 """
 
-import math
 import sys
 from collections import defaultdict
 
@@ -17,6 +16,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import difference_text, mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
 
 OURS = "graph_gaussian_process"
@@ -52,24 +52,18 @@ def compared(found: dict[str, dict[Place, Estimate]]) -> pd.DataFrame:
     """Returns a row per data set, features and eps; p is Holm's over a rival's column."""
     places = sorted(found.get(OURS, {}))
     frame = pd.DataFrame(places, columns=["data", "pretrain", "eps"])
-    frame[name_of(OURS)] = [shown(found[OURS][place]) for place in places]
+    frame[name_of(OURS)] = [mean_text(found[OURS][place]) for place in places]
     for rival in LOSSES:
         theirs = [found.get(rival, {}).get(place) for place in places]
         gaps = [found[OURS][place].minus(their) if their else None
                 for place, their in zip(places, theirs, strict=True)]  # fmt: skip
         corrected = iter(holm([gap.p for gap in gaps if gap]))
         frame[name_of(rival)] = [
-            f"{shown(their)}; {gap.value:+.1f} ± {gap.half_width:.1f}, p={next(corrected):.2g}"
+            f"{mean_text(their)}; {difference_text(gap, next(corrected))}"
             if their and gap else ""
             for their, gap in zip(theirs, gaps, strict=True)
         ]  # fmt: skip
     return frame
-
-
-def shown(mean: Estimate) -> str:
-    """Returns a mean with its interval and its number of seeds."""
-    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
-    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
 @command(__doc__)

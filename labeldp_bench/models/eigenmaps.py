@@ -69,12 +69,7 @@ class Eigenmaps(SmoothModel):
         self, functions: Tensor, votes: Tensor, sizes: Sequence[int], session: Session
     ) -> int:
         """Returns how many functions have the least squared error on releases held out."""
-        available = min(functions.shape[1], max(1, len(functions) // PER_FUNCTION))
-        if available < votes.shape[1]:
-            session.say(
-                f"  only {available} smooth functions for {votes.shape[1]} classes: some will be "
-                "taken for others (fewer model.neighbours, or more examples)"
-            )
+        available = usable_functions(functions, votes.shape[1], session)
         sizes = sorted({min(size, available) for size in sizes})
         folds = min(self.folds, len(functions))
         if len(sizes) == 1 or folds < 2:
@@ -111,6 +106,23 @@ class EigenmapClassifier:
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
         return vote_shares(self.scores(features), temperature)
+
+
+def usable_functions(functions: Tensor, num_classes: int, session: Session) -> int:
+    """Returns how many of the functions so many examples decide; says if classes are more.
+
+    Args:
+        functions: at the examples, (n, M).
+        num_classes: K.
+        session: hears of it.
+    """
+    usable = min(functions.shape[1], max(1, len(functions) // PER_FUNCTION))
+    if usable < num_classes:
+        session.say(
+            f"  only {usable} smooth functions for {num_classes} classes: some will be "
+            "taken for others (fewer model.neighbours, or more examples)"
+        )
+    return usable
 
 
 def least_squares(gram: Tensor, moments: Tensor, size: int) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from labeldp_bench.models.eigenmaps import PER_FUNCTION, least_squares
+from labeldp_bench.models.eigenmaps import least_squares, usable_functions
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.prediction import vote_shares
@@ -66,9 +66,10 @@ class GraphGaussianProcess(SmoothModel):
         count = round(self.functions * supervision.num_classes)
         embedding = self.embedding(features, count, session)
         votes = supervision.votes().to(torch.float64)
-        available = max(1, len(votes) // PER_FUNCTION)
-        functions = embedding.smooth.values[supervision.indices, :available]
-        distance = OFFSET + 1 - embedding.smooth.eigenvalues[:available]
+        functions = embedding.smooth.values[supervision.indices]
+        usable = usable_functions(functions, supervision.num_classes, session)
+        functions = functions[:, :usable]
+        distance = OFFSET + 1 - embedding.smooth.eigenvalues[:usable]
         centre, level = functions.mean(0), votes.mean()
         # What a vote adds to all classes alike tells none of them.
         votes = votes - votes.mean(1, keepdim=True)

@@ -14,6 +14,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
+from labeldp_bench.reports.statistics import Estimate
+
 TEMPLATES = Environment(
     loader=PackageLoader("labeldp_bench.reports"),
     autoescape=lambda name: name is not None and name.endswith(".html.j2"),
@@ -78,6 +80,21 @@ def with_errors(points: pd.DataFrame) -> list[str]:
         "-" if math.isnan(y) else f"{y:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
         for y, error in zip(points.y, points.error, strict=True)
     ]
+
+
+def mean_text(mean: Estimate) -> str:
+    """Returns a mean with its interval, where it has one, and its number of seeds.
+
+    >>> mean_text(Estimate(47.31, by_seed={0: 47.31}))
+    '47.3 (1)'
+    """
+    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
+    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
+
+
+def difference_text(gap: Estimate, p: float) -> str:
+    """Returns a difference with its interval and a p value, which the caller has corrected."""
+    return f"{gap.value:+.1f} ± {gap.half_width:.1f}, p={p:.2g}"
 
 
 class _PageRenderer(RendererHTML):

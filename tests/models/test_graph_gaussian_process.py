@@ -27,10 +27,10 @@ def session():
     return Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
 
 
-def released(labels, eps, rows=None, mechanism=SubsetSelection, classes=3):
+def released(labels, eps, rows=None, mechanism=SubsetSelection, classes=3, seed=1):
     rows = torch.arange(len(labels)) if rows is None else rows
     made = mechanism(eps)
-    outputs = made.release(labels[rows], classes, torch.Generator().manual_seed(1))
+    outputs = made.release(labels[rows], classes, torch.Generator().manual_seed(seed))
     return Supervision.of([Release(rows, outputs, made, classes)], loss_named("bce"))
 
 
@@ -135,7 +135,9 @@ def test_an_answer_by_chance_is_no_single_class():
     """Without a signal the class means decided, and every image was one class."""
     points, _ = rings(3000, seed=0)
     labels = torch.arange(3000) % 3  # features tell nothing of them
-    fitted = GraphGaussianProcess(torch.nn.Linear).fit(points, released(labels, 0.05), session())
+    now, supervision = session(), released(labels, 0.05, seed=7)
+    fitted = GraphGaussianProcess(torch.nn.Linear).fit(points, supervision, now)
+    assert now.notes["signal"] == float(SIGNALS[0])
     assert fitted.scores(points).argmax(1).bincount(minlength=3).min() > 300
 
 
@@ -162,3 +164,15 @@ def test_one_class_alone_is_learnt_without_a_warning():
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         GraphGaussianProcess(torch.nn.Linear, **changes)
+
+
+def test_too_few_examples_for_the_classes_are_said():
+    heard = []
+    points, labels = rings(30, seed=0)
+    rows = torch.arange(6)  # two functions, three classes
+    now = Session(0, torch.device("cpu"), lambda *_: None, heard.append)
+    GraphGaussianProcess(torch.nn.Linear).fit(points, released(labels, 1.0, rows), now)
+    assert heard == [
+        "  only 2 smooth functions for 3 classes: some will be taken for others "
+        "(fewer model.neighbours, or more examples)"
+    ]

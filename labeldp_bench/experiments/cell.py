@@ -149,6 +149,11 @@ class Cell:
         return canonical(self._part_of_identity(("dataset", "model", "pretrain", "seed")))
 
     @property
+    def model_name(self) -> str:
+        """The model with its settings and its pre-training, as text: equal for equal models."""
+        return canonical(self._part_of_identity(("model", "pretrain")))
+
+    @property
     def pretrain_recipe(self) -> dict[str, Any]:
         """What decides the weights that training starts from; empty without pre-training."""
         if not self.config["pretrain"]:

@@ -1,7 +1,7 @@
 """Least squares on frozen features, whose penalty the releases choose."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -42,10 +42,18 @@ class Spectrum(NamedTuple):
     vectors: Tensor
 
 
-# Minutes of work and gigabytes, alike for all seeds of a sweep: kept longer than a job's model.
-_ENCODED: LastResults[tuple[Encoder, Tensor]] = LastResults()
-_SPECTRA: LastResults[Spectrum] = LastResults()
-_DIRECTIONS: LastResults[tuple[Tensor, Tensor]] = LastResults()
+@dataclass(frozen=True)
+class _Kept:
+    """Minutes of work and gigabytes, for the model's next cell."""
+
+    encoded: LastResults[tuple[Encoder, Tensor]] = field(default_factory=LastResults)
+    spectra: LastResults[Spectrum] = field(default_factory=LastResults)
+    directions: LastResults[tuple[Tensor, Tensor]] = field(default_factory=LastResults)
+
+    def clear(self) -> None:
+        """Frees the memory: old features beside new ones would fill it."""
+        for each in (self.encoded, self.spectra, self.directions):
+            each.clear()
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Ridge(PretrainableModel):
     """
 
     penalties: Sequence[float] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+    _kept: _Kept = field(default_factory=_Kept, init=False, repr=False, compare=False)
+
     shares_work: ClassVar[bool] = True  # the features of all examples, and their directions
     needs_pretraining: ClassVar[bool] = True
 
@@ -102,7 +112,11 @@ class Ridge(PretrainableModel):
         assert self.initial is not None, "a cell without pre-training is refused when it is built"
         encoder, encoded = self._encoded(self.initial, features, session)
         rows = nn.functional.normalize(encoded).cpu()
-        return LinearOnFeatures(encoder, rows, session.notes, session.say)
+
+        def directions() -> tuple[Tensor, Tensor]:
+            return self._kept.directions.get((rows,), lambda: directions_of(rows, session.say))
+
+        return LinearOnFeatures(encoder, rows, session.notes, directions)
 
     def _prepared(
         self,
@@ -115,12 +129,12 @@ class Ridge(PretrainableModel):
         encoder, encoded = self._encoded(initial, features, session)
 
         def decompose() -> Spectrum:
-            _SPECTRA.clear()
+            self._kept.spectra.clear()
             if encoded.shape[1] > EXACT_UP_TO:
                 session.say(f"  the directions of {encoded.shape[1]:,} features, once")
             return spectrum_of(encoded, supervision.indices)
 
-        return encoder, _SPECTRA.get((encoded, supervision.indices), decompose)
+        return encoder, self._kept.spectra.get((encoded, supervision.indices), decompose)
 
     def _encoded(
         self, initial: Mapping[str, Tensor], features: Tensor, session: Session
@@ -128,14 +142,11 @@ class Ridge(PretrainableModel):
         """Returns the encoder and what it makes of all examples."""
 
         def encode() -> tuple[Encoder, Tensor]:
-            _ENCODED.clear()  # old features beside new ones would fill the memory
-            _SPECTRA.clear()
-            _DIRECTIONS.clear()
+            self._kept.clear()
             session.say(f"  the features of {len(features):,} examples, once")
             return Encoder.pretrained(self.network, initial, features, session.device)
 
-        key = (repr(self.network), *initial.values(), session.device, features)
-        return _ENCODED.get(key, encode)
+        return self._kept.encoded.get((session.device, features), encode)
 
 
 @dataclass(frozen=True)
@@ -146,13 +157,14 @@ class LinearOnFeatures:
         encoder: of images.
         rows: the training examples' features, float32 (N, d), CPU, each of length 1.
         notes: of the run.
-        say: where it says what takes long.
+        directions: returns the features' sum of squares in each direction, > 0, (d,), and these,
+            (d, d).
     """
 
     encoder: Encoder
     rows: Tensor
     notes: dict[str, Any]
-    say: Callable[[str], None]
+    directions: Callable[[], tuple[Tensor, Tensor]]
 
     def fitted(self, moments: Tensor, stddev: float) -> "MomentsClassifier":
         """Returns the classifier; each direction of the features counts by what noise leaves of it.
@@ -162,7 +174,7 @@ class LinearOnFeatures:
         the two are those under which the noisy moments are likeliest (empirical Bayes), and the
         weights are their posterior means. No label is needed to choose anything.
         """
-        values, vectors = _DIRECTIONS.get((self.rows,), self._directions)
+        values, vectors = self.directions()
         turned = vectors.T @ moments
         scale, decay = _likeliest_prior(turned, values, stddev)
         variance = scale * values**-decay
@@ -170,18 +182,24 @@ class LinearOnFeatures:
         self.notes.update(weight_decay_power=decay, features=len(values))
         return self.classifier(vectors @ (turned * kept[:, None]))
 
-    def _directions(self) -> tuple[Tensor, Tensor]:
-        """Returns the features' sum of squares in each direction, > 0, (d,), and these, (d, d)."""
-        count = self.rows.shape[1]
-        if count > EXACT_UP_TO:
-            self.say(f"  the directions of {count:,} features, once")
-        rows = self.rows.to(torch.float64)
-        values, vectors = torch.linalg.eigh(rows.T @ rows)
-        return values.clamp_min(1e-9 * values[-1]), vectors
-
     def classifier(self, weights: Tensor) -> "MomentsClassifier":
         """Returns the classifier with these weights, (d, K), of features of length 1."""
         return MomentsClassifier(self.encoder, weights.float())
+
+
+def directions_of(rows: Tensor, say: Callable[[str], None]) -> tuple[Tensor, Tensor]:
+    """Returns the sum of squares in each direction of the rows, > 0, (d,), and these, (d, d).
+
+    Args:
+        rows: (N, d).
+        say: where it says what takes long.
+    """
+    count = rows.shape[1]
+    if count > EXACT_UP_TO:
+        say(f"  the directions of {count:,} features, once")
+    rows = rows.to(torch.float64)
+    values, vectors = torch.linalg.eigh(rows.T @ rows)
+    return values.clamp_min(1e-9 * values[-1]), vectors
 
 
 def _likeliest_prior(moments: Tensor, values: Tensor, stddev: float) -> tuple[float, float]:

@@ -18,14 +18,20 @@ from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
+from labeldp_bench.supervision.interfaces import Model
 from labeldp_bench.support.device import DeviceLost, device_lost
 from labeldp_bench.support.files import writing
+from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import IMAGE_AXES, NetworkFactory
 
 WORKERS_FROM_SECONDS = 8.0
 """Work that takes longer than this goes to processes, which take some seconds to start."""
+
+
+_LAST_MODEL: LastResults[Model] = LastResults()
+"""With the features and graphs that it keeps: alike for the next job, if only its seed differs."""
 
 
 def run_cells(
@@ -93,9 +99,8 @@ class Job:
         trial_data = TrialData(self.runs[0], self.environment)
         first = self.runs[0].parts
         try:
-            share_data_and_model(self.runs)
-            first.model.prepare(first.dataset.trials, say)
-            self._pretrain(trial_data)
+            share_data_and_model(self.runs, self._model(trial_data))
+            self.runs[0].parts.model.prepare(first.dataset.trials, say)
         except Exception as error:  # in what all share, so that no run can go on
             for run in self.runs:
                 self._take(run, Outcome(error=error))
@@ -147,17 +152,27 @@ class Job:
             for trial in rest:
                 yield list(run_trial(self.runs, trial, trial_data))
 
-    def _pretrain(self, trial_data: TrialData) -> None:
-        """Gives the model pre-trained weights, if the cells have pre-training."""
+    def _model(self, trial_data: TrialData) -> Model:
+        """Returns the model of all cells: that of the job before, if it is the same one."""
+        model, weights = self._pretrained(trial_data)
+        if not model.shares_work:
+            _LAST_MODEL.clear()
+            return model
+        key = (self.runs[0].cell.model_name, self.environment.device, *weights.values())
+        return _LAST_MODEL.get(key, lambda: model)
+
+    def _pretrained(self, trial_data: TrialData) -> tuple[Model, dict[str, Tensor]]:
+        """Returns the model and the weights that it starts from; none without pre-training."""
         cell, parts = self.runs[0].cell, self.runs[0].parts
         pretraining = parts.pretrain
         if pretraining is None:
-            return
+            return parts.model, {}
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         _check_images(cell, data)
         parts.model.check_images(data.train_features)
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
+        used: dict[str, Tensor] = {}
 
         def weights_for(network: NetworkFactory) -> tuple[NetworkFactory, dict[str, Tensor]]:
             weights = pretrained(
@@ -166,9 +181,10 @@ class Job:
             )  # fmt: skip
             for run in self.runs:
                 run.outcome.notes |= weights.notes
+            used.update(weights.tensors)
             return pretraining.network(network), weights.tensors
 
-        share_data_and_model(self.runs, parts.model.pretrained(weights_for))
+        return parts.model.pretrained(weights_for), used
 
     def _running(self) -> list[Run]:
         return [run for run in self.runs if run.outcome.error is None]

@@ -135,11 +135,10 @@ def record(run: Run, data: DataBundle, seconds: float, environment: Environment)
         run.checkpoint.remove()
 
 
-def share_data_and_model(runs: Sequence[Run], model: Model | None = None) -> None:
+def share_data_and_model(runs: Sequence[Run], model: Model) -> None:
     """Gives all runs of a job one data set and one model: they share data and searches."""
-    first = runs[0].parts
     for run in runs:
-        run.parts = replace(run.parts, dataset=first.dataset, model=model or first.model)
+        run.parts = replace(run.parts, dataset=runs[0].parts.dataset, model=model)
 
 
 def evaluator_of(run: Run, data: DataBundle, seed: int, device: torch.device) -> Evaluator:

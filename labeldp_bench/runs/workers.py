@@ -106,6 +106,6 @@ def _runs(cells: bytes, environment: Environment) -> list[Run]:
     runs = [
         Run(cell, environment.out_dir / cell.folder, cell.build()) for cell in pickle.loads(cells)
     ]
-    share_data_and_model(runs)
+    share_data_and_model(runs, runs[0].parts.model)
     runs[0].parts.model.prepare(runs[0].parts.dataset.trials, lambda _: None)
     return runs

@@ -11,7 +11,8 @@ from labeldp_bench.models import ridge as module
 from labeldp_bench.models.beside import Beside
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear import LinearClassifier
-from labeldp_bench.models.ridge import LinearOnFeatures, ridge, spectrum_of
+from labeldp_bench.models.ridge import ridge, spectrum_of
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import NetworkClassifier
 
@@ -110,10 +111,13 @@ def test_directions_are_found_once_and_said_where_they_take_long(monkeypatch):
     # Thousands of features would be silent for minutes, at every eps again, or keep old directions.
     monkeypatch.setattr(module, "EXACT_UP_TO", 10)
     said = []
+    model = Ridge(LinearClassifier, initial={})
     for seed in (0, 0, 1):
         rows = torch.randn((50, 12), generator=torch.Generator().manual_seed(seed))
-        moments = rows.T.double() @ torch.eye(50)[:, :3].double()
-        weights = LinearOnFeatures(None, rows, {}, said.append).fitted(moments, 1e-9).weights
-        fit = torch.linalg.lstsq(rows.double(), torch.eye(50)[:, :3].double()).solution
-        assert torch.allclose(weights.double(), fit, atol=1e-4)
+        monkeypatch.setattr(Ridge, "_encoded", lambda *_, rows=rows: (None, rows))
+        linear = model.linear(rows, Session(0, torch.device("cpu"), lambda *_: None, said.append))
+        rows = linear.rows.double()
+        moments = rows.T @ torch.eye(50)[:, :3].double()
+        fit = torch.linalg.lstsq(rows, torch.eye(50)[:, :3].double()).solution
+        assert torch.allclose(linear.fitted(moments, 1e-9).weights.double(), fit, atol=1e-4)
     assert said == ["  the directions of 12 features, once"] * 2

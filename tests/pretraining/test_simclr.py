@@ -16,11 +16,13 @@ from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.record import read_record
+from labeldp_bench.runs import job
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import Diverged, InputError
 from tests.shell import quick, records_under
 
@@ -29,6 +31,7 @@ TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=prob
         "pretrain.trainer.precision=float32", "pretrain.trainer.augment=[]"]  # fmt: skip
 TABLE = "dataset=breast_cancer"
 CPU = torch.device("cpu")
+TIMED = ("wall_seconds", "device", "checksum")
 
 
 def session(seed=0):
@@ -180,19 +183,62 @@ def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, tiny_images, 
     assert not records_under(tmp_path) and "pre-training" not in outcome.stdout
 
 
-def test_cells_of_one_job_encode_the_images_once(environment, monkeypatch):
-    # Every cell would run the network over all images again, and say nothing of its weights.
+def encodings(monkeypatch):
+    """Returns a list that gets an entry for each time that all images go through a network."""
     made = []
     real = Encoder.fitted_to.__func__
     monkeypatch.setattr(
         Encoder, "fitted_to", classmethod(lambda *given: made.append(1) or real(*given))
     )
+    monkeypatch.setattr(job, "_LAST_MODEL", LastResults())  # of the test before
+    return made
+
+
+def test_cells_of_one_job_encode_the_images_once(environment, monkeypatch):
+    # Every cell would run the network over all images again, and say nothing of its weights.
+    made = encodings(monkeypatch)
     cells = [compose_cell([*TINY, f"mechanism={name}"]) for name in ("rr", "rappor")]
     assert len({cell.shared_work for cell in cells}) == 1
     assert run_cells(cells, environment) == 0
     assert len(made) == 1
     notes = [read_record(environment.out_dir / cell.folder)["notes"] for cell in cells]
     assert len({note["pretrained_sha256"] for note in notes}) == 1
+
+
+@pytest.mark.parametrize("model", ["probe", "ridge", "graph_gaussian_process"])
+def test_jobs_of_other_seeds_encode_the_images_once(environment, monkeypatch, tmp_path, model):
+    # Five seeds of one sweep would encode the same images five times, or depend on their order.
+    made = encodings(monkeypatch)
+    seeds = [["pretrain=simclr", f"model={model}", f"seed={seed}"] for seed in range(2)]
+    first, second = (run(overrides, environment) for overrides in seeds)
+    assert len(made) == 1
+    assert second["notes"]["pretrained_sha256"] == first["notes"]["pretrained_sha256"]
+    job._LAST_MODEL.clear()
+    alone = run(seeds[1], replace(environment, out_dir=tmp_path / "alone"))
+    assert len(made) == 2
+    assert {**alone, **dict.fromkeys(TIMED)} == {**second, **dict.fromkeys(TIMED)}
+
+
+@pytest.mark.parametrize(
+    "other", [["model.held_out=0.3"], ["pretrain.trainer.epochs=1"], ["dataset.limit_train=100"]]
+)
+def test_jobs_that_differ_in_more_than_the_seed_share_no_features(environment, monkeypatch, other):
+    # The second would be fitted to features of other images, or of another network.
+    made = encodings(monkeypatch)
+    run([], environment)
+    run(["seed=1", *other], environment)
+    assert len(made) == 2
+
+
+def test_a_model_is_forgotten_when_another_job_comes(environment, monkeypatch):
+    # Gigabytes of features would lie in memory beside a network in training.
+    encodings(monkeypatch)
+    run([], environment)
+    (kept,) = [result for _, result in job._LAST_MODEL._kept]
+    assert isinstance(kept, Probe)
+    network = compose_cell([*TINY[:3], "mechanism=rappor", "model=cnn", "trainer.epochs=1"])
+    assert run_cells([network], environment) == 0
+    assert not job._LAST_MODEL._kept
 
 
 def test_sweep_without_pretraining_is_refused_and_trains_no_pack(tmp_path, tiny_images):

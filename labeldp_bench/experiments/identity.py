@@ -71,6 +71,11 @@ def canonical(identity: dict[str, object]) -> str:
     return json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def all_but_seed(identity: Mapping[str, object]) -> str:
+    """Returns the settings that the seeds of one method share, as text."""
+    return canonical({key: value for key, value in identity.items() if key != "seed"})
+
+
 @cache
 def reference_values() -> dict[str, dict[str, object]]:
     """Returns {class: {parameter: reference value}}."""

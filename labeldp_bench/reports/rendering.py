@@ -93,8 +93,13 @@ def mean_text(mean: Estimate) -> str:
 
 
 def difference_text(gap: Estimate, p: float) -> str:
-    """Returns a difference with its interval and a p value, which the caller has corrected."""
-    return f"{gap.value:+.1f} ± {gap.half_width:.1f}, p={p:.2g}"
+    """Returns a difference with interval and test, and a p value that the caller has corrected.
+
+    >>> difference_text(Estimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
+    '+2.0 ± 2.2 (3 pairs), p=0.057'
+    """
+    test = f"{len(gap.by_seed)} pairs" if gap.by_seed else "Welch"
+    return f"{gap.value:+.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"
 
 
 class _PageRenderer(RendererHTML):

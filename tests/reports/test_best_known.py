@@ -52,7 +52,23 @@ def test_a_losing_cell_stands_there_like_a_winning_one():
 
 def test_what_is_wrong_central_or_without_a_guarantee_is_no_local_print():
     row = at(runs("rr", [0.97, 0.971, 0.972]))
-    assert (row["printed_local"], row["printed_central"]) == (96.2, 94.3)
+    assert (row["printed_local"], row["printed_central"]) == (96.2, 96.2)
+    half = PUBLISHED.assign(value=PUBLISHED.value.where(PUBLISHED.method != "rappor", 50.0))
+    [row] = rows_of(runs("rr", [0.97]), half)[lambda rows: rows.eps == 1].to_dict("records")
+    assert (row["printed_local"], row["printed_central"]) == (50, 94.3)
+
+
+def test_print_at_a_smaller_eps_or_without_a_curator_counts():
+    # 99.2 at eps=8 would be "ahead" where a paper prints 99.24 for half the budget.
+    row = at(runs("rr", [0.98, 0.981, 0.982], eps=8.0), eps=8.0)
+    assert (row["printed_local"], row["printed_local_eps"], row["ahead"]) == (99.24, 4.0, "printed")
+    assert (row["printed_central"], row["printed_central_trust"]) == (99.24, "local")
+    curator = runs("noisy_moments", [0.97, 0.9701, 0.9702], trust="central")
+    row = at(curator)
+    assert (row["printed_central"], row["printed_central_trust"]) == (96.2, "local")
+    page = markdown(rows_of(curator | runs("rr", [0.98], eps=8.0), PUBLISHED))
+    assert "| 96.2 (local) " in page and "| 99.24 (eps=4) " in page
+    assert "- MNIST, eps=1: local: p, table 1, rappor\n" in page
 
 
 def test_the_best_of_many_must_be_further_ahead_than_one():

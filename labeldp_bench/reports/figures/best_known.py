@@ -29,8 +29,9 @@ COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
 CAPTION = (
-    "Best value at each eps: printed by any paper, and ours, by the lower end of its interval. "
-    "Ours, filled: the mean of three seeds or more, with a bar for its 95 % t interval over them; "
+    "Best value at each eps: printed there by any paper, and ours, by the lower end of its "
+    "interval. Ours, filled: the mean of three seeds or more, with a bar for its 95 % t interval "
+    "over them; "
     "where no bar shows, the interval is narrower than the mark. Hollow: fewer seeds. "
     "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
 )
@@ -69,6 +70,10 @@ def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
     for place, (column, (label, colour, marker, inside)) in enumerate(SERIES.items()):
         known = points[points[column].notna()]
+        if column not in PREFIXES:  # what stands here for lack of a better one is drawn at its own
+            is_local = column == "printed_local"
+            own_trust = known[f"{column}_trust"] == ("local" if is_local else "central")
+            known = known[own_trust & (known[f"{column}_eps"] == known.eps)]
         if known.empty:
             continue
         x = known.index + APART * (place - (len(SERIES) - 1) / 2)

@@ -4,7 +4,6 @@ Rows where ours is behind stand there like the others.
 """
 
 import itertools
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.chosen import chosen_how, looks
 from labeldp_bench.reports.draws import Average, average
@@ -67,28 +66,31 @@ class Best:
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
-    Columns: dataset, eps; printed_local and printed_central with `_by` (paper, table, method,
-    note); ours, mechanism, learner, loss, model, pretrain, setting (of LP-2ST), seeds, epochs,
-    examples, budget, low, high, methods (that it was chosen from), p, chosen (how its parts were),
-    looked (at test scores or labels, for that); the same with the prefixes `features_` and
-    `central_`, whose values are `ours_features` and `ours_central`; ahead.
+    Columns: dataset, eps; printed_local and printed_central with `_eps`, `_trust` and `_by` (paper,
+    table, method, note): a smaller eps guarantees this one too, and what is local needs no curator,
+    so each is the best of all these; ours (at this very eps), mechanism, learner, loss, model,
+    pretrain, setting (of LP-2ST), seeds, epochs, examples, budget, low, high, methods (that it was
+    chosen from), p, chosen (how its parts were), looked (at test scores or labels, for that); the
+    same with the prefixes `features_` and `central_`, whose values are `ours_features` and
+    `ours_central`; ahead.
     Accuracies in percent; low and high are the ends of the 95 % interval.
     """
     found = best_of_ours(records)
     printed = published[
         (published.metric == "accuracy") & published.usable & ~published.method.isin(NOT_PRIVATE)
     ]
+    is_central = printed.note.str.contains("central")
+    printed = printed.assign(trust=is_central.map({True: "central", False: "local"}))
     rows = []
     for dataset, eps in itertools.product(DATA_SETS, BUDGETS):
         row: dict[str, object] = {"dataset": dataset, "eps": eps}
-        here = printed[(printed.dataset == dataset) & (printed.eps == eps)]
-        is_central = here.note.str.contains("central")
-        for key, part in (("local", here[~is_central]), ("central", here[is_central])):
+        known = printed[(printed.dataset == dataset) & (printed.eps <= eps)]
+        for key, part in (("local", known[known.trust == "local"]), ("central", known)):
             row |= _printed(f"printed_{key}", part)
         for prefix in KINDS:
             best = found.get((dataset, eps, prefix), Best())
             row |= _ours(prefix, best, float(str(row[RIVALS[prefix]])))
-        if len(here) or any(row[f"{prefix}methods"] for prefix in KINDS):
+        if (known.eps == eps).any() or any(row[f"{prefix}methods"] for prefix in KINDS):
             rows.append(row)
     frame = pd.DataFrame(rows)
     corrected = holm([p for prefix in KINDS for p in frame[f"{prefix}p"]])
@@ -109,9 +111,8 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         # Of several networks by one recipe the best is luck: all rows stand on the first.
         is_whole = is_whole and "pretrain.seed" not in record["identity"]
         if is_whole and eps in BUDGETS and record["trust"] in ("local", "central"):
-            alike = {key: value for key, value in record["identity"].items() if key != "seed"}
             place = (dataset, eps, _kind(record))
-            methods[place][json.dumps(alike, sort_keys=True)].append(record)
+            methods[place][all_but_seed(record["identity"])].append(record)
     found = {}
     for place, runs in methods.items():
         averages = [average(same, "accuracy") for same in runs.values()]
@@ -138,10 +139,15 @@ def _kind(record: Record) -> str:
 
 def _printed(key: str, part: pd.DataFrame) -> dict[str, object]:
     if part.empty:
-        return {key: math.nan, f"{key}_by": ""}
+        return {key: math.nan, f"{key}_eps": math.nan, f"{key}_trust": "", f"{key}_by": ""}
     one = part.loc[part.value.idxmax()]
     note = f"; {one.note}" if one.note else ""
-    return {key: one.value, f"{key}_by": f"{one.paper}, table {one.table}, {one.method}{note}"}
+    return {
+        key: one.value,
+        f"{key}_eps": one.eps,
+        f"{key}_trust": one.trust,
+        f"{key}_by": f"{one.paper}, table {one.table}, {one.method}{note}",
+    }
 
 
 def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:

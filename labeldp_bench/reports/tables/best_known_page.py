@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -24,12 +25,13 @@ STEM = "best_known"
 LOOKED = "†"
 LATEX = {"_": "\\_", "±": "$\\pm$", "eps": "$\\varepsilon$"}
 CAPTION = f"""\
-Test accuracy in percent. *printed*: the best value at exactly this eps in `results/published`, \
-under local privacy, and under central privacy (a trusted curator, delta > 0). *ours*: pure local \
-privacy, a network trained on the releases alone. *ours, features*: pure local privacy, with \
-features learnt before from unlabelled images, or from CIFAR-100 as a public set. *ours, \
-central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). \
-{PLUS_MINUS}
+Test accuracy in percent. *printed*: the best value in `results/published` at this eps, or at a \
+smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \
+trusted curator, delta > 0; what is local needs none, so it counts where it is better. *ours*, at \
+this very eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
+pure local privacy, with features learnt before from unlabelled images, or from CIFAR-100 as a \
+public set. *ours, central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and \
+PATE-FM (delta = 1e-5). {PLUS_MINUS}
 
 Each of ours is the one with the highest lower end of its interval, of all committed methods of \
 its kind with {ENOUGH_SEEDS} seeds or more. The highest mean would prefer few, lucky seeds. So \
@@ -55,7 +57,8 @@ def markdown(rows: pd.DataFrame) -> str:
     sources = [
         f"- {data_name_of(row.dataset)}, eps={row.eps:g}: " + "; ".join(
             f"{where}: {by}" for where, by in
-            (("local", row.printed_local_by), ("central", row.printed_central_by)) if by
+            (("local", row.printed_local_by), ("central", row.printed_central_by))
+            if by and where == getattr(row, f"printed_{where}_trust")
         )
         for row in rows.itertuples()
         if row.printed_local_by or row.printed_central_by
@@ -96,8 +99,8 @@ def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
             [
                 {
                     "eps": f"{row['eps']:g}",
-                    "printed, local": _number(row["printed_local"]),
-                    "printed, central": _number(row["printed_central"]),
+                    "printed, local": _printed(row, "local"),
+                    "printed, central": _printed(row, "central"),
                     **{name: _method(row, prefix) for prefix, name in KINDS.items()},
                     "ahead": row["ahead"] or "-",
                 }
@@ -106,8 +109,13 @@ def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
         )
 
 
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:g}"
+def _printed(row: Mapping[str, Any], key: str) -> str:
+    """Returns a printed value, with eps and trust where they are not those of its place."""
+    value, eps, trust = (row[f"printed_{key}{end}"] for end in ("", "_eps", "_trust"))
+    if math.isnan(value):
+        return "-"
+    apart = [trust] * (trust != key) + [f"eps={eps:g}"] * (eps != row["eps"])
+    return f"{value:g}" + (f" ({', '.join(apart)})" if apart else "")
 
 
 def _method(row: Mapping[str, float], prefix: str) -> str:

@@ -1,7 +1,7 @@
 """The table beside the Gaussian process: paired by seed, corrected within a column."""
 
 from labeldp_bench.reports.statistics import from_seeds
-from scripts.graph_methods import OURS, compared
+from scripts.features import OURS, compared
 
 
 def test_rivals_are_compared_by_seed_and_what_is_not_run_stays_empty():
@@ -14,6 +14,6 @@ def test_rivals_are_compared_by_seed_and_what_is_not_run_stays_empty():
     frame = compared({OURS: ours, "eigenmaps": theirs})
     first, second = frame["eigenmaps"]
     # Unpaired, 2 +- 16 would decide nothing; p of .0008 is doubled, for two comparisons.
-    assert first == "58.0 ± 24.7 (3); +2.0 ± 0.2, p=0.0017"
+    assert first == "58.0 ± 24.7 (3); +2.0 ± 0.2 (3 pairs), p=0.0017"
     assert second.startswith("60.0 ± 24.8 (3); +0.0 ± 49.7") and second.endswith("p=1")
     assert list(frame["probe"]) == ["", ""]

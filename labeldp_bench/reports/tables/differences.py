@@ -1,0 +1,62 @@
+"""Means of the methods of a paper's table, and tests of differences between them."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+
+import pandas as pd
+
+from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.record import Record
+from labeldp_bench.reports.draws import average
+from labeldp_bench.reports.rendering import difference_text
+from labeldp_bench.reports.statistics import Estimate, holm
+from labeldp_bench.reports.tables.accuracy import AccuracyTable
+from labeldp_bench.reports.tables.base import load_table
+
+
+@cache
+def runs_by_settings() -> Mapping[str, dict[str, Record]]:
+    """Returns {settings without the seed: {name of a run: its record}}."""
+    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    for name, record in read_committed().items():
+        found[all_but_seed(record["identity"])][name] = record
+    return found
+
+
+@cache
+def means_of(table: str, every_seed: bool = False) -> dict[tuple[str, float], Estimate]:
+    """Returns {(method, eps): accuracy in percent} of a table of vector_approximation.
+
+    Args:
+        table: its name.
+        every_seed: whether runs of other experiments count that differ in the seed alone.
+    """
+    loaded = load_table(f"vector_approximation/{table}")
+    assert isinstance(loaded, AccuracyTable)
+    runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
+    for cell in loaded.experiment.cells():
+        eps = float(cell.identity.get("mechanism.eps", math.inf))
+        alike = runs_by_settings()[all_but_seed(cell.identity)]
+        runs[loaded.method_of(cell), eps] |= {
+            name: run for name, run in alike.items() if every_seed or name == cell.config_hash
+        }
+    found = {place: list(same.values()) for place, same in runs.items() if same}
+    return {place: average(same, "accuracy").estimate.scaled(100) for place, same in found.items()}
+
+
+def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Returns the frame with differences as text; the columns are one family of Holm's.
+
+    Args:
+        frame: whose columns of this name hold differences (`Estimate`); NaN where there is none.
+        columns: their names.
+    """
+    corrected = iter(holm([gap.p for column in columns for gap in frame[column]]))
+    texts = {
+        column: [difference_text(gap, next(corrected)) for gap in frame[column]]
+        for column in columns
+    }  # fmt: skip
+    return frame.assign(**texts)

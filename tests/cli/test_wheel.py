@@ -27,7 +27,7 @@ def told(config):
 
 use_configs()
 configs = Path(sys.argv[1])
-composed = 0
+composed, compared = 0, set()
 for path in sorted(configs.rglob("*.yaml")):
     group, name = path.relative_to(configs).parent.as_posix(), path.stem
     given = "dataset.name=x dataset.num_classes=2".split() if name == "npz" else []
@@ -38,13 +38,20 @@ for path in sorted(configs.rglob("*.yaml")):
         overrides = [overrides[0].removesuffix(".yaml")]
     else:
         overrides = [f"{group}={name}", *given]
-    whole = hydra.compose("config", overrides=overrides, return_hydra_config=True)
-    if group.split("/")[0] in ("experiment", "sweep"):
-        assert whole.hydra.mode.name == "MULTIRUN", overrides
+    sweeps = group.split("/")[0] in ("experiment", "sweep")
     config, choices = assemble(overrides)
-    assert told(config) == told(whole), overrides
-    assert choices.items() <= dict(whole.hydra.runtime.choices).items(), overrides
     composed += 1
+    # Hydra takes a fifth of a second. One file of a folder without choices of its own stands for
+    # the others: they are merged as they are.
+    chooses = any(line.startswith("defaults:") for line in path.read_text().splitlines())
+    if chooses or group not in compared:
+        whole = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+        assert told(config) == told(whole), overrides
+        assert choices.items() <= dict(whole.hydra.runtime.choices).items(), overrides
+        assert not sweeps or whole.hydra.mode.name == "MULTIRUN", overrides
+        compared.add(group)
+    elif sweeps:
+        assert OmegaConf.load(path).hydra.mode == "MULTIRUN", overrides
 assert "torch" not in sys.modules, "composing imports torch"
 print(composed)
 """

@@ -16,7 +16,7 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
-from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.naming import model_name_of, name_of
 from labeldp_bench.reports.rendering import difference_text, mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
 from labeldp_bench.reports.tables.best_known import WITH_FEATURES
@@ -57,13 +57,13 @@ def compared(found: dict[str, dict[Place, Estimate]]) -> pd.DataFrame:
     """Returns a row per data set, features and eps; p is Holm's over a rival's column."""
     places = sorted(found.get(OURS, {}))
     frame = pd.DataFrame(places, columns=["data", "pretrain", "eps"])
-    frame[name_of(OURS)] = [mean_text(found[OURS][place]) for place in places]
+    frame[model_name_of(OURS)] = [mean_text(found[OURS][place]) for place in places]
     for rival in LOSSES:
         theirs = [found.get(rival, {}).get(place) for place in places]
         gaps = [found[OURS][place].minus(their) if their else None
                 for place, their in zip(places, theirs, strict=True)]  # fmt: skip
         corrected = iter(holm([gap.p for gap in gaps if gap]))
-        frame[name_of(rival)] = [
+        frame[model_name_of(rival)] = [
             f"{mean_text(their)}; {difference_text(gap, next(corrected))}"
             if their and gap else ""
             for their, gap in zip(theirs, gaps, strict=True)

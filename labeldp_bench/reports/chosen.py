@@ -22,7 +22,8 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
     ({"model": "eigenmaps"}, "the design after test scores on MNIST and Fashion-MNIST"),
     (
         {"model": "graph_gaussian_process"},
-        "the design after true training labels and a test score of CIFAR-10",
+        "the design after true training labels and test scores of CIFAR-10, and test scores on "
+        "MNIST; graph and functions after test scores on MNIST and Fashion-MNIST",
     ),
     ({"learner": "moments"}, "the form of that prior after test scores on MNIST"),
     ({"model": "clusters"}, "how many functions and clusters after a look at labels"),

@@ -19,6 +19,12 @@ MECHANISMS = {
     "labeldp_pro": "LabelDP-Pro", "rp_with_prior": "RPWithPrior",
     "unbiased_randomizer": "unbiased randomiser",
 }  # fmt: skip
+MODELS = {
+    "cnn": "CNN", "tiny_cnn": "tiny CNN", "inception": "Inception", "resnet18": "ResNet-18",
+    "resnet18_w16": "ResNet-18 of 16 channels", "wrn28_2": "WRN-28-2", "wrn28_4": "WRN-28-4",
+    "knn": "kNN", "graph_gaussian_process": "Gaussian process",
+}  # fmt: skip
+FEATURES = {"simclr": "SimCLR", "patches_simclr": "patches and SimCLR"}
 DATA_SETS = {
     "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "kmnist": "KMNIST", "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -34,6 +40,16 @@ STAGES_OF_CODE = {(0.8, 0.2): 0.6, (0.7, 0.3): 0.5, (0.6, 0.4): 0.5}
 def name_of(mechanism: str) -> str:
     """Returns how a mechanism is written for people."""
     return MECHANISMS.get(mechanism, mechanism.replace("_", " "))
+
+
+def model_name_of(model: str) -> str:
+    """Returns how a model is written for people."""
+    return MODELS.get(model, model.replace("_", " "))
+
+
+def features_name_of(pretrain: str) -> str:
+    """Returns how what was learnt without labels is written for people."""
+    return FEATURES.get(pretrain, pretrain.replace("_", " "))
 
 
 def data_name_of(dataset: str) -> str:
@@ -73,6 +89,8 @@ def method_name(method: str, setting: str = "") -> str:
 
     >>> method_name("blockrr_l2"), method_name("rappor+marginal")
     ('BlockRR, l=2', 'RAPPOR, marginal')
+    >>> method_name("rr+graph_gaussian_process")
+    'RR, Gaussian process'
     >>> method_name("lp_2st+marginal", "halves")
     'LP-2ST, halves, marginal'
     """
@@ -80,6 +98,7 @@ def method_name(method: str, setting: str = "") -> str:
     name, _, tail = mechanism.rpartition("_")
     if tail[:1].isalpha() and tail[1:].isdigit():
         mechanism, extras = name, [f"{tail[0]}={tail[1:]}", *extras]
+    extras = [model_name_of(extra) for extra in extras]
     return ", ".join([name_of(mechanism), *([setting] if setting else []), *extras])
 
 

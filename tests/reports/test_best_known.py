@@ -109,8 +109,8 @@ def test_features_and_curators_have_columns_of_their_own():
 def test_every_reader_gets_the_same_numbers(tmp_path):
     rows = rows_of(runs("rr", [0.97, 0.971, 0.972]), PUBLISHED)
     text = markdown(rows)
-    assert "| 1       | 96.2 " in text and "97.1 ± 0.2 (3) RR, marginal, cnn" in text
-    assert "97.1 $\\pm$ 0.2 (3) RR, marginal, cnn" in latex(rows)
+    assert "| 1       | 96.2 " in text and "97.1 ± 0.2 (3) RR, marginal, CNN" in text
+    assert "97.1 $\\pm$ 0.2 (3) RR, marginal, CNN" in latex(rows)
     draw_best_known(rows, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5000
 
@@ -139,10 +139,10 @@ def test_what_was_chosen_after_a_look_is_marked_and_told():
     assert looked["features_looked"] and "after test scores" in looked["features_chosen"]
     page = markdown(rows_of(fixed | runs("oue", [0.98] * 3, model="eigenmaps"), PUBLISHED))
     assert "97.1 ± 0.2 (3) RR" in page and "98.0 ± 0.0† (3) OUE" in page
-    assert "- stated beforehand: RR, marginal, cnn." in page
+    assert "- stated beforehand: RR, marginal, CNN." in page
 
 
 def test_two_seeds_have_no_interval_beside_others():
     # Of two seeds it may be 26 points wide, and reach above 100 %.
     page = markdown(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
-    assert "| 73.5 (2 seeds only) RR, marginal, cnn" in page
+    assert "| 73.5 (2 seeds only) RR, marginal, CNN" in page

@@ -12,7 +12,13 @@ import pandas as pd
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
-from labeldp_bench.reports.naming import counted, data_name_of, name_of
+from labeldp_bench.reports.naming import (
+    counted,
+    data_name_of,
+    features_name_of,
+    model_name_of,
+    name_of,
+)
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_significant
 from labeldp_bench.reports.tables.base import TABLES
@@ -147,7 +153,11 @@ def _said(row: Mapping[str, object], prefix: str) -> list[str]:
     """Returns mechanism, setting, loss, model and pre-training of a row, as people write them."""
     said = [name_of(str(row[f"{prefix}mechanism"])), str(row[f"{prefix}setting"])]
     said += ["FixMatch" if row[f"{prefix}learner"] == "fixmatch" else ""]
-    said += [str(row[f"{prefix}{key}"]) for key in ("loss", "model", "pretrain")]
+    said += [
+        str(row[f"{prefix}loss"]),
+        model_name_of(str(row[f"{prefix}model"])),
+        features_name_of(str(row[f"{prefix}pretrain"])),
+    ]
     return [text for text in said if text not in ("", "none", "nan", "None")]
 
 

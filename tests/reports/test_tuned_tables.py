@@ -127,6 +127,17 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
     assert not (tmp_path / "a.png").exists()
 
 
+def test_the_page_says_how_often_an_end_of_the_grid_was_chosen():
+    # "Tuned" would sound as if nothing better could be had.
+    records, ends = records_of(), iter([Chosen(0.001, 0.995, 8), Chosen(0.0001, 0.995, 8)])
+    for record in records.values():
+        if "tuned" in record:
+            record["tuned"] = [next(ends, CHOSEN)]
+    told = "Of 9 kept choices 2 have the most epochs, 1 the largest rate and 1 the smallest"
+    assert told in page_of(records)
+    assert "What was chosen is not kept." in page_of({})
+
+
 def test_what_was_chosen_survives_collecting(tmp_path):
     # The page would have to say nothing of learning rates.
     path = tmp_path / "tuned.csv"

@@ -41,7 +41,7 @@ def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
     all_axes[0].set_ylabel("test accuracy, %")
     figure.legend(
         handles=[*(Line2D([], [], color=plotting.colour_of(name), label=name_of(name))
-                   for name in OWN_LOSS),
+                   for name in OWN_LOSS if name in set(rows.method)),
                  _key("x", "printed"), _key("o", "stated", mfc="white"), _key("o", "tuned")],
         loc="outside right center", frameon=False, fontsize=plotting.LABEL_SIZE,
     )  # fmt: skip

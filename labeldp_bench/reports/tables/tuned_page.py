@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
     """
     parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
     parts += _tables(rows, _line)
-    parts += [_grid(), *left_out(rows), _missing(records, rows)]
+    parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
     if len(order):
         parts += [ORDER, ORDER_CAPTION.format(tests=order.p.notna().sum())]
     return "\n\n".join([*parts, *_tables(order, _pair_line)]) + "\n"
@@ -123,10 +123,11 @@ def _pair_line(name: str, row: Row) -> dict[str, str]:
     }
 
 
-def _grid() -> str:
-    """Returns what held-out releases choose from."""
+def _grid(rows: pd.DataFrame) -> str:
+    """Returns what held-out releases choose from, and how often they chose an end of it."""
     cell = tuned_experiment().cells()[0]
-    rates = ", ".join(f"{rate:g}" for rate in cell.setting("tuning.learning_rates"))
+    from_rates = [float(rate) for rate in cell.setting("tuning.learning_rates")]
+    rates = ", ".join(f"{rate:g}" for rate in from_rates)
     averages = " or ".join(
         "the last weights" if keep is None else f"weights averaged with {keep:g}"
         for keep in cell.setting("tuning.averages")
@@ -134,7 +135,20 @@ def _grid() -> str:
     return (
         f"Chosen from: learning rates {rates}; {averages}; 1 to {cell.setting('tuning.epochs')} "
         f"epochs. {100 * cell.setting('tuning.held_out'):g} % of the releases choose; the last fit "
-        "has them all."
+        f"has them all. {_ends(rows, from_rates, cell.setting('tuning.epochs'))}"
+    )
+
+
+def _ends(rows: pd.DataFrame, rates: Sequence[float], most_epochs: int) -> str:
+    """Returns how many runs chose an end of the grid, where more might lie beyond it."""
+    chosen = [float(rate) for text in rows.learning_rates for rate in text.split()]
+    epochs = [int(number) for text in rows.epochs for number in text.split()]
+    if not epochs:
+        return "What was chosen is not kept."
+    return (
+        f"Of {counted([len(epochs)], 'kept choice')} {epochs.count(most_epochs)} have the most "
+        f"epochs, {chosen.count(max(rates))} the largest rate and {chosen.count(min(rates))} the "
+        "smallest: more might lie beyond these ends."
     )
 
 

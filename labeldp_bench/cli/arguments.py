@@ -10,7 +10,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from labeldp_bench.experiments.compose import CHOICES
+from labeldp_bench.experiments.compose import CHOICES, options_of
 from labeldp_bench.support.validate import InputError
 
 SAID_BY_EXPERIMENTS = ("table", "figure")
@@ -74,9 +74,13 @@ def left_to_cells(arguments: Sequence[str]) -> list[str]:
     """Returns a command line whose values are tried on the cells of a sweep alone.
 
     Hydra tries `dataset.limit_train=100` on the base config, whose data set need not be a cell's;
-    of a choice, even among one value, it leaves that to the sweep.
+    of a choice, even among one value, it leaves that to the sweep. A name of an experiment that is
+    none, and `--cfg`, are no sweep.
     """
-    if not any(re.match(r"-m$|--multirun$|(experiment|sweep)=", text) for text in arguments):
+    options, _ = _options(list(arguments))
+    named = [re.fullmatch(r"(experiment|sweep)=(.+)", text) for text in arguments]
+    is_known = any(match and match[2] in options_of(match[1]) for match in named)
+    if options.cfg or not (options.multirun or is_known):
         return list(arguments)
     parser = OverridesParser.create()
     spelled = []

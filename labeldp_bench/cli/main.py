@@ -13,6 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from labeldp_bench import __version__
 from labeldp_bench.cli import submit, sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
 from labeldp_bench.cli.errors import print_error
@@ -69,9 +70,6 @@ def _run_job(config: DictConfig) -> int:
     from labeldp_bench.runs.job import run_cells
 
     prepare_training()
-    for key in ("release_only", "releases"):
-        if config[key] is not None:
-            raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
     environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
     cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
     if config.job.deadline is not None:
@@ -144,6 +142,9 @@ def main() -> None:
     try:
         if wants_help(sys.argv[1:]):
             say(help_text(sys.argv[1:]))
+            return
+        if "--version" in sys.argv[1:]:
+            say(f"labeldp-bench {__version__}")
             return
         check_arguments(sys.argv[1:])
         sys.argv[1:] = left_to_cells(sys.argv[1:])

@@ -76,6 +76,9 @@ class CellSweeper(Sweeper):
         experiment = choices.get("experiment")
         if self.config.cells is None and self.config.table is not None:
             return show_arithmetic(str(experiment), arguments)
+        for key in ("release_only", "releases"):
+            if self.config[key] is not None:
+                raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
         if experiment and choices.get("sweep"):
             raise InputError("an experiment names its cells itself: give experiment= or sweep=")
         axes = parse_axes(arguments, self.hydra_context.config_loader)

@@ -116,15 +116,16 @@ def use_configs() -> None:
 
 def experiment_names() -> list[str]:
     """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
-    return _options("experiment")
+    return options_of("experiment")
 
 
 def mechanism_names() -> list[str]:
     """Returns what `mechanism=` takes."""
-    return _options("mechanism")
+    return options_of("mechanism")
 
 
-def _options(group: str) -> list[str]:
+def options_of(group: str) -> list[str]:
+    """Returns what a group of configs/ takes, such as `sweep`."""
     folder = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
     root = Path(str(folder)) / group
     return sorted(
@@ -182,7 +183,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     known = RunConfig.__dataclass_fields__
     for key in plain:  # `+key=value` gets past Hydra, and would be ignored
         if key not in known:
-            raise InputError(f"unknown key {key}{did_you_mean(key, known)}")
+            advice = did_you_mean(key, known) or f" (keys: {', '.join(known)})"
+            raise InputError(f"unknown key {key}{advice}")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     if check_choice("noise", plain["noise"], NOISES) == SEEDED:
         del plain["noise"]  # the only kind before there was a choice

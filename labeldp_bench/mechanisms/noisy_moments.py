@@ -58,7 +58,7 @@ class NoisyMoments(Mechanism[int]):
         """Returns noisy sums of the rows of each class, float64 (d, K).
 
         Raises:
-            InputError: a row longer than 1.
+            InputError: a row longer than 1, or of no length.
         """
         check_rows(rows)
         sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
@@ -71,11 +71,16 @@ class NoisyMoments(Mechanism[int]):
 
 
 def check_rows(rows: Tensor) -> None:
-    """Refuses a row longer than 1, to which the noise is not sized.
+    """Refuses a row longer than 1, to which the noise is not sized, or of no length.
+
+    A sum with a NaN in it is NaN whatever the noise is, and names the class of its row.
 
     Raises:
         InputError: there is one.
     """
-    longest = float(rows.norm(dim=1).max())
-    if longest > LONGEST:
-        raise InputError(f"rows must have length at most 1, got one of {longest:g}")
+    lengths = rows.to(torch.float64).norm(dim=1)
+    if bool((lengths <= LONGEST).all()):
+        return
+    if bool(lengths.isnan().any()):
+        raise InputError("rows must be numbers, got NaN in one (impute it, or leave the row out)")
+    raise InputError(f"rows must have length at most 1, got one of {float(lengths.max()):g}")

@@ -7,6 +7,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from labeldp_bench.data.unlabelled import unlabelled
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.handover import write_releases
@@ -14,6 +15,7 @@ from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.run import Run, TrialData, open_vault
 from labeldp_bench.runs.stored import manifest_of
+from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.files import writable_folder
@@ -69,7 +71,7 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
 
     Raises:
         InputError: releases of this cell need a fit first, or hold true labels, or there are
-            several trials.
+            several trials; no run could take them; or `path` exists.
     """
     if environment.releases is not None:
         raise InputError("release_only draws releases, releases= takes them: give one of the two")
@@ -86,14 +88,24 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
             f"{cell.identity['learner']} needs {parts.learner.needs_first} first (use a mechanism "
             "that releases single labels in one stage)"
         )
-    if parts.dataset.trials != 1:
+    try:
+        unlabelled(parts.dataset)
+    except InputError:
         raise InputError(
-            f"release_only= is for one trial, got {parts.dataset.trials} (dataset.trials=1)"
+            "release_only= is for images from a file, as releases= could not take others (tables: "
+            "labeldp release)"
+        ) from None
+    if path.exists():
+        raise InputError(
+            f"release_only={path} exists: a second draw of the same labels would add up (give "
+            "another file for other labels, or use this one by releases=)"
         )
     writable_folder(str(path.parent), f"release_only must be in a folder one can write to: {path}")
     run = Run(cell, path.parent, parts)
     trial_data = TrialData(run, environment)
     data, seed = trial_data.of(0), trial_data.seed(0)
+    mechanism = share_of_unit(mechanism, data.labels_per_unit)
+    learner = learner_of_unit(parts.learner, data.labels_per_unit)
     vault = open_vault(run, mechanism, data, seed, environment)
     vault.check_task(mechanism)
     session = Session(
@@ -101,7 +113,7 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
     )
     model = StopsAtFit(parts.model, bool(cell.config["pretrain"]))
     with contextlib.suppress(Released):
-        parts.learner.fit(data.train_features, ReleaseDoor(vault), mechanism, model, session)
+        learner.fit(data.train_features, ReleaseDoor(vault), mechanism, model, session)
     write_releases(path, manifest_of(cell, data), vault.state_dict())
     _show(path, vault, cell)
 

@@ -28,7 +28,7 @@ from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
 from labeldp_bench.runs.stored import stored_releases
-from labeldp_bench.runs.units import share_of_unit
+from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import say
@@ -78,12 +78,13 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
     """Yields what one trial of each run gave; a failure ends its own run alone."""
     seed, environment = trial_data.seed(trial), trial_data.environment
     for run in runs:
-        learner, model = run.parts.learner, run.parts.model
+        model = run.parts.model
         outcome = Outcome(error=run.outcome.error)
         try:
             if outcome.error is None:
                 data = trial_data.of(trial)  # data
                 mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
+                learner = learner_of_unit(run.parts.learner, data.labels_per_unit)
                 vault = open_vault(run, mechanism, data, seed, environment)  # vault
                 vault.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed, environment.device)

@@ -1,8 +1,9 @@
 """Units of privacy with several labels: each label is released with its share of eps."""
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 
 from labeldp_bench.mechanisms.base import Mechanism
+from labeldp_bench.supervision.interfaces import Learner
 from labeldp_bench.support.validate import InputError
 
 
@@ -24,3 +25,16 @@ def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:
             f"{type(mechanism).__name__} has no pure eps to divide (use dataset.rows_per_unit=1)"
         )
     return replace(mechanism, eps=mechanism.eps / labels_per_unit)
+
+
+def learner_of_unit(learner: Learner, labels_per_unit: int) -> Learner:
+    """Returns the learner with the same share for the mechanisms that it brings itself."""
+    if not is_dataclass(learner):
+        return learner
+    own = {field.name: getattr(learner, field.name) for field in fields(learner) if field.init}
+    shares = {
+        name: share_of_unit(part, labels_per_unit)
+        for name, part in own.items()
+        if isinstance(part, Mechanism)
+    }
+    return replace(learner, **shares) if shares else learner

@@ -84,6 +84,14 @@ def check_number(
     raise InputError(f"{name} must be {allowed}, got {value!r}")
 
 
+def check_folder_name(name: str, value: object) -> str:
+    """Returns a text that may name a folder: not empty, without separators, not `.` or `..`."""
+    text = str(value)
+    if text.strip(". ") == "" or not text.isprintable() or set(text) & set("/\\"):
+        raise InputError(f"{name} must name a folder, without / or \\, got {text!r}")
+    return text
+
+
 def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
     """Returns `value` if it is one of `allowed`; the message names the nearest one."""
     if not isinstance(value, str) or value not in allowed:

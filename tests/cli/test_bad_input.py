@@ -31,6 +31,8 @@ BAD = {
     "mechanism=null": r"mechanism must be the name of a choice, got null",
     "dataset=imagenet": r"dataset must be one of .*circle.*; got 'imagenet'",
     "experiment=foo": r"experiment must be one of .*quickstart.*; got 'foo'",
+    "dataset.n_train=200 experiment=foo": r"experiment must be one of .*; got 'foo'",
+    "+foo=1": r"unknown key foo \(keys: dataset, .*eps",
     "epsilon=1": r"unknown key epsilon; keys: .*eps.* \(did you mean eps\?\)",
     "+epsilon=1": r"unknown key epsilon \(did you mean eps\?\)",
     "dataset.sigmaa=1": r"unknown key dataset\.sigmaa; keys of dataset: .*did you mean sigma\?",

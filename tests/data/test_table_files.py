@@ -11,6 +11,7 @@ from labeldp_bench.cli.closing import show_run
 from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
 from labeldp_bench.data.tables.columns import encoded
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.validate import InputError
@@ -39,7 +40,7 @@ def survey(folder, name="survey.csv", change=None, rows=60):
 
 def own(path, **keys):
     keys = {"classes": ["no", "yes"], "drop": ["person"], "label": "answer"} | keys
-    return OwnTable(file=str(path), name="survey", **keys)
+    return OwnTable(**{"file": str(path), "name": "survey", **keys})
 
 
 def same(one, other):
@@ -101,6 +102,11 @@ def test_rows_of_a_unit_stay_on_one_side_and_share_the_budget(tmp_path):
         (None, {"label": "answers"}, "did you mean answer"),
         (None, {"classes": None}, "dataset.classes must be given"),
         (None, {"classes": ["no", "no"]}, "two or more different names"),
+        (None, {"unit": "answer"}, "dataset.unit=answer is the column of labels"),
+        (None, {"numeric": ["answer"]}, "dataset.numeric=answer is not a column"),
+        (None, {"categorical": ["person"], "unit": "person", "drop": []}, "person is not a column"),
+        (None, {"name": "../../x"}, r"dataset.name must name a folder, without / .* '../../x'"),
+        (None, {"name": ".."}, "dataset.name must name a folder"),
         (lambda t: t.iloc[:0], {}, "has no rows"),
     ],
 )  # fmt: skip
@@ -141,6 +147,19 @@ def test_a_run_on_a_table(tmp_path, capsys):
     show_run(written.parent)
     assert "AUC             0." in capsys.readouterr().out
     assert cell.config_hash == compose_cell([*keys, "dataset.file=else/survey.csv"]).config_hash
+
+
+def test_what_a_learner_releases_first_is_shared_among_rows_too(tmp_path):
+    # Two rows of a person would cost eps each in the first stage, or the run end in a riddle.
+    keys = ["dataset=table", "dataset.label=answer", "dataset.classes=[no,yes]", "model=logistic",
+            "mechanism=lp_2st", "dataset.unit=person", "dataset.rows_per_unit=2",
+            "eps=2"]  # fmt: skip
+    cell = compose_cell([*keys, f"dataset.file={survey(tmp_path)}"])
+    assert run_cells([cell], Environment(tmp_path / "out", tmp_path, torch.device("cpu"))) == 0
+    (written,) = records_under(tmp_path / "out")
+    ledger = read_record(written.parent)["ledger"]
+    assert [entry["eps"] for entry in ledger] == [1.0, 1.0]
+    assert read_record(written.parent)["eps_spent"] == 2.0
 
 
 def test_criteo_keeps_clicks_and_groups_users(tmp_path):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from labeldp_bench.mechanisms import NoisyMoments, Rappor
+from labeldp_bench.mechanisms import LabelDPPro, NoisyMoments, Rappor
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_delta, gaussian_stddev
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.privacy.door import ReleaseDoor
@@ -65,6 +65,18 @@ def test_a_replaced_label_moves_the_sums_by_the_sensitivity_at_most():
         for each, generator in zip((labels, other), generators, strict=True)
     )
     assert float((one - two).norm()) == pytest.approx(SENSITIVITY, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [NoisyMoments(eps=0.1), LabelDPPro(eps=0.1)])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_row_that_is_no_number_gives_no_label_away(mechanism, value):
+    # Its class had the sum NaN, whatever the noise: all labels, exactly, for eps=0.1.
+    rows = 0.1 * torch.eye(10)
+    rows[3, 3] = value
+    vault = LabelVault(torch.arange(10) % 3, 3).open(0.1, seed=0)
+    with pytest.raises(InputError, match=r"rows must (be numbers|have length at most 1)"):
+        vault.release_moments(mechanism, rows)
+    assert vault.eps_spent == 0
 
 
 def test_the_vault_books_it_once_and_refuses_long_rows():

@@ -88,6 +88,17 @@ def test_a_file_is_for_its_data_its_noise_and_its_learner_only(
     assert not errors and learned["eps_spent"] == 1
 
 
+def test_labels_are_not_drawn_twice_into_one_file(tiny_network, tiny_images, tmp_path):
+    # Who has seen the first file would see another draw of the same labels, at no stated cost.
+    cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
+    path = tmp_path / "release.npz"
+    release_only(cell, environment(tmp_path / "a", tiny_images), path)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"release\.npz exists: a second draw of the same labels"):
+        release_only(cell, environment(tmp_path / "a", tiny_images), path)
+    assert path.read_bytes() == before
+
+
 def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
     tiny_network, tiny_images, tmp_path
 ):
@@ -97,7 +108,8 @@ def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
         (["dataset=mnist", "mechanism=pate_fm"], "learner=pate needs teachers first"),
         (["dataset=mnist", "mechanism=noisy_moments"], "learner=moments needs the features of"),
         ([*tiny_network, "mechanism=none"], "would write true labels"),
-        ([*TINY_CIRCLE, "mechanism=rr"], "is for one trial, got 2"),
+        ([*TINY_CIRCLE, "mechanism=rr", "dataset.trials=1"], "is for images from a file, as"),
+        (["dataset=breast_cancer", "mechanism=rr"], r"is for images .*\(tables: labeldp release\)"),
     ):
         with pytest.raises(InputError, match=reason):
             release_only(compose_cell(overrides), environment(tmp_path, tiny_images), path)

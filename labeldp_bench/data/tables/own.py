@@ -9,7 +9,7 @@ import pandas as pd
 
 from labeldp_bench.data.tables import files
 from labeldp_bench.data.tables.base import Rows, Table
-from labeldp_bench.support.validate import InputError, check_list
+from labeldp_bench.support.validate import InputError, check_folder_name, check_list
 
 PUBLIC = "public"
 """`dataset.classes=public`: the labels' names may be read from the file."""
@@ -45,6 +45,12 @@ class OwnTable(Table):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_folder_name("dataset.name", self.name)
+        if self.unit is not None and str(self.unit) == str(self.label):
+            raise InputError(
+                f"dataset.unit={self.unit} is the column of labels: the split would depend on them "
+                "(name the column that says whose row it is)"
+            )
         if self.classes is None:
             raise InputError(
                 "dataset.classes must be given, such as dataset.classes=[no,yes]: a list read from "
@@ -81,6 +87,9 @@ class OwnTable(Table):
         columns = table.drop(columns=left_out)
         if not columns.shape[1]:
             raise InputError(f"{path.name} has no column beside {', '.join(left_out)}")
+        for key in ("numeric", "categorical"):
+            for name in keys[key]:
+                files.check_column(path.name, columns, f"dataset.{key}", name)
         columns = files.check_numbers(path.name, columns, keys["numeric"])
         for name in keys["categorical"]:
             columns[name] = columns[name].astype(str)

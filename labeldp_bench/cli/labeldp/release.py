@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
     """Writes the release."""
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
-    check_new(given.out, ".parquet")
+    check_new(given.out, ".parquet", read=(given.file,))
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)
         if given.unit is None:

@@ -1,9 +1,10 @@
 """Releases your labels, once, through the vault that holds them."""
 
+import contextlib
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,9 +98,10 @@ def privatize(
     spent = np.full(len(ids), manifest.row_eps)
     for release in earlier:
         spent += Before(release.row_ids, release.spent).of(ids)
-    if seed is None:
-        _RELEASED.refuse_again(ids, coded, again or bool(earlier))
-    messages = recipe.draw(coded, seed)
+    with contextlib.ExitStack() as drawing:
+        if seed is None:
+            drawing.enter_context(_RELEASED.once(ids, coded, again or bool(earlier)))
+        messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
     return Release(messages, ids, spent, manifest)
 
@@ -166,21 +168,33 @@ class _Released:
         self.key = secrets.token_bytes(32)
         self.digests: set[bytes] = set()
 
-    def refuse_again(self, ids: NDArray, labels: Tensor, allowed: bool) -> None:
-        """Remembers a release of these rows; refuses the second one unless it is allowed.
+    @contextlib.contextmanager
+    def once(self, ids: NDArray, labels: Tensor, allowed: bool) -> Iterator[None]:
+        """Remembers the release of these rows that is drawn inside; one that fails is forgotten.
 
         A single label is not remembered: many clients have the same one.
+
+        Raises:
+            BudgetError: it is the second one, and that is not allowed.
         """
         if len(ids) < 2:
+            yield
             return
         content = repr(ids.tolist()).encode() + labels.numpy().tobytes()
         digest = hmac.new(self.key, content, hashlib.sha256).digest()
-        if digest in self.digests and not allowed:
+        is_known = digest in self.digests
+        if is_known and not allowed:
             raise BudgetError(
                 "these labels were released before, and a second release adds its eps to the first "
                 "(use the release that there is; or give it as after=, so that eps_spent says both)"
             )
-        self.digests.add(digest)
+        self.digests.add(digest)  # before the draw: another thread may have the same labels
+        try:
+            yield
+        except BaseException:
+            if not is_known:
+                self.digests.discard(digest)
+            raise
 
 
 _RELEASED = _Released()

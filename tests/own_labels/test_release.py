@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,31 @@ def test_a_second_release_is_refused_and_adds_up_if_asked_for():
     second = ldp.privatize(labels, classes=CLASSES, eps=0.5, after=first)
     assert (second.eps, second.eps_spent) == (0.5, 1.5)
     assert ldp.privatize(labels, classes=CLASSES, eps=0.5, after=second).eps_spent == 2.0
+
+
+def test_a_draw_that_was_refused_is_no_release(monkeypatch):
+    # Nothing was drawn, so that the labels can be released still.
+    labels = np.random.default_rng(8).choice(CLASSES, 50)
+    for _ in range(2):
+        with pytest.raises(InputError) as caught:
+            ldp.privatize(labels, CLASSES, 700, "hadamard")
+        assert not isinstance(caught.value, BudgetError)
+    ldp.privatize(labels, CLASSES, 2.0)
+    for mechanism in ("hadamard", "rr"):  # a refused draw must not forget the one before it
+        with pytest.raises(InputError):
+            ldp.privatize(labels, CLASSES, 700, mechanism, again=mechanism == "hadamard")
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, CLASSES, 2.0)
+
+
+def test_what_was_drawn_is_remembered_though_the_warning_after_it_stops_the_program():
+    labels = np.random.default_rng(9).choice(CLASSES, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            ldp.privatize(labels, CLASSES, 0.01)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, CLASSES, 0.01)
 
 
 def test_secret_noise_differs_and_seeded_noise_does_not():

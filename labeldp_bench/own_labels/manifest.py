@@ -74,7 +74,7 @@ class Manifest:
         right = {
             "text": all(isinstance(text, str) for text in texts),
             "parameters": isinstance(self.parameters, dict),
-            "classes": all(isinstance(name, ClassName) for name in names)
+            "classes": all(is_class_name(name) for name in names)
             and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
             and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
@@ -156,6 +156,11 @@ class Manifest:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
+
+
+def is_class_name(name: object) -> bool:
+    """Returns whether a value may name a class: a text, a truth value or a finite number."""
+    return isinstance(name, ClassName) and not (isinstance(name, float) and not math.isfinite(name))
 
 
 def _text(eps: float) -> float | str:

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased
 from labeldp_bench.own_labels.manifest import ClassName, Manifest
-from labeldp_bench.own_labels.recipe import Before, recipe_of, warn
+from labeldp_bench.own_labels.recipe import Before, is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
 from labeldp_bench.own_labels.units import capped
 from labeldp_bench.privacy.ledger import BudgetError
-from labeldp_bench.support.validate import InputError, check_eps
+from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
 
 def privatize(
@@ -78,6 +78,8 @@ def privatize(
             "classes must be given, all names that a label may have: taking them from the labels "
             "would tell which occur (for numbers give bounds=(low, high) in their place)"
         )
+    if seed is not None:
+        seed = check_integer("seed", seed.item() if isinstance(seed, np.integer) else seed, low=0)
     values, earlier = as_list(labels), as_releases(after)
     group, kept = (None, np.arange(len(values)))
     if unit is not None:
@@ -117,14 +119,23 @@ def manifest_for_clients(
 
 def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
     """Returns the labels as Python values; arrays, pandas and polars columns are taken."""
-    if isinstance(labels, str | bytes) or not np.ndim(labels) == 1:
+    if isinstance(labels, str | bytes) or not is_flat(labels):
         raise InputError("labels must be a sequence or array of N labels")
     return np.asarray(labels, dtype=object).tolist()
 
 
 def as_releases(after: Release | Sequence[Release]) -> list[Release]:
     """Returns one or several releases as a list."""
-    return [after] if isinstance(after, Release) else list(after)
+    if isinstance(after, Release):
+        return [after]
+    is_list = isinstance(after, list | tuple)
+    for each in after if is_list else [after]:
+        if not isinstance(each, Release):
+            raise InputError(
+                f"after must be an earlier release, or a list of them, got {each!r} (what "
+                "privatize or load_release returned)"
+            )
+    return list(after)
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:

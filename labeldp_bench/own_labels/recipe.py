@@ -18,7 +18,7 @@ from labeldp_bench.own_labels.known import (
     real_mechanism,
 )
 from labeldp_bench.own_labels.law import chance_of_change
-from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit
+from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit, is_class_name
 from labeldp_bench.own_labels.strength import recommended, share_of_clean
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import InputError
@@ -93,18 +93,29 @@ def recipe_of(
 
 def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
     """Returns the class names as plain Python values, at least two and all different."""
-    if classes is None or isinstance(classes, str) or np.ndim(classes) != 1:
+    if classes is None or isinstance(classes, str) or not is_flat(classes):
         raise InputError(f"classes must be a list of names, got {classes!r}")
     names = tuple(np.asarray(classes, dtype=object).tolist())
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    wrong = [name for name in names if not isinstance(name, str | int | float | bool)]
+    wrong = [name for name in names if not is_class_name(name)]
     if wrong:
-        raise InputError(f"classes must be texts or numbers, got {wrong[0]!r}")
+        raise InputError(
+            f"classes must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
+            "missing, name a class by a text, such as 'none', in labels and classes)"
+        )
     if len(set(names)) < len(names):
         raise InputError(f"classes must be different, got {list(names)}")
     if len(names) < 2:
         raise InputError(f"classes must be at least two, got {list(names)}")
     return names
+
+
+def is_flat(values: Any) -> bool:
+    """Returns whether values are a sequence or array of one dimension."""
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # lists of several lengths
+        return False
 
 
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:

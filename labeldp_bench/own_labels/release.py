@@ -14,6 +14,7 @@ from torch import Tensor
 from labeldp_bench.mechanisms.forms import AsReleased, joined
 from labeldp_bench.own_labels.file import part_of, write_parts
 from labeldp_bench.own_labels.manifest import ClassName, Manifest
+from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.privacy import release as vault
 from labeldp_bench.support.validate import InputError
@@ -208,6 +209,8 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     """
     if row_ids is None:
         return np.arange(size)
+    if not is_flat(row_ids):
+        raise InputError("row ids must be a sequence or array, one for each label")
     ids = pd.Index(np.asarray(row_ids))
     if len(ids) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(ids)}")

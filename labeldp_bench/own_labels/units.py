@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp_bench.own_labels.manifest import Unit
+from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.support.validate import InputError, check_integer
 
 
@@ -23,6 +24,8 @@ def capped(
         size: N.
         column: what names the person.
     """
+    if not is_flat(persons):
+        raise InputError("unit must be a sequence or array, a person for each label")
     who = pd.Series(np.asarray(persons))
     if len(who) != size:
         raise InputError(f"unit must name a person for each of {size} labels, got {len(who)}")

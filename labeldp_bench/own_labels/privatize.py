@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import hmac
 import secrets
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased
-from labeldp_bench.own_labels.manifest import ClassName, Manifest
-from labeldp_bench.own_labels.recipe import Before, is_flat, recipe_of, warn
+from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
+from labeldp_bench.own_labels.recipe import is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
+from labeldp_bench.own_labels.spending import (
+    UNSURE,
+    Earlier,
+    Spending,
+    have_same_names,
+    share_rows,
+)
 from labeldp_bench.own_labels.units import capped
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support.validate import InputError, check_eps, check_integer
@@ -81,31 +89,31 @@ def privatize(
     if seed is not None:
         seed = check_integer("seed", seed.item() if isinstance(seed, np.integer) else seed, low=0)
     values, earlier = as_list(labels), as_releases(after)
-    group, kept = (None, np.arange(len(values)))
+    group, kept, persons = None, np.arange(len(values)), None
     if unit is not None:
-        group, kept = capped(unit, most_rows, len(values), unit_name)
+        group, kept, persons = capped(unit, most_rows, len(values), unit_name)
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
-    ids = checked_row_ids(row_ids, len(values))[kept]
+    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
+    before = _before(earlier, ids, row_id, group, persons)
+    ids = ids[kept]
     recipe = recipe_of(
         eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=group,
         noise="secret" if seed is None else "seeded", source=source,
-        identity=earlier[0].manifest.identity if earlier else None,
+        identity=earlier[0].manifest.identity if earlier else None, counted=before.counted,
+        row_id=row_id,
     )  # fmt: skip
     manifest = recipe.manifest
     if manifest.bounds is None:
         coded = codes(values, manifest.classes)[torch.from_numpy(kept)]
     else:
         coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
-    spent = np.full(len(ids), manifest.row_eps)
-    for release in earlier:
-        spent += Before(release.row_ids, release.spent).of(ids)
     with contextlib.ExitStack() as drawing:
         if seed is None:
             drawing.enter_context(_RELEASED.once(ids, coded, again or bool(earlier)))
         messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
-    return Release(messages, ids, spent, manifest)
+    return Release(messages, ids, before.eps[kept] + manifest.eps, manifest)
 
 
 def manifest_for_clients(
@@ -136,6 +144,35 @@ def as_releases(after: Release | Sequence[Release]) -> list[Release]:
                 "privatize or load_release returned)"
             )
     return list(after)
+
+
+def _before(
+    releases: list[Release], row_ids: NDArray, row_id: str, unit: Unit | None,
+    persons: NDArray[np.int64] | None,
+) -> Spending:  # fmt: skip
+    """Returns what the rows have spent on earlier releases.
+
+    Raises:
+        InputError: one of them has none of these rows, or counts for other persons.
+    """
+    earlier = [Earlier(each.row_ids, each.spent, each.manifest) for each in releases]
+    for each in earlier:
+        theirs = each.manifest.unit
+        if have_same_names(each.manifest.row_id, row_id) is False or not share_rows(each, row_ids):
+            some = ", ".join(map(repr, each.row_ids[:2].tolist()))
+            raise InputError(
+                f"after= holds a release that has none of these rows: its row ids are {some}, ... "
+                "(give the row_ids= that it was made with, or leave it out)"
+            )
+        if theirs and (unit is None or unit.column != theirs.column):
+            raise InputError(
+                f"after= holds a release that counts what each {theirs.column} has spent, not each "
+                f"row (give unit= and unit_name={theirs.column!r} too)"
+            )
+    found = Spending(earlier, row_ids, persons)
+    if found.unsure:
+        warnings.warn(UNSURE.format("after="), stacklevel=3)
+    return found
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:

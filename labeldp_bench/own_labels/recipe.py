@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms import ClassMechanism, RealMechanism
@@ -60,10 +58,12 @@ def recipe_of(
     eps: float, mechanism: str, parameters: dict[str, Any], *,
     classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
     unit: Unit | None = None, noise: str = "secret", source: str = "", identity: str | None = None,
+    counted: tuple[str, ...] = (), row_id: str | None = None,
 ) -> Recipe:  # fmt: skip
     """Returns the recipe for classes, or for numbers where bounds are given.
 
-    Arguments as `privatize`; `identity` is that of an earlier release of the same rows.
+    Arguments as `privatize`; `identity` is that of an earlier release of the same rows, `counted`
+    and `row_id` are as in the manifest.
     """
     row_eps = eps / unit.most_rows if unit else eps
     ends: tuple[float, float] | None = None
@@ -87,7 +87,10 @@ def recipe_of(
         for each in fields(made)
         if each.init and each.name != "eps"
     }
-    manifest = Manifest(name, given, float(eps), names, ends, unit, noise, source, stored)
+    manifest = Manifest(
+        name, given, float(eps), names, ends, unit, noise, source, stored,
+        counted=counted, row_id=row_id,
+    )  # fmt: skip
     return Recipe(made, replace(manifest, identity=identity) if identity else manifest)
 
 
@@ -127,23 +130,6 @@ def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if not -np.inf < low < high < np.inf:
         raise InputError(f"bounds must be finite numbers (low, high), low < high, got {bounds!r}")
     return low, high
-
-
-class Before:
-    """What rows have spent on an earlier release, and on those before it.
-
-    Args:
-        row_ids: of the release, (N,).
-        spent: eps of each, (N,).
-    """
-
-    def __init__(self, row_ids: NDArray, spent: NDArray[np.float64]) -> None:
-        self.index, self.spent = pd.Index(row_ids), spent
-
-    def of(self, row_ids: NDArray) -> NDArray[np.float64]:
-        """Returns what these rows have spent; 0 for those that were not released."""
-        place = self.index.get_indexer(pd.Index(row_ids))
-        return np.where(place >= 0, self.spent[place], 0.0)
 
 
 def warn(recipe: Recipe, size: int, stacklevel: int) -> None:

@@ -11,8 +11,10 @@ from labeldp_bench.support.validate import InputError, check_integer
 
 def capped(
     persons: ArrayLike, most_rows: int | None, size: int, column: str
-) -> tuple[Unit, NDArray[np.int64]]:
-    """Returns the unit, and the positions of the rows that are released, rising, int64 (n,).
+) -> tuple[Unit, NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the unit, the positions of the rows that are released, and each row's person.
+
+    Positions rise, int64 (n,); persons are numbered from 0, int64 (N,).
 
     The labels of one person may all change at once, and eps adds up over them (group privacy). So
     each of at most `most_rows` rows gets eps / most_rows. Rows beyond that are left out, the later
@@ -35,4 +37,4 @@ def capped(
     before = who.groupby(who).cumcount().to_numpy()
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
-    return Unit(column, most), np.flatnonzero(before < most)
+    return Unit(column, most), np.flatnonzero(before < most), pd.factorize(who)[0]

@@ -28,7 +28,7 @@ from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError, check_choice, check_integer
+from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_number
 
 NAMES = ("linear", "mlp", "boosted_trees")
 FEATURES = ("given", "smooth")
@@ -51,7 +51,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             `plain`, `bce`, `unbiased`.
         features: `given`, or `smooth`: least squares on the smoothest functions over the features
             of the training rows (needs no estimator).
-        penalty: of the linear model, where EM starts too; None: held-out releases choose.
+        penalty: >= 0, of the linear model, where EM starts too; None: held-out releases choose.
         max_rounds: of EM.
         epochs: of a network.
         random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
@@ -101,6 +101,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         check_choice("features", self.features, FEATURES)
         check_integer("max_rounds", self.max_rounds, low=1)
         check_integer("epochs", self.epochs, low=1)
+        if self.penalty is not None:
+            given = self.penalty.item() if isinstance(self.penalty, np.generic) else self.penalty
+            check_number("penalty", given, low=0)
         own = self._own()
         if not own:
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work

@@ -1,7 +1,9 @@
 """A release as a Parquet file: row ids, what was released, what was spent, and the manifest."""
 
 import contextlib
+import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from labeldp_bench.own_labels.manifest import Manifest
+from labeldp_bench.own_labels.manifest import BEFORE, Manifest
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.validate import InputError
 
@@ -26,7 +28,7 @@ def part_of(
         messages: whole numbers or reals (n,); bytes, uint8 (n, w); lists of whole numbers that end
             before the first -1, int32 (n, w); reals (n, K).
         row_ids: numbers or texts, (n,).
-        spent: eps of each row, (n,).
+        spent: eps of each row, or of its person where the manifest has a unit, (n,).
         manifest: goes into the head of the file.
     """
     columns = [pa.array(row_ids), _column(messages, manifest), pa.array(spent)]
@@ -73,7 +75,7 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
     # Arrow's memory may not be written to.
     parts = (_array(table["released"]), table["row"].to_numpy(), table["eps_spent"].to_numpy())
     messages, row_ids, spent = (np.array(part) for part in parts)
-    return messages, row_ids, spent, manifest
+    return messages, row_ids, *_named(path, spent, manifest)
 
 
 def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
@@ -87,12 +89,27 @@ def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
         manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
         table = pq.read_table(path, columns=[COLUMNS[0], COLUMNS[2]], partitioning=None)
         spent = np.asarray(table["eps_spent"].to_numpy(), dtype=np.float64)
-        return table["row"].to_numpy(), spent, manifest
+        return table["row"].to_numpy(), *_named(path, spent, manifest)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise InputError(f"{path} holds no release: {reason}") from None
+
+
+def _named(
+    path: Path, spent: NDArray[np.float64], manifest: Manifest
+) -> tuple[NDArray[np.float64], Manifest]:
+    """Returns costs and manifest as of now for a file of an older version, which names no release.
+
+    Such files hold what a row has spent, not its person.
+    """
+    if manifest.release:
+        return spent, manifest
+    with path.open("rb") as file:  # a name that copies share
+        name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    most = manifest.unit.most_rows if manifest.unit else 1
+    return spent * most, replace(manifest, release=name, counted=(BEFORE + name,))
 
 
 def holds_release(path: Path) -> bool:

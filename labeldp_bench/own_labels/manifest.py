@@ -15,6 +15,11 @@ from labeldp_bench.support.validate import InputError, check_eps
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
 ClassName = str | int | float | bool
+BEFORE, PARTS = "before ", "parts "
+"""Begin names, in `counted`, of what has no name: what a release of an older version counted, and
+the parts that a release was joined from."""
+GIVEN = "row_ids"
+"""Stands for the column of row ids that were given in Python."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,11 @@ class Manifest:
         noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
         source: the name of the column, if it had one.
         stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
-        identity: of this release, random.
+        identity: of the rows: a release after another one has the identity of that one. Random.
+        release: name of this draw alone, random; empty in files of older versions.
+        counted: names of the earlier releases that are in `eps_spent`, theirs included.
+        row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
+            older version did not say.
     """
 
     mechanism: str
@@ -57,6 +66,9 @@ class Manifest:
     source: str = ""
     stored: str = "outputs"
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    release: str = field(default_factory=lambda: uuid.uuid4().hex)
+    counted: tuple[str, ...] = ()
+    row_id: str | None = None
 
     @property
     def row_eps(self) -> float:
@@ -69,12 +81,13 @@ class Manifest:
         Raises:
             InputError: somebody edited it.
         """
-        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity)
+        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity, self.release,
+                 *self.counted, self.row_id or "")  # fmt: skip
         unit, names = self.unit, self.classes
         right = {
             "text": all(isinstance(text, str) for text in texts),
             "parameters": isinstance(self.parameters, dict),
-            "classes": all(isinstance(name, ClassName) for name in names)
+            "classes": all(is_class_name(name) for name in names)
             and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
             and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
@@ -114,8 +127,8 @@ class Manifest:
         return real_mechanism(self.mechanism, self.row_eps, self.parameters)
 
     def like(self, other: "Manifest") -> bool:
-        """Returns whether two releases were made alike, apart from identity and storage."""
-        apart = {"identity": "", "stored": ""}
+        """Returns whether two releases were made alike, apart from names and storage."""
+        apart = {"identity": "", "stored": "", "release": "", "counted": (), "row_id": None}
         return {**asdict(self), **apart} == {**asdict(other), **apart}
 
     def to_json(self) -> str:
@@ -145,9 +158,11 @@ class Manifest:
                     f"reads up to {VERSION} (install a newer labeldp-bench)"
                 )
             content.setdefault("stored", AsReleased.name)  # version 1
+            content = {"release": "", "counted": (), "row_id": None} | content  # until Nov 2026
             known = {each.name: content[each.name] for each in fields(cls)}
             known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
             known["classes"] = tuple(known["classes"])
+            known["counted"] = tuple(known["counted"])
             known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
             known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
             return cls(**known).checked()
@@ -156,6 +171,11 @@ class Manifest:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
+
+
+def is_class_name(name: object) -> bool:
+    """Returns whether a value may name a class: a text, a truth value or a finite number."""
+    return isinstance(name, ClassName) and not (isinstance(name, float) and not math.isfinite(name))
 
 
 def _text(eps: float) -> float | str:

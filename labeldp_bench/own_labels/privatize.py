@@ -1,9 +1,11 @@
 """Releases your labels, once, through the vault that holds them."""
 
+import contextlib
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased
-from labeldp_bench.own_labels.manifest import ClassName, Manifest
-from labeldp_bench.own_labels.recipe import Before, recipe_of, warn
+from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
+from labeldp_bench.own_labels.recipe import is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
+from labeldp_bench.own_labels.spending import (
+    UNSURE,
+    Earlier,
+    Spending,
+    have_same_names,
+    share_rows,
+)
 from labeldp_bench.own_labels.units import capped
 from labeldp_bench.privacy.ledger import BudgetError
-from labeldp_bench.support.validate import InputError, check_eps
+from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
 
 def privatize(
@@ -77,31 +86,34 @@ def privatize(
             "classes must be given, all names that a label may have: taking them from the labels "
             "would tell which occur (for numbers give bounds=(low, high) in their place)"
         )
+    if seed is not None:
+        seed = check_integer("seed", seed.item() if isinstance(seed, np.integer) else seed, low=0)
     values, earlier = as_list(labels), as_releases(after)
-    group, kept = (None, np.arange(len(values)))
+    group, kept, persons = None, np.arange(len(values)), None
     if unit is not None:
-        group, kept = capped(unit, most_rows, len(values), unit_name)
+        group, kept, persons = capped(unit, most_rows, len(values), unit_name)
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
-    ids = checked_row_ids(row_ids, len(values))[kept]
+    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
+    before = _before(earlier, ids, row_id, group, persons)
+    ids = ids[kept]
     recipe = recipe_of(
         eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=group,
         noise="secret" if seed is None else "seeded", source=source,
-        identity=earlier[0].manifest.identity if earlier else None,
+        identity=earlier[0].manifest.identity if earlier else None, counted=before.counted,
+        row_id=row_id,
     )  # fmt: skip
     manifest = recipe.manifest
     if manifest.bounds is None:
         coded = codes(values, manifest.classes)[torch.from_numpy(kept)]
     else:
         coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
-    spent = np.full(len(ids), manifest.row_eps)
-    for release in earlier:
-        spent += Before(release.row_ids, release.spent).of(ids)
-    if seed is None:
-        _RELEASED.refuse_again(ids, coded, again or bool(earlier))
-    messages = recipe.draw(coded, seed)
+    with contextlib.ExitStack() as drawing:
+        if seed is None:
+            drawing.enter_context(_RELEASED.once(ids, coded, again or bool(earlier)))
+        messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
-    return Release(messages, ids, spent, manifest)
+    return Release(messages, ids, before.eps[kept] + manifest.eps, manifest)
 
 
 def manifest_for_clients(
@@ -115,14 +127,52 @@ def manifest_for_clients(
 
 def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
     """Returns the labels as Python values; arrays, pandas and polars columns are taken."""
-    if isinstance(labels, str | bytes) or not np.ndim(labels) == 1:
+    if isinstance(labels, str | bytes) or not is_flat(labels):
         raise InputError("labels must be a sequence or array of N labels")
     return np.asarray(labels, dtype=object).tolist()
 
 
 def as_releases(after: Release | Sequence[Release]) -> list[Release]:
     """Returns one or several releases as a list."""
-    return [after] if isinstance(after, Release) else list(after)
+    if isinstance(after, Release):
+        return [after]
+    is_list = isinstance(after, list | tuple)
+    for each in after if is_list else [after]:
+        if not isinstance(each, Release):
+            raise InputError(
+                f"after must be an earlier release, or a list of them, got {each!r} (what "
+                "privatize or load_release returned)"
+            )
+    return list(after)
+
+
+def _before(
+    releases: list[Release], row_ids: NDArray, row_id: str, unit: Unit | None,
+    persons: NDArray[np.int64] | None,
+) -> Spending:  # fmt: skip
+    """Returns what the rows have spent on earlier releases.
+
+    Raises:
+        InputError: one of them has none of these rows, or counts for other persons.
+    """
+    earlier = [Earlier(each.row_ids, each.spent, each.manifest) for each in releases]
+    for each in earlier:
+        theirs = each.manifest.unit
+        if have_same_names(each.manifest.row_id, row_id) is False or not share_rows(each, row_ids):
+            some = ", ".join(map(repr, each.row_ids[:2].tolist()))
+            raise InputError(
+                f"after= holds a release that has none of these rows: its row ids are {some}, ... "
+                "(give the row_ids= that it was made with, or leave it out)"
+            )
+        if theirs and (unit is None or unit.column != theirs.column):
+            raise InputError(
+                f"after= holds a release that counts what each {theirs.column} has spent, not each "
+                f"row (give unit= and unit_name={theirs.column!r} too)"
+            )
+    found = Spending(earlier, row_ids, persons)
+    if found.unsure:
+        warnings.warn(UNSURE.format("after="), stacklevel=3)
+    return found
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
@@ -166,21 +216,33 @@ class _Released:
         self.key = secrets.token_bytes(32)
         self.digests: set[bytes] = set()
 
-    def refuse_again(self, ids: NDArray, labels: Tensor, allowed: bool) -> None:
-        """Remembers a release of these rows; refuses the second one unless it is allowed.
+    @contextlib.contextmanager
+    def once(self, ids: NDArray, labels: Tensor, allowed: bool) -> Iterator[None]:
+        """Remembers the release of these rows that is drawn inside; one that fails is forgotten.
 
         A single label is not remembered: many clients have the same one.
+
+        Raises:
+            BudgetError: it is the second one, and that is not allowed.
         """
         if len(ids) < 2:
+            yield
             return
         content = repr(ids.tolist()).encode() + labels.numpy().tobytes()
         digest = hmac.new(self.key, content, hashlib.sha256).digest()
-        if digest in self.digests and not allowed:
+        is_known = digest in self.digests
+        if is_known and not allowed:
             raise BudgetError(
                 "these labels were released before, and a second release adds its eps to the first "
                 "(use the release that there is; or give it as after=, so that eps_spent says both)"
             )
-        self.digests.add(digest)
+        self.digests.add(digest)  # before the draw: another thread may have the same labels
+        try:
+            yield
+        except BaseException:
+            if not is_known:
+                self.digests.discard(digest)
+            raise
 
 
 _RELEASED = _Released()

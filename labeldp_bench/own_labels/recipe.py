@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms import ClassMechanism, RealMechanism
@@ -18,7 +16,7 @@ from labeldp_bench.own_labels.known import (
     real_mechanism,
 )
 from labeldp_bench.own_labels.law import chance_of_change
-from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit
+from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit, is_class_name
 from labeldp_bench.own_labels.strength import recommended, share_of_clean
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import InputError
@@ -60,10 +58,12 @@ def recipe_of(
     eps: float, mechanism: str, parameters: dict[str, Any], *,
     classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
     unit: Unit | None = None, noise: str = "secret", source: str = "", identity: str | None = None,
+    counted: tuple[str, ...] = (), row_id: str | None = None,
 ) -> Recipe:  # fmt: skip
     """Returns the recipe for classes, or for numbers where bounds are given.
 
-    Arguments as `privatize`; `identity` is that of an earlier release of the same rows.
+    Arguments as `privatize`; `identity` is that of an earlier release of the same rows, `counted`
+    and `row_id` are as in the manifest.
     """
     row_eps = eps / unit.most_rows if unit else eps
     ends: tuple[float, float] | None = None
@@ -87,24 +87,38 @@ def recipe_of(
         for each in fields(made)
         if each.init and each.name != "eps"
     }
-    manifest = Manifest(name, given, float(eps), names, ends, unit, noise, source, stored)
+    manifest = Manifest(
+        name, given, float(eps), names, ends, unit, noise, source, stored,
+        counted=counted, row_id=row_id,
+    )  # fmt: skip
     return Recipe(made, replace(manifest, identity=identity) if identity else manifest)
 
 
 def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
     """Returns the class names as plain Python values, at least two and all different."""
-    if classes is None or isinstance(classes, str) or np.ndim(classes) != 1:
+    if classes is None or isinstance(classes, str) or not is_flat(classes):
         raise InputError(f"classes must be a list of names, got {classes!r}")
     names = tuple(np.asarray(classes, dtype=object).tolist())
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
-    wrong = [name for name in names if not isinstance(name, str | int | float | bool)]
+    wrong = [name for name in names if not is_class_name(name)]
     if wrong:
-        raise InputError(f"classes must be texts or numbers, got {wrong[0]!r}")
+        raise InputError(
+            f"classes must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
+            "missing, name a class by a text, such as 'none', in labels and classes)"
+        )
     if len(set(names)) < len(names):
         raise InputError(f"classes must be different, got {list(names)}")
     if len(names) < 2:
         raise InputError(f"classes must be at least two, got {list(names)}")
     return names
+
+
+def is_flat(values: Any) -> bool:
+    """Returns whether values are a sequence or array of one dimension."""
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # lists of several lengths
+        return False
 
 
 def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -116,23 +130,6 @@ def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if not -np.inf < low < high < np.inf:
         raise InputError(f"bounds must be finite numbers (low, high), low < high, got {bounds!r}")
     return low, high
-
-
-class Before:
-    """What rows have spent on an earlier release, and on those before it.
-
-    Args:
-        row_ids: of the release, (N,).
-        spent: eps of each, (N,).
-    """
-
-    def __init__(self, row_ids: NDArray, spent: NDArray[np.float64]) -> None:
-        self.index, self.spent = pd.Index(row_ids), spent
-
-    def of(self, row_ids: NDArray) -> NDArray[np.float64]:
-        """Returns what these rows have spent; 0 for those that were not released."""
-        place = self.index.get_indexer(pd.Index(row_ids))
-        return np.where(place >= 0, self.spent[place], 0.0)
 
 
 def warn(recipe: Recipe, size: int, stacklevel: int) -> None:

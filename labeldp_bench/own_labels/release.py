@@ -13,7 +13,8 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased, joined
 from labeldp_bench.own_labels.file import part_of, write_parts
-from labeldp_bench.own_labels.manifest import ClassName, Manifest
+from labeldp_bench.own_labels.manifest import GIVEN, PARTS, ClassName, Manifest
+from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.privacy import release as vault
 from labeldp_bench.support.validate import InputError
@@ -37,7 +38,8 @@ class Release:
         messages: what was released, as `manifest.stored` says, CPU, first axis N; of numbers
             float64 (N,), in [-1, 1] before the noise.
         row_ids: (N,), distinct; which rows of the features they belong to.
-        spent: float64 (N,), eps of each row over all its releases so far.
+        spent: float64 (N,), eps of each row over all its releases so far; of its person, where the
+            manifest has a unit.
         manifest: mechanism, parameters, eps, classes.
     """
 
@@ -71,8 +73,7 @@ class Release:
     @property
     def eps_spent(self) -> float:
         """What the worst-off label, or person, has spent over all releases of it so far."""
-        rows = self.manifest.unit.most_rows if self.manifest.unit else 1
-        return float(self.spent.max()) * rows if len(self) else 0.0
+        return float(self.spent.max()) if len(self) else 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -162,8 +163,9 @@ class Release:
         given = np.asarray(reports)
         kind = np.float32 if given.dtype.kind == "f" else np.uint8 if given.ndim == 2 else np.int64
         ids = checked_row_ids(row_ids, len(given))
-        spent = np.full(len(given), manifest.row_eps)
-        release = cls(torch.from_numpy(given.astype(kind)), ids, spent, manifest)
+        spent = np.full(len(given), manifest.eps)
+        own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
+        release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
         impossible = np.flatnonzero(np.isneginf(release.log_likelihood()).all(1))
         if len(impossible):
             raise InputError(
@@ -185,14 +187,22 @@ class Release:
         if len({part.manifest.stored for part in parts}) > 1:
             first = replace(first, stored=AsReleased.name)
             parts = [replace(part, messages=part.outputs, manifest=first) for part in parts]
-        if not all(part.manifest.like(first) for part in parts):
+        manifests = [part.manifest for part in parts]
+        if not all(each.like(first) for each in manifests):
             raise InputError("releases to be joined must have the same mechanism, eps and classes")
         total = sum(len(part) for part in parts)
+        fresh = Manifest("", {}, 1.0)
+        release, counted = first.release, first.counted
+        if any((each.release, each.counted) != (release, counted) for each in manifests):
+            release, counted = fresh.release, (PARTS + fresh.release,)
+        row_id = first.row_id if all(each.row_id == first.row_id for each in manifests) else None
         return cls(
             joined([part.messages for part in parts]),
             checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
             np.concatenate([part.spent for part in parts]),
-            Manifest(**{**vars(first), "identity": Manifest("", {}, 1.0).identity}),
+            replace(
+                first, identity=fresh.identity, release=release, counted=counted, row_id=row_id
+            ),
         )
 
     def _needs_classes(self, what: str) -> None:
@@ -208,6 +218,8 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     """
     if row_ids is None:
         return np.arange(size)
+    if not is_flat(row_ids):
+        raise InputError("row ids must be a sequence or array, one for each label")
     ids = pd.Index(np.asarray(row_ids))
     if len(ids) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(ids)}")

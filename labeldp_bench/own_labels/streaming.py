@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp_bench.data.tables.batches import Table, codes_of, numbers_of
 from labeldp_bench.own_labels.file import part_of, write_parts
-from labeldp_bench.own_labels.recipe import Before, Recipe
+from labeldp_bench.own_labels.recipe import Recipe
 from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.support.validate import InputError
 
@@ -30,12 +30,13 @@ class Rows:
     Attributes:
         ids: of all rows of the file, (N,); None counts from 0.
         kept: which rows are released, bool (N,); None: all.
-        before: what rows have spent on earlier releases.
+        before: what rows, or their persons, have spent on earlier releases, by their place from 0;
+            those that are not in it have spent nothing.
     """
 
     ids: NDArray | None = None
     kept: NDArray[np.bool_] | None = None
-    before: Before | None = None
+    before: pd.Series | None = None
 
 
 class Stream:
@@ -69,10 +70,7 @@ class Stream:
 
     def summary(self) -> str:
         """Returns what a person wants to know of what was written."""
-        unit = self.recipe.manifest.unit
-        return summary_of(
-            self.recipe.manifest, self.size, self.most_spent * (unit.most_rows if unit else 1)
-        )
+        return summary_of(self.recipe.manifest, self.size, self.most_spent)
 
     def _parts(self) -> Iterator[pa.Table]:
         manifest, start = self.recipe.manifest, 0
@@ -80,13 +78,15 @@ class Stream:
         for labels in self.table.batches(self.column, at_once):
             coded, part = self._coded(labels, start), slice(start, start + len(labels))
             ids = np.arange(part.start, part.stop) if self.rows.ids is None else self.rows.ids[part]
+            spent = np.full(len(ids), manifest.eps)
+            if self.rows.before is not None:
+                places = range(part.start, part.stop)
+                spent += self.rows.before.reindex(places, fill_value=0.0).to_numpy()
             if self.rows.kept is not None:
-                coded, ids = coded[self.rows.kept[part]], ids[self.rows.kept[part]]
+                kept = self.rows.kept[part]
+                coded, ids, spent = coded[kept], ids[kept], spent[kept]
             name = f"rows from {start}" if start else ""
             messages = self.recipe.draw(torch.from_numpy(coded), self.seed, name)
-            spent = np.full(len(ids), manifest.row_eps)
-            if self.rows.before is not None:
-                spent += self.rows.before.of(ids)
             self.size += len(ids)
             self.most_spent = max(self.most_spent, float(spent.max(initial=0.0)))
             start = part.stop

@@ -5,13 +5,16 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp_bench.own_labels.manifest import Unit
+from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.support.validate import InputError, check_integer
 
 
 def capped(
     persons: ArrayLike, most_rows: int | None, size: int, column: str
-) -> tuple[Unit, NDArray[np.int64]]:
-    """Returns the unit, and the positions of the rows that are released, rising, int64 (n,).
+) -> tuple[Unit, NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the unit, the positions of the rows that are released, and each row's person.
+
+    Positions rise, int64 (n,); persons are numbered from 0, int64 (N,).
 
     The labels of one person may all change at once, and eps adds up over them (group privacy). So
     each of at most `most_rows` rows gets eps / most_rows. Rows beyond that are left out, the later
@@ -23,6 +26,8 @@ def capped(
         size: N.
         column: what names the person.
     """
+    if not is_flat(persons):
+        raise InputError("unit must be a sequence or array, a person for each label")
     who = pd.Series(np.asarray(persons))
     if len(who) != size:
         raise InputError(f"unit must name a person for each of {size} labels, got {len(who)}")
@@ -32,4 +37,4 @@ def capped(
     before = who.groupby(who).cumcount().to_numpy()
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
-    return Unit(column, most), np.flatnonzero(before < most)
+    return Unit(column, most), np.flatnonzero(before < most), pd.factorize(who)[0]

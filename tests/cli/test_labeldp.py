@@ -1,8 +1,11 @@
 """The commands for own labels, as a user runs them: from a survey to predictions."""
 
 import re
+from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import labeldp_bench as ldp
@@ -164,3 +167,57 @@ def test_verify(tmp_path, capsys):
 def test_the_console_script_is_declared():
     text = (CHECKOUT / "pyproject.toml").read_text()
     assert 'labeldp = "labeldp_bench.cli.labeldp.__main__:entry"' in text
+
+
+@pytest.mark.parametrize("name", ["answer", "age"])
+@pytest.mark.parametrize("kind", ["csv", "tsv.gz", "parquet"])
+def test_two_columns_of_one_name_are_refused(survey, capsys, name, kind):
+    # The first one would be released, without a word of the other.
+    table = pd.concat([survey, survey[[name]]], axis=1)
+    file = f"twice.{kind}"
+    if kind == "parquet":
+        arrays = [pa.array(table.iloc[:, place]) for place in range(table.shape[1])]
+        pq.write_table(pa.Table.from_arrays(arrays, list(table.columns)), file)
+    else:
+        table.to_csv(file, index=False, sep="\t" if "tsv" in kind else ",")
+    assert main([*RELEASE[:1], file, *RELEASE[2:]]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {file} has two columns {name} (give each a name")
+    assert main([*RELEASE, "--seed", "1"]) == 0
+    assert main([*FIT[:1], file, *FIT[2:]]) == 2
+    assert f"{file} has two columns {name}" in capsys.readouterr().err
+
+
+def test_columns_without_a_name_are_none_of_one_name(survey):
+    lines = Path("survey.csv").read_text().splitlines()
+    Path("survey.csv").write_text(
+        "\n".join([lines[0] + ",,", *(line + ",1,2" for line in lines[1:])])
+    )
+    assert main([*RELEASE, "--seed", "1"]) == 0
+
+
+def test_bounds_that_begin_with_a_minus(survey, capsys):
+    given = ["release", "survey.csv", "--label", "age", "--eps", "1", "--out", "r.parquet"]
+    assert main([*given, "--bounds", "-1,1"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "a value that begins with - follows =, as in --bounds=-1,1" in line
+    assert main([*given, "--bounds=-1,1"]) == 0
+
+
+def test_a_file_that_is_read_is_never_replaced(survey, capsys):
+    assert main([*RELEASE, "--seed", "1"]) == 0 and main(FIT) == 0
+    survey.drop(columns="answer").to_parquet("f.parquet")
+    Path("link.skops").symlink_to("features.csv")
+    before = {path: path.read_bytes() for path in sorted(Path().iterdir())}
+    same = (
+        [*PREDICT[:-1], "./features.csv"],
+        [PREDICT[0], "f.parquet", *PREDICT[2:-1], "f.parquet"],
+        [*FIT[:-1], "link.skops"],
+        ["release", "f.parquet", "--label", "town", *RELEASE[4:-1], "f.parquet"],
+    )
+    for arguments in same:
+        capsys.readouterr()
+        assert main(arguments) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: --out: ") and "is a file that is read here" in line
+    assert {path: path.read_bytes() for path in sorted(Path().iterdir())} == before

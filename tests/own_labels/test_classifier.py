@@ -220,3 +220,16 @@ def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
     made = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, again)
     assert np.allclose(made.predict_proba(X), looked_up.predict_proba(X), atol=1e-6)
     assert not {"outputs", "vaulted"} & set(vars(again))
+
+
+@pytest.mark.parametrize("penalty", ["x", -1, float("nan"), True])
+@pytest.mark.parametrize("estimator", [None, GaussianNB()])
+def test_a_wrong_penalty_is_refused(penalty, estimator):
+    with pytest.raises(InputError, match="penalty must be a number >= 0, got"):
+        ldp.LabelDPClassifier(estimator, penalty=penalty).fit(X, RELEASE)
+
+
+def test_penalties_of_numpy_are_taken():
+    # A search over np.logspace or a list of np.float32 gives them.
+    for penalty in (np.float32(0.1), np.int64(1), 0):
+        assert ldp.LabelDPClassifier(penalty=penalty).fit(X, RELEASE).score(X, RELEASE) > 0.5

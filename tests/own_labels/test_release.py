@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,8 @@ CLIENT = CHECKOUT / "docs" / "examples" / "client.js"
 
 
 def released(**changed):
-    return ldp.privatize(LABELS, **({"classes": CLASSES, "eps": 1.0, "seed": 0} | changed))
+    given = {"labels": LABELS, "classes": CLASSES, "eps": 1.0, "seed": 0}
+    return ldp.privatize(**(given | changed))
 
 
 def test_mechanisms_are_those_without_a_prior():
@@ -122,6 +124,17 @@ def test_rows_can_be_chosen_as_of_an_array():
         ({"parameters": {"sise": 2}}, "sise"),
         ({"row_ids": [1] * 4000}, "row ids must be distinct"),
         ({"most_rows": 2}, "give unit= too"),
+        ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
+        ({"classes": [1.0, float("inf")]}, "classes must be texts or finite numbers, got inf"),
+        ({"classes": [["no"], ["yes", "x"]]}, "classes must be a list of names"),
+        ({"labels": [["a"], ["b", "c"]]}, "labels must be a sequence or array of N labels"),
+        ({"row_ids": [[1], [2, 3]]}, "row ids must be a sequence or array"),
+        ({"unit": [[1], [2, 3]]}, "unit must be a sequence or array"),
+        ({"after": "x"}, "after must be an earlier release, or a list of them, got 'x'"),
+        ({"after": 5}, "after must be an earlier release, or a list of them, got 5"),
+        ({"after": ["x"]}, "after must be an earlier release, or a list of them, got 'x'"),
+        ({"seed": -1}, "seed must be >= 0, got -1"),
+        ({"seed": 1.5}, "seed must be an integer >= 0, got 1.5"),
     ],
 )
 def test_wrong_input_is_one_line(change, message):
@@ -146,6 +159,36 @@ def test_a_second_release_is_refused_and_adds_up_if_asked_for():
     second = ldp.privatize(labels, classes=CLASSES, eps=0.5, after=first)
     assert (second.eps, second.eps_spent) == (0.5, 1.5)
     assert ldp.privatize(labels, classes=CLASSES, eps=0.5, after=second).eps_spent == 2.0
+
+
+def test_a_draw_that_was_refused_is_no_release(monkeypatch):
+    # Nothing was drawn, so that the labels can be released still.
+    labels = np.random.default_rng(8).choice(CLASSES, 50)
+    for _ in range(2):
+        with pytest.raises(InputError) as caught:
+            ldp.privatize(labels, CLASSES, 700, "hadamard")
+        assert not isinstance(caught.value, BudgetError)
+    ldp.privatize(labels, CLASSES, 2.0)
+    for mechanism in ("hadamard", "rr"):  # a refused draw must not forget the one before it
+        with pytest.raises(InputError):
+            ldp.privatize(labels, CLASSES, 700, mechanism, again=mechanism == "hadamard")
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, CLASSES, 2.0)
+
+
+def test_what_was_drawn_is_remembered_though_the_warning_after_it_stops_the_program():
+    labels = np.random.default_rng(9).choice(CLASSES, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            ldp.privatize(labels, CLASSES, 0.01)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, CLASSES, 0.01)
+
+
+def test_seeds_of_numpy_are_taken():
+    same = [released(seed=seed).log_likelihood() for seed in (3, np.int64(3))]
+    assert np.array_equal(*same)
 
 
 def test_secret_noise_differs_and_seeded_noise_does_not():

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +19,10 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises an InputError with the parser's message."""
-        raise InputError(f"{message} ({self.prog} --help shows an example)")
+        advice = f"{self.prog} --help shows an example"
+        if message.endswith("expected one argument"):  # which a -1,1 is not to argparse
+            advice = f"a value that begins with - follows =, as in --bounds=-1,1; {advice}"
+        raise InputError(f"{message} ({advice})")
 
 
 def number(text: str) -> float:
@@ -50,8 +54,14 @@ def two_numbers(text: str) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def check_new(path: Path, *suffixes: str, replace: bool = False) -> Path:
+def check_new(path: Path, *suffixes: str, replace: bool = False, read: Sequence[Path] = ()) -> Path:
     """Returns the path of a file to be written; asked first, as the work may take long.
+
+    Args:
+        path: of the file.
+        suffixes: that it may have.
+        replace: whether a file that is there is replaced.
+        read: files that the command reads, which are never replaced.
 
     Raises:
         InputError: another ending, no such folder, or the file is there and must not be replaced.
@@ -60,6 +70,9 @@ def check_new(path: Path, *suffixes: str, replace: bool = False) -> Path:
         raise InputError(f"--out must end in {' or '.join(suffixes)}, got {path}")
     if not path.parent.is_dir():
         raise InputError(f"--out: there is no folder {path.parent}")
+    for each in read:
+        if path.exists() and each.exists() and path.samefile(each):
+            raise InputError(f"--out: {path} is a file that is read here (choose another name)")
     if path.exists() and not (replace and path.is_file()):
         raise InputError(f"--out: {path} is there already (choose another name, or delete it)")
     return path

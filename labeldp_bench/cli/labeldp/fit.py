@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
-    check_new(given.out, ".skops", replace=True)
+    check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
     check_choice("--model", given.model, SAID)
     from labeldp_bench.data.tables.files import check_finite
     from labeldp_bench.own_labels.estimates import class_shares

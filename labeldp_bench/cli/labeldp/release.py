@@ -12,11 +12,13 @@ their own column as a whole.
 
 import argparse
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new, names, number, two_numbers
@@ -25,6 +27,7 @@ from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
 if TYPE_CHECKING:
     from labeldp_bench.data.tables.batches import Table
+    from labeldp_bench.own_labels.spending import Earlier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
     """Writes the release."""
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
-    check_new(given.out, ".parquet")
+    check_new(given.out, ".parquet", read=(given.file,))
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)
         if given.unit is None:
@@ -85,7 +88,7 @@ def run(given: argparse.Namespace) -> int:
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp_bench.data.tables.batches import Table
-    from labeldp_bench.own_labels.recipe import Before, check_bounds, check_classes, recipe_of, warn
+    from labeldp_bench.own_labels.recipe import check_bounds, check_classes, recipe_of, warn
     from labeldp_bench.own_labels.streaming import Rows, Stream
     from labeldp_bench.own_labels.units import capped
 
@@ -98,23 +101,25 @@ def run(given: argparse.Namespace) -> int:
     table = Table(given.file)
     table.check_column("--label", given.label)
     ids = None if given.row_id is None else _row_ids(table, given.row_id)
-    earlier = _earlier(ids, given)
-    unit = kept = None
+    unit = kept = numbers = None
     if given.unit is not None:
         persons = table.column(table.check_column("--unit", given.unit))
         for row in np.flatnonzero(persons.isna())[:1]:
             raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
                              "--unit names whose row it is")  # fmt: skip
-        unit, places = capped(persons.to_numpy(), given.most_rows, len(persons), given.unit)
+        unit, places, numbers = capped(
+            persons.to_numpy(), given.most_rows, len(persons), given.unit
+        )
         kept = np.zeros(len(persons), bool)
         kept[places] = True
+    before = _before(ids, numbers, given)
     recipe = recipe_of(
         given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
         noise="secret" if given.seed is None else "seeded", source=given.label,
-        identity=earlier.identity if earlier else None,
+        identity=before.identity, counted=before.counted, row_id=given.row_id or "",
     )  # fmt: skip
-    before = Before(earlier.row_ids, earlier.spent) if earlier else None
-    stream = Stream(table, given.label, recipe, Rows(ids, kept, before), given.seed)
+    rows = Rows(ids, kept, before.eps)
+    stream = Stream(table, given.label, recipe, rows, given.seed)
     stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
@@ -123,23 +128,6 @@ def run(given: argparse.Namespace) -> int:
         what = "it holds the true labels: hand it to nobody"
     print(f"wrote {given.out} ({what})")
     return 0
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """An earlier release of the same rows, without what was released.
-
-    Attributes:
-        row_ids: (N,).
-        spent: eps of each row over all its releases, (N,).
-        eps_spent: the same of the worst-off label, or person.
-        identity: of the release.
-    """
-
-    row_ids: NDArray
-    spent: NDArray[np.float64]
-    eps_spent: float
-    identity: str
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:
@@ -153,44 +141,101 @@ def _row_ids(table: "Table", name: str) -> NDArray:
     return checked_row_ids(row_ids_in(column, table.path), len(column))
 
 
-def _earlier(ids: NDArray | None, given: argparse.Namespace) -> Earlier | None:
-    """Returns the release of the same rows that has counted all others, if there is one.
+@dataclass(frozen=True)
+class Before:
+    """What rows have spent on earlier releases.
 
-    Looks at the releases beside the output, as those elsewhere are not known.
+    Attributes:
+        eps: of each row, or of its person, by its place in the file; None: nothing.
+        counted: names of these releases.
+        identity: of one of them.
+    """
+
+    eps: pd.Series | None = None
+    counted: tuple[str, ...] = ()
+    identity: str | None = None
+
+
+def _before(
+    ids: NDArray | None, persons: NDArray[np.int64] | None, given: argparse.Namespace
+) -> Before:
+    """Returns what the rows have spent on all releases of them that are beside the output.
 
     Raises:
-        InputError: there is one, and --again is not given; or its rows have other names.
+        InputError: there is one, and --again is not given; or one whose eps cannot be added, as its
+            rows have other names or it counts for other persons.
     """
-    from labeldp_bench.own_labels.file import holds_release, read_rows
+    from labeldp_bench.own_labels.spending import UNSURE, Spending, share_rows
 
-    same: dict[Path, Earlier] = {}
-    for path in sorted(given.out.parent.glob("*.parquet")):
-        if not holds_release(path):
-            continue
-        row_ids, spent, manifest = read_rows(path)
-        if manifest.source != given.label:
-            continue
-        is_counted = row_ids.dtype.kind in "iu"
-        if ids is None:  # rows count from 0, and the first one is always released
-            shared = is_counted and 0 in row_ids
-        else:
-            shared = bool(np.isin(row_ids.astype(str), ids.astype(str)).any())
-        if shared:
-            most = manifest.unit.most_rows if manifest.unit else 1
-            worst = float(spent.max(initial=0.0)) * most
-            same[path] = Earlier(row_ids, spent, worst, manifest.identity)
-        elif is_counted != (ids is None or ids.dtype.kind in "iu"):
-            raise InputError(
-                f"{path} holds a release of column {given.label} whose rows have other names (give "
-                "the same --row-id; or, if these are other persons, write to another folder)"
-            )
+    found = _beside(given)
+    known = persons if ids is None else ids
+    places = _places(found) if known is None else np.arange(len(known))
+    ids = places if ids is None else ids
+    same = [path for path in found if share_rows(found[path], ids)]
+    for path in found:
+        _check_names(path, found[path], path in same, ids, given)
     if not same:
-        return None
-    path = max(same, key=lambda each: same[each].eps_spent)
+        return Before()
+    for path in same:
+        unit = found[path].manifest.unit
+        if unit and unit.column != given.unit:
+            raise InputError(
+                f"{path} holds a release of column {given.label} already, and counts what each "
+                f"{unit.column} has spent, not each {given.unit or 'row'} (use it; or give --again "
+                f"and --unit {unit.column})"
+            )
+    spending = Spending(list(found.values()), ids, persons)
+    worst = max(same, key=lambda path: found[path].spent.max())
     if not given.again:
         raise InputError(
-            f"{path} holds a release of column {given.label} already, eps="
-            f"{same[path].eps_spent:g} (use it; or give --again, which adds eps={given.eps:g} to "
-            "it)"
+            f"{worst} holds a release of column {given.label} already, eps="
+            f"{spending.eps.max():g} (use it; or give --again, which adds eps={given.eps:g} to it)"
         )
-    return same[path]
+    unsure = [str(path) for path in same if found[path].manifest.release in spending.unsure]
+    if unsure:
+        warnings.warn(UNSURE.format(" and ".join(unsure)), stacklevel=1)
+    eps = pd.Series(spending.eps, places)
+    return Before(eps, spending.counted, found[worst].manifest.identity)
+
+
+def _places(found: "dict[Path, Earlier]") -> NDArray[np.int64]:
+    """Returns all rows of releases that counted them: how many the file has is not known yet."""
+    ids = [each.row_ids for each in found.values() if each.row_ids.dtype.kind in "iu"]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *ids]).astype(np.int64))
+
+
+def _beside(given: argparse.Namespace) -> "dict[Path, Earlier]":
+    """Returns all releases of this column beside the output."""
+    from labeldp_bench.own_labels.file import holds_release, read_rows
+    from labeldp_bench.own_labels.spending import Earlier
+
+    paths = [path for path in sorted(given.out.parent.glob("*.parquet")) if holds_release(path)]
+    read = {path: Earlier(*read_rows(path)) for path in paths}
+    return {path: each for path, each in read.items() if each.manifest.source == given.label}
+
+
+def _check_names(
+    path: Path, earlier: "Earlier", is_shared: bool, ids: NDArray, given: argparse.Namespace
+) -> None:
+    """Refuses a release whose rows have other names than `ids`, so that eps could not be added."""
+    from labeldp_bench.own_labels.manifest import GIVEN
+    from labeldp_bench.own_labels.spending import have_same_names
+
+    theirs = earlier.manifest.row_id
+    are_same = have_same_names(theirs, given.row_id or "")
+    if are_same is None:  # an older version wrote it; a release that counts has row 0
+        is_number = earlier.row_ids.dtype.kind in "iu"
+        is_counted = is_number and 0 in earlier.row_ids
+        if given.row_id is None:
+            are_same = is_counted
+        else:
+            are_same = is_shared or (is_number == (ids.dtype.kind in "iu") and not is_counted)
+    if are_same:
+        return
+    remedy = "leave --row-id out" if theirs == "" else "give the same --row-id"
+    if theirs and theirs != GIVEN:
+        remedy = f"give --row-id {theirs}"
+    raise InputError(
+        f"{path} holds a release of column {given.label} whose rows have other names ({remedy}; "
+        "or, if these are other persons, write to another folder)"
+    )

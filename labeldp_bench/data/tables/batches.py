@@ -15,6 +15,7 @@ from pyarrow import csv
 
 from labeldp_bench.data.tables.files import (
     check_column,
+    check_header,
     check_name,
     label_texts,
     readable,
@@ -58,6 +59,7 @@ class Table:
             InputError: there is none of that name.
         """
         with readable(self.path):
+            check_header(self.path)
             if self.is_parquet:
                 columns = pq.read_schema(self.path).names
             else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from labeldp_bench.support.validate import InputError, did_you_mean
@@ -27,6 +28,7 @@ def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: 
     """
     name = check_name(path, what)
     with readable(path):
+        check_header(path)
         if name.endswith(".parquet"):
             table = pd.read_parquet(path, partitioning=None)  # folders such as a=1 are no columns
         else:
@@ -51,6 +53,21 @@ def check_name(path: Path, what: str) -> str:
     if not path.is_file():
         raise InputError(f"{what}there is no file {path}")
     return name
+
+
+def check_header(path: Path) -> None:
+    """Refuses a table with two columns of one name: nobody could say which of them is meant.
+
+    Columns without a name are allowed.
+    """
+    if path.name.lower().endswith(".parquet"):
+        names = pq.read_schema(path).names
+    else:  # pandas would call the second one name.1
+        written = {"sep": separator_of(path), "dtype": str, "keep_default_na": False}
+        names = pd.read_csv(path, header=None, nrows=1, **written).iloc[0].tolist()
+    for name in names:
+        if name and names.count(name) > 1:
+            raise InputError(f"{path} has two columns {name} (give each a name of its own)")
 
 
 def separator_of(path: Path) -> str:

@@ -1,0 +1,202 @@
+"""What rows, or persons, have spent on the releases that there are, each release counted once.
+
+A release says what its rows have spent in all, and which earlier releases are in that number. So
+what is known is the sum of each release's own eps, and what a release counted whose file is not
+here. The sum is never too small; where files leave open what they share, it may be too large.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp_bench.own_labels.manifest import BEFORE, GIVEN, PARTS, Manifest
+
+UNSURE = (
+    "{} does not say which earlier releases are in what it has spent, or their files are not here: "
+    "all of it is added, so that the true eps may be smaller than what is said"
+)
+ROUNDING = 1e-9
+"""Share of a sum below which a difference is none."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A release without what was released.
+
+    Attributes:
+        row_ids: (N,).
+        spent: eps of each row, or of its person, over all its releases, (N,).
+        manifest: of the release.
+    """
+
+    row_ids: NDArray
+    spent: NDArray[np.float64]
+    manifest: Manifest
+
+    @property
+    def counts(self) -> frozenset[str]:
+        """The releases that are in `spent`, apart from this one."""
+        return frozenset(self.manifest.counted)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that are released now, and whose they are.
+
+    Attributes:
+        names: their ids as texts, (N,).
+        persons: number of each row's person, int64 (N,); None: each row is a person of its own.
+    """
+
+    names: pd.Index
+    persons: NDArray[np.int64] | None
+
+    @property
+    def groups(self) -> int:
+        """How many persons there are."""
+        return len(self.names) if self.persons is None else int(self.persons.max(initial=-1)) + 1
+
+    def total(self, values: NDArray) -> NDArray[np.float64]:
+        """Returns the sum over each person's rows."""
+        if self.persons is None:
+            return values.astype(np.float64)
+        return np.bincount(self.persons, values, self.groups).astype(np.float64)
+
+    def most(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns the largest over each person's rows, at least 0."""
+        if self.persons is None:
+            return values
+        found = np.zeros(self.groups)
+        np.maximum.at(found, self.persons, values)
+        return found
+
+
+class Spent:
+    """What one release says of each person.
+
+    Args:
+        release: with the ids of its rows.
+        rows: of now.
+    """
+
+    def __init__(self, release: Earlier, rows: Rows) -> None:
+        self.manifest, self.counts, self.rows = release.manifest, release.counts, rows
+        place = pd.Index(names_of(release.row_ids)).get_indexer(rows.names)
+        self.has = place >= 0
+        self.in_rows = rows.total(self.has)
+        spent = np.zeros(len(place))
+        spent[self.has] = release.spent[place[self.has]]
+        by_person = rows.persons is not None and release.manifest.unit is not None
+        self.spent = rows.most(spent) if by_person else rows.total(spent)
+        self.own = self.eps_of(self.has)
+
+    def eps_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Returns what this release alone cost each person, by the chosen ones of its rows."""
+        # Without a unit, each row of a person costs eps; with one, all of them together do.
+        each = np.where(chosen, self.manifest.eps, 0.0)
+        return self.rows.most(each) if self.manifest.unit else self.rows.total(each)
+
+    def beyond(self, others: Sequence["Spent"]) -> NDArray[np.float64]:
+        """Returns what it counted of releases whose files are not here."""
+        counted = [other for other in others if other.manifest.release in self.counts]
+        all_here = len({other.manifest.release for other in counted}) == len(self.counts)
+        # Whoever counted it may have had a table with fewer rows of a person. That is no matter if
+        # all files are here; else only rows that both have are sure to be in the number.
+        parts = [each.own if all_here else each.eps_of(each.has & self.has) for each in counted]
+        with np.errstate(invalid="ignore"):  # inf - inf: the infinity is in the sum already
+            left = np.nan_to_num(self.spent - self.own - sum(parts), nan=0.0, posinf=np.inf)
+        finite = np.where(np.isfinite(self.spent), self.spent, 0.0)
+        return np.where(left > ROUNDING * finite, left, 0.0)
+
+    def is_within(self, other: "Spent") -> NDArray[np.bool_]:
+        """Returns for which persons all that it counted is in the other one's number too."""
+        if not self.counts <= other.counts:
+            return np.zeros(len(self.in_rows), bool)
+        shared = self.rows.total(self.has & other.has)
+        return (shared > 0) if self.manifest.unit else (shared == self.in_rows)
+
+
+class Spending:
+    """What rows have spent before.
+
+    Args:
+        releases: all that are known; copies and parts of one release count once.
+        row_ids: of the rows that are released now, (N,).
+        persons: number of each row's person, from 0, (N,). Releases with a unit must have the same.
+
+    Attributes:
+        eps: of each row, or of its person, over all these releases, float64 (N,).
+        counted: names of all that is in these numbers.
+        unsure: names of releases that leave open whether `eps` is too large.
+    """
+
+    def __init__(
+        self, releases: Sequence[Earlier], row_ids: NDArray, persons: NDArray[np.int64] | None
+    ) -> None:
+        rows = Rows(pd.Index(names_of(row_ids)), persons)
+        found = [Spent(each, rows) for each in _once(releases)]
+        total, self.unsure = np.zeros(rows.groups), set[str]()
+        beyond = [each.beyond(found) for each in found]
+        for place, each in enumerate(found):
+            own, left = beyond[place], beyond[place]
+            for other, (rival, more) in enumerate(zip(found, beyond, strict=True)):
+                is_first = rival.counts != each.counts or other < place
+                if other != place:
+                    covers = (more > own) | ((more == own) & is_first)
+                    left = np.where(each.is_within(rival) & covers, 0.0, left)
+            total += each.own + left
+            if any(_may_share(each, left, rival) for rival in found if rival is not each):
+                self.unsure.add(each.manifest.release)
+        self.eps = total if persons is None else total[persons]
+        names = [{each.manifest.release, *each.counts} for each in found if each.has.any()]
+        self.counted = tuple(sorted(set[str]().union(*names)))
+
+
+def names_of(row_ids: NDArray) -> NDArray:
+    """Returns ids as texts, so that 10 and '10' are the same row."""
+    return np.asarray(row_ids).astype(str).astype(object)
+
+
+def have_same_names(theirs: str | None, ours: str) -> bool | None:
+    """Returns whether row ids come from the same column (`Manifest.row_id`); None: nobody knows."""
+    if theirs is None:
+        return None
+    if not theirs or not ours:
+        return theirs == ours
+    return theirs == ours or GIVEN in (theirs, ours)
+
+
+def share_rows(release: Earlier, row_ids: NDArray) -> bool:
+    """Returns whether a release has one of these rows."""
+    return bool(pd.Index(names_of(release.row_ids)).isin(names_of(row_ids)).any())
+
+
+def _once(releases: Sequence[Earlier]) -> list[Earlier]:
+    """Returns the releases, those of one draw (copies, parts) as one."""
+    same: dict[str, list[Earlier]] = {}
+    for each in releases:
+        same.setdefault(each.manifest.release, []).append(each)
+    return [_merged(parts) if len(parts) > 1 else parts[0] for parts in same.values()]
+
+
+def _merged(parts: list[Earlier]) -> Earlier:
+    spent = pd.concat([pd.Series(each.spent, names_of(each.row_ids)) for each in parts])
+    spent = spent.groupby(level=0, sort=False).max()
+    counted = reduce(frozenset.union, [each.counts for each in parts])
+    manifest = replace(parts[0].manifest, counted=tuple(sorted(counted)))
+    return Earlier(spent.index.to_numpy(), spent.to_numpy(), manifest)
+
+
+def _may_share(one: Spent, left: NDArray[np.float64], other: Spent) -> bool:
+    """Returns whether the sum may hold the same release twice, as neither says that it does not."""
+    together = (one.in_rows > 0) & (other.in_rows > 0)
+    if one.manifest.release in other.counts or not together.any():
+        return False
+    if PARTS + one.manifest.release in one.counts:
+        return True
+    is_open = BEFORE + one.manifest.release in one.counts or bool(one.counts & other.counts)
+    return is_open and bool((left[together] > 0).any())

@@ -1,0 +1,286 @@
+"""What rows have spent in all: never less than the truth, and the truth where files tell it."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import labeldp_bench as ldp
+from labeldp_bench.cli.labeldp.__main__ import main
+from labeldp_bench.own_labels.file import read_rows
+from labeldp_bench.own_labels.manifest import Manifest, Unit
+from labeldp_bench.own_labels.spending import Earlier, Spending
+from labeldp_bench.support.validate import InputError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def release(ids, out, *more, eps=1.0, name="id"):
+    """Releases rows with these ids; a row's person is the id without its last two digits."""
+    table = pd.DataFrame({name: ids, "answer": (["yes", "no"] * len(ids))[: len(ids)]})
+    table["person"] = [f"p{int(''.join(filter(str.isdigit, str(each)))) // 100}" for each in ids]
+    table.to_csv("t.csv", index=False)
+    given = ["release", "t.csv", "--label", "answer", "--classes", "yes,no", "--mechanism", "rr"]
+    return main([*given, "--eps", f"{eps:g}", "--seed", "1", "--out", f"{out}.parquet", *more])
+
+
+ID = ["--row-id", "id"]
+AGAIN = [*ID, "--again"]
+A, B = list(range(100, 110)), list(range(210, 225))
+
+
+def spent_by_row(out):
+    read = ldp.load_release(f"{out}.parquet")
+    return dict(zip(read.row_ids.astype(str).tolist(), read.spent.tolist(), strict=True))
+
+
+def test_each_row_counts_all_its_releases(capsys):
+    # The release with the largest spend knows nothing of the rows of another one.
+    assert release(A, "r1", *ID, eps=2) == 0
+    assert release(B, "r2", *ID, eps=3) == 0
+    assert release(A + B, "r3", *AGAIN, eps=1) == 0
+    spent = spent_by_row("r3")
+    assert {spent[str(each)] for each in A} == {3} and {spent[str(each)] for each in B} == {4}
+    capsys.readouterr()
+    assert release(A, "r4", *AGAIN, eps=1) == 0
+    assert "eps=4 spent" in capsys.readouterr().out
+    assert set(spent_by_row("r4").values()) == {4}
+
+
+def test_a_release_that_was_counted_and_deleted_still_counts(capsys):
+    assert release(A, "r1", *ID, eps=2) == 0
+    assert release(A, "r2", *AGAIN) == 0
+    os.remove("r1.parquet")
+    assert release(A, "r3", *AGAIN) == 0
+    assert release(A[:4], "r4", *AGAIN) == 0
+    assert "eps=5 spent" in capsys.readouterr().out
+
+
+def test_copies_count_once_and_files_that_do_not_know_each_other_add_up(capsys):
+    assert release(A, "r1", *ID, eps=2) == 0
+    Path("copy.parquet").write_bytes(Path("r1.parquet").read_bytes())
+    os.mkdir("elsewhere")
+    assert release(A, "elsewhere/r2", *ID, eps=3) == 0
+    os.rename("elsewhere/r2.parquet", "r2.parquet")
+    capsys.readouterr()
+    assert release(A, "r3", *AGAIN) == 0
+    said = capsys.readouterr()
+    assert "eps=6 spent" in said.out and "does not say" not in said.err
+
+
+def test_the_refusal_names_all_that_was_spent(capsys):
+    assert release(A, "r1", *ID, eps=2) == 0
+    assert release(A, "r2", *AGAIN, eps=3) == 0
+    capsys.readouterr()
+    assert release(A, "r3", *ID) == 2
+    assert "r2.parquet holds a release of column answer already, eps=5" in capsys.readouterr().err
+
+
+def test_ids_that_became_texts_are_the_same_rows(capsys):
+    assert release([10, 11, 12], "r1", *ID) == 0
+    capsys.readouterr()
+    assert release(["10", "A1", "11"], "r2", *AGAIN) == 0
+    assert "eps=2 spent" in capsys.readouterr().out
+    assert spent_by_row("r2") == {"10": 2, "A1": 1, "11": 2}
+
+
+def test_ids_that_became_texts_are_the_same_rows_in_python():
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0}
+    first = ldp.privatize(["yes", "no"], row_ids=[10, 11], **given)
+    second = ldp.privatize(["no", "yes"], row_ids=["10", "A1"], after=first, **given)
+    assert second.spent.tolist() == [2, 1]
+    # The second one counts the first, which is given too.
+    third = ldp.privatize(["no", "yes"], row_ids=["10", "A1"], after=[first, second], **given)
+    assert third.spent.tolist() == [3, 2]
+    with pytest.raises(InputError, match="after= holds a release that has none of these rows"):
+        ldp.privatize(["no", "yes"], row_ids=["x", "y"], after=first, **given)
+    with pytest.raises(InputError, match="none of these rows: its row ids are 10, 11"):
+        ldp.privatize(["no"] * 12, after=first, **given)  # rows that are counted have other names
+
+
+def test_a_person_counts_rows_that_are_left_out_now(capsys):
+    # Persons of four rows: 1 on all of them, then 1 on the first one alone.
+    ids = [100 * person + row for person in range(1, 6) for row in range(4)]
+    assert release(ids, "r1", *ID, "--unit", "person") == 0
+    capsys.readouterr()
+    more = ["--unit", "person", "--most-rows", "1"]
+    assert release(ids, "r2", *AGAIN, *more) == 0
+    assert "eps=2 spent" in capsys.readouterr().out
+    assert ldp.load_release("r2.parquet").eps_spent == 2
+    os.remove("r1.parquet")
+    assert release(ids, "r3", *AGAIN, "--unit", "person") == 0
+    assert "eps=3 spent" in capsys.readouterr().out
+    assert release(ids, "r4", *AGAIN) == 2  # as rows: persons would be forgotten
+    [line] = capsys.readouterr().err.splitlines()
+    assert "counts what each person has spent, not each row" in line and "--unit person" in line
+
+
+def test_rows_that_were_released_alone_add_up_for_their_person(capsys):
+    ids = [100, 101, 102, 103, 200]
+    assert release(ids, "r1", *ID) == 0
+    capsys.readouterr()
+    assert release(ids, "r2", *AGAIN, "--unit", "person", "--most-rows", "2") == 0
+    assert "eps=5 spent" in capsys.readouterr().out
+    assert spent_by_row("r2") == {"100": 5, "101": 5, "200": 2}
+
+
+def test_persons_add_up_in_python():
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0, "unit_name": "person"}
+    labels, persons = ["yes", "no"] * 4, [1, 1, 1, 1, 2, 2, 2, 2]
+    first = ldp.privatize(labels, unit=persons, **given)
+    second = ldp.privatize(labels, unit=persons, most_rows=1, after=first, **given)
+    assert second.eps_spent == 2 and second[:1].eps_spent == 2
+    with pytest.raises(InputError, match="what each person has spent, not each row"):
+        ldp.privatize(labels, after=first, **given)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "remedy"),
+    [
+        (ID, [], "give --row-id id"),
+        ([], ID, "leave --row-id out"),
+        (ID, ["--row-id", "number"], "give --row-id id"),
+    ],
+)
+def test_rows_with_other_names_are_refused(first, second, remedy, capsys):
+    # Whole numbers are no proof that rows were counted.
+    assert release(A, "r1", *first) == 0
+    name = "number" if "number" in second else "id"
+    for again in ([], ["--again"]):
+        capsys.readouterr()
+        assert release(A, "r2", *second, *again, name=name) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "whose rows have other names" in line and remedy in line
+    assert not Path("r2.parquet").exists()
+
+
+def as_older(path):
+    """Writes a file as versions before November 2026 did: rows' own spend, and no names."""
+    table = pq.read_table(path)
+    content = json.loads(table.schema.metadata[b"labeldp"])
+    for key in ("release", "counted", "row_id"):
+        del content[key]
+    if content["unit"]:
+        rows = table["eps_spent"].to_numpy() / content["unit"]["most_rows"]
+        table = table.set_column(2, "eps_spent", [rows])
+    pq.write_table(table.replace_schema_metadata({"labeldp": json.dumps(content)}), path)
+
+
+def test_files_of_older_versions_are_read_and_never_count_too_little(capsys):
+    assert release(A, "r1", *ID, eps=2) == 0
+    as_older("r1.parquet")
+    assert ldp.load_release("r1.parquet").eps_spent == 2
+    assert release(A, "r2", *AGAIN) == 0  # it counted nothing, so that the sum is known
+    said = capsys.readouterr()
+    assert "eps=3 spent" in said.out and "does not say" not in said.err
+    as_older("r2.parquet")  # it counted r1, and does not say so
+    assert release(A, "r3", *AGAIN) == 0
+    said = capsys.readouterr()
+    assert "eps=6 spent" in said.out  # 4, if r2 was known to have counted r1
+    assert "note: r2.parquet does not say which earlier releases" in said.err
+    assert release(A, "r4", *AGAIN) == 0  # counted once, under a name of its own
+    assert "eps=7 spent" in capsys.readouterr().out
+
+
+def test_rows_of_older_versions_with_other_names_are_refused(capsys):
+    assert release(A, "r1", *ID) == 0
+    as_older("r1.parquet")
+    assert release(A, "r2", "--again") == 2
+    assert "whose rows have other names" in capsys.readouterr().err
+    os.remove("r1.parquet")
+    assert release(A, "r1") == 0
+    as_older("r1.parquet")
+    assert release(A, "r2", *AGAIN) == 2
+    assert "whose rows have other names" in capsys.readouterr().err
+    assert release(A, "r2", "--again") == 0
+    assert "eps=2 spent" in capsys.readouterr().out
+
+
+def test_older_persons_are_read_as_persons():
+    assert release([100, 101, 200], "r1", *ID, "--unit", "person") == 0
+    as_older("r1.parquet")
+    _, spent, manifest = read_rows(Path("r1.parquet"))
+    assert spent.tolist() == [1, 1, 1] and manifest.row_eps == 0.5
+    assert ldp.load_release("r1.parquet").eps_spent == 1
+
+
+def test_parts_of_one_release_count_once_and_joined_ones_are_never_too_little():
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0}
+    first = ldp.privatize(["yes"] * 4, row_ids=range(4), **given)
+    both = ldp.Release.joined([first[:2], first[2:]])
+    again = ldp.privatize(["yes"] * 4, row_ids=range(4), after=[first, both, first[1:]], **given)
+    assert again.eps_spent == 2
+    other = ldp.privatize(["yes"] * 4, row_ids=range(4, 8), **given)
+    whole = ldp.Release.joined([first, other])
+    with pytest.warns(UserWarning, match="does not say which earlier releases"):
+        again = ldp.privatize(["yes"] * 8, row_ids=range(8), after=[first, whole], **given)
+    assert again.eps_spent == 3  # at least 2
+
+
+def in_all(values, unit):
+    """Returns what each of four persons of three rows has spent, from what his rows say."""
+    by_person = values.reshape(4, 3)
+    return by_person.sum(1) if unit is None else by_person.max(1)
+
+
+@pytest.mark.parametrize("are_lost", [False, True])
+@pytest.mark.parametrize("by_person", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_histories_never_count_too_little(seed, by_person, are_lost):
+    # Tables of some rows only, files that are elsewhere for a while: held against a plain ledger.
+    stream = np.random.default_rng(seed)
+    persons, unit, files = np.arange(12) // 3, None, []
+    ledger = np.zeros(4 if by_person else 12)
+    for number in range(8):
+        if by_person and (number == 4 or stream.random() < 0.2):
+            unit = Unit("who", 2)  # from now on, as a release of rows would be refused
+        share = 1 if by_person and not are_lost else 0.7  # else rows of a person may be unseen
+        rows = np.flatnonzero(stream.random(12) < share)
+        here = [each for each in files if not are_lost or stream.random() < 0.8]
+        found = Spending(here, rows, persons[rows] if unit else None)
+        kept = ~unit_rows_beyond(persons[rows], unit)
+        eps = float(stream.integers(1, 4))
+        manifest = replace(Manifest("rr", {}, eps, ("a", "b")), counted=found.counted, unit=unit)
+        files.append(Earlier(rows[kept], found.eps[kept] + eps, manifest))
+        own = np.where(np.isin(np.arange(12), rows[kept]), eps, 0.0)
+        ledger += in_all(own, unit) if by_person else own
+    total = Spending(files, np.arange(12), persons if by_person else None).eps
+    total = total[::3] if by_person else total
+    assert (total >= ledger).all()
+    assert are_lost or np.array_equal(total, ledger)
+
+
+def unit_rows_beyond(who, unit):
+    """Returns which rows are beyond the most that a person may have."""
+    place = pd.Series(who).groupby(who).cumcount().to_numpy()
+    return place >= (unit.most_rows if unit else 12)
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_deleted_files_that_were_counted_are_not_forgotten(seed, by_person):
+    # Each release sees all files before it; then all but some of the last ones are deleted.
+    stream = np.random.default_rng(seed)
+    persons, files = np.arange(12) // 3, []
+    ledger = np.zeros(4 if by_person else 12)
+    for number in range(6):
+        unit = Unit("who", 3) if by_person and number > 2 else None
+        found = Spending(files, np.arange(12), persons if unit else None)
+        rows = np.flatnonzero(stream.random(12) < 0.6) if number < 5 else np.arange(12)
+        manifest = replace(Manifest("rr", {}, 1.0, ("a", "b")), counted=found.counted, unit=unit)
+        files.append(Earlier(rows, found.eps[rows] + 1, manifest))
+        own = np.isin(np.arange(12), rows).astype(float)
+        ledger += in_all(own, unit) if by_person else own
+    left = [each for each in files[:-1] if stream.random() < 0.5] + files[-1:]
+    total = Spending(left, np.arange(12), persons if by_person else None).eps
+    total = total[::3] if by_person else total
+    assert (total >= ledger).all()
+    assert by_person or np.array_equal(total, ledger)

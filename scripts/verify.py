@@ -10,13 +10,12 @@ them), `delta`, `draws`, `seed`. The file is run, so trust it first. Exit status
 contradicts the claim; 1: it does not hold; 2: bad input. See docs/audits.md.
 """
 
-import importlib.util
 import sys
-from pathlib import Path
 
+from labeldp_bench.cli.labeldp.verify import load
 from labeldp_bench.cli.script import command, integer, read_arguments
-from labeldp_bench.privacy.audits.verify import Randomiser, verify
-from labeldp_bench.support.validate import InputError, did_you_mean
+from labeldp_bench.privacy.audits.verify import verify
+from labeldp_bench.support.validate import InputError
 
 
 @command(__doc__)
@@ -41,36 +40,6 @@ def main(arguments: list[str]) -> int:
     print(f"randomiser {arguments[0]}")
     print("\n".join(found.lines()))
     return 0 if found.holds else 1
-
-
-def load(text: str) -> Randomiser:
-    """Returns the object that FILE.py:OBJECT names; runs the file.
-
-    Raises:
-        InputError: no such file or object, or the file fails.
-    """
-    file, colon, name = text.rpartition(":")
-    path = Path(file).expanduser()
-    if not colon or not name or path.suffix != ".py":
-        raise InputError(f"a randomiser must be given as FILE.py:OBJECT, got {text!r}")
-    if not path.is_file():
-        raise InputError(f"no file {file} (the part before the colon of {text!r})")
-    spec = importlib.util.spec_from_file_location("labeldp_verified", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{file} cannot be read as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))  # for files beside it, as Python itself does
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        first = str(error).splitlines()[0] if str(error) else ""
-        raise InputError(f"{file} fails when it is run: {type(error).__name__}: {first}") from error
-    finally:
-        sys.path.pop(0)
-    public = [key for key in vars(module) if not key.startswith("_")]
-    if name not in vars(module):
-        raise InputError(f"{file} has no {name}{did_you_mean(name, public)}")
-    return vars(module)[name]
 
 
 def _number(key: str, text: str) -> float:

@@ -112,6 +112,17 @@ def test_everything_public_has_a_docstring():
     assert missing == []
 
 
+@pytest.mark.parametrize("room", ["mechanisms", "learners", "own_labels", "privacy"])
+def test_a_public_name_has_one_meaning_in_a_room(room):
+    # Two functions were called check_rows, and checked different things.
+    found: dict[str, list[str]] = {}
+    for path in sorted((CHECKOUT / "labeldp_bench" / room).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.stem)
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name):
     # The documentation would show numbers that the code does not give.

@@ -1,7 +1,6 @@
 """The server of protective label enhancement: learns from the vectors that a client published."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -50,8 +49,6 @@ class EnhancedLabels(Learner):
     ramp_epochs: int = 10
     stay_within_top: bool = False
     validation: float = 0.2
-
-    needs_first: ClassVar[str] = "a model, which gives a later release its prior,"
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:

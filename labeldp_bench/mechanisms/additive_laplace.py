@@ -11,12 +11,13 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior
-from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows, two_levels
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_shape, two_levels
 from labeldp_bench.mechanisms.draws import Noise, discrete_laplace, numpy_stream
 from labeldp_bench.support.validate import check_integer, check_labels, check_number
 
 ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
 STEP = 2.0**-10
+"""Of the grid that noise and outputs lie on."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class AdditiveLaplace(ClassMechanism):
         Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
         the output is the one-hot vector itself, with log-probability 0 or -inf.
         """
-        reals = check_rows("reals", released, num_classes).to(torch.float64)
+        reals = check_shape("reals", released, num_classes).to(torch.float64)
         magnitude = reals.abs()
         if self.scale == 0:
             # The distance to each label's one-hot vector.
@@ -81,7 +82,7 @@ class AdditiveLaplace(ClassMechanism):
         """
         if self.scale == 0:
             return super().evidence(released, num_classes, prior)
-        clipped = check_rows("reals", released, num_classes).to(torch.float32).clamp(0, 1)
+        clipped = check_shape("reals", released, num_classes).to(torch.float32).clamp(0, 1)
         return clipped.sub_(clipped.amax(1, keepdim=True)).mul_(2 / self.scale)
 
     def plausible(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
@@ -98,7 +99,7 @@ class AdditiveLaplace(ClassMechanism):
 
     def unbiased(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
-        return check_rows("reals", released, num_classes).to(torch.float64)
+        return check_shape("reals", released, num_classes).to(torch.float64)
 
     def summary(self) -> dict[str, object]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""

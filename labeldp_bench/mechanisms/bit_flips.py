@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Prior, count_true
-from labeldp_bench.mechanisms.classes import ClassMechanism, check_rows
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_shape
 from labeldp_bench.mechanisms.draws import Noise, check_noise, coins, numpy_stream
 from labeldp_bench.mechanisms.forms import Form, bits_form
 from labeldp_bench.mechanisms.secret import SecretGenerator
@@ -143,7 +143,7 @@ def check_bits(released: Tensor, num_classes: int) -> Tensor:
 
 def refuse_non_bits(released: Tensor, num_classes: int) -> None:
     """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
-    check_rows("bits", released, num_classes)
+    check_shape("bits", released, num_classes)
     if released.numel() and (released.min() < 0 or released.max() > 1):
         raise InputError("released bits must be 0 or 1")
 

@@ -177,7 +177,7 @@ def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:
     return torch.full(mask.shape, outside, dtype=torch.float64).masked_fill_(mask, inside)
 
 
-def check_rows(kind: str, released: Tensor, num_classes: int) -> Tensor:
+def check_shape(kind: str, released: Tensor, num_classes: int) -> Tensor:
     """Returns released bits or reals, which `kind` says, if they have shape (N, K)."""
     check_integer("num_classes", num_classes, low=2)
     if released.dim() != 2 or released.shape[1] != num_classes:

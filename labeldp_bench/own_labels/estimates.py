@@ -1,5 +1,7 @@
 """Answers from releases alone: accuracy, class shares and calibration, with intervals."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,7 @@ from scipy.stats import binomtest, t
 from labeldp_bench.own_labels.manifest import ClassName
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, refuse_fitted_rows
-from labeldp_bench.own_labels.unbiased import unbiased_labels
+from labeldp_bench.own_labels.unbiased import possible_values, unbiased_labels
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
@@ -31,8 +33,8 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
     """Returns how often the model's class is the true one, with its interval.
 
     Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
-    Exact (Clopper-Pearson) where that takes two values, as under randomised response, and for
-    mechanisms with bits; by the t law otherwise.
+    Exact (Clopper-Pearson) where that can take two values only, as under randomised response, and
+    for mechanisms with bits; by the t law otherwise.
 
     Args:
         model: fitted; `predict` gives classes of the release.
@@ -45,7 +47,8 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
     """
     _needs_release(release)
     refuse_fitted_rows(model, release)
-    return share_with_interval(released_hits(model, X, release), confidence)
+    hits = released_hits(model, X, release)
+    return share_with_interval(hits, possible_values(release), confidence)
 
 
 def released_accuracy(model: Any, X: Any, release: Release) -> float:
@@ -63,9 +66,9 @@ def class_shares(release: Release, confidence: float = 0.95) -> dict[ClassName, 
     Each interval holds on its own with the given confidence.
     """
     _needs_release(release)
-    labels = unbiased_labels(release)
+    labels, values = unbiased_labels(release), possible_values(release)
     return {
-        name: share_with_interval(labels[:, number], confidence)
+        name: share_with_interval(labels[:, number], values, confidence)
         for number, name in enumerate(release.classes)
     }
 
@@ -89,10 +92,10 @@ def calibration(
     refuse_fitted_rows(model, release)
     check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
     sure = np.asarray(model.predict_proba(X)).max(1)
-    hits = released_hits(model, X, release)
+    hits, values = released_hits(model, X, release), possible_values(release)
     rows = []
     for part in np.array_split(np.argsort(sure, kind="stable"), bins):
-        found = share_with_interval(hits[part], confidence)
+        found = share_with_interval(hits[part], values, confidence)
         rows.append([len(part), sure[part].mean(), found.value, found.low, found.high])
     return pd.DataFrame(rows, columns=["rows", "confidence", "accuracy", "low", "high"])
 
@@ -111,30 +114,36 @@ def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     return unbiased_labels(release)[np.arange(len(chosen)), chosen]
 
 
-def share_with_interval(estimates: NDArray[np.float64], confidence: float = 0.95) -> Estimate:
+def share_with_interval(
+    estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95
+) -> Estimate:
     """Returns the mean of unbiased estimates of zeros and ones, cut to [0, 1], with its interval.
 
-    Where they take two values a < 0 or 0 and b >= 1, they are a coin each, whose mean probability
-    has the exact interval of a binomial; coins of different probabilities spread less than equal
-    ones (Hoeffding 1956), so that it still holds.
+    Where they can take two values only, they are a coin each, whose mean probability has the exact
+    interval of a binomial; coins of different probabilities spread less than equal ones (Hoeffding
+    1956), so that it still holds. Otherwise by the t law; where all are alike, which leaves it
+    nothing to go by, from the range of the values alone (Hoeffding 1963).
+
+    Args:
+        estimates: (N,).
+        values: that the law of a release lets them take, sorted, whether they do here or not; None:
+            any.
+        confidence: in (0, 1).
     """
     check_number("confidence", confidence, above=0, below=1)
     size = len(estimates)
     if not size:
         raise InputError("an estimate needs at least one row")
     mean = float(estimates.mean())
-    values = np.unique(estimates.round(12))
-    if len(values) <= 2:
-        if len(values) == 1:  # all alike: whether it is the high value or the low one
-            ends = (0.0, values[0]) if values[0] > 0.5 else (values[0], 1 - values[0])
-        else:
-            ends = (values[0], values[1])
-        low_value, high_value = ends
-        ones = int((estimates > (low_value + high_value) / 2).sum())
+    if values is not None and len(values) == 2:
+        first, second = values
+        ones = int((estimates > (first + second) / 2).sum())
         exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
-        low, high = (
-            low_value + (high_value - low_value) * each for each in (exact.low, exact.high)
-        )
+        low, high = (first + (second - first) * float(each) for each in (exact.low, exact.high))
+    elif (estimates == estimates[0]).all():
+        width = values[-1] - values[0] if values else math.inf
+        reach = width * math.sqrt(math.log(2 / (1 - confidence)) / (2 * size))
+        low, high = mean - reach, mean + reach
     else:
         error = float(estimates.std(ddof=1)) / size**0.5
         reach = float(t.ppf((1 + confidence) / 2, size - 1)) * error

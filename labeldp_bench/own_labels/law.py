@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
+from labeldp_bench.mechanisms.additive_laplace import STEP
 from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.forms import ENTRIES
 from labeldp_bench.mechanisms.subset_selection import SubsetSelection, p_outside
@@ -25,7 +26,9 @@ def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
     kind `subset`: a set of `size` classes; it holds the own one with probability `own`, and is
     uniform otherwise. It is written as a bit for each class.
     kind `table`: one of `outputs`; row c of `probabilities` belongs to class c.
-    kind `laplace`: one-hot vector plus Laplace noise of scale `scale` on each entry.
+    kind `discrete_laplace`: the one-hot vector plus k `step` on each entry, for independent whole k
+    with probability proportional to exp(-|k| step / scale). Floating-point Laplace noise is not
+    this law: its gaps show the label.
     kind `none`: too large to write down; the mechanism's name and parameters say it.
     """
     if isinstance(mechanism, RandomizedResponse):
@@ -39,7 +42,7 @@ def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
         return {"kind": "subset", "size": size,
                 "own": 1 - p_outside(mechanism.eps, num_classes, size)}  # fmt: skip
     if isinstance(mechanism, AdditiveLaplace):
-        return {"kind": "laplace", "scale": mechanism.scale}
+        return {"kind": "discrete_laplace", "scale": mechanism.scale, "step": STEP}
     try:
         outputs = mechanism.output_space(num_classes)
     except InputError:

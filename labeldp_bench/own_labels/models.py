@@ -18,6 +18,7 @@ from labeldp_bench.own_labels.classifier import LabelDPClassifier
 from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_with_interval
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.tree_files import TREE, check_trees
+from labeldp_bench.own_labels.unbiased import possible_values
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import InputError, check_choice
@@ -99,7 +100,7 @@ def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estima
     for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
-    return share_with_interval(hits)
+    return share_with_interval(hits, possible_values(release))
 
 
 def save_model(model: Pipeline, path: Path) -> None:

@@ -15,7 +15,8 @@ from labeldp_bench.own_labels.experience import (
     usual_redundancy,
 )
 from labeldp_bench.own_labels.redundancy import redundancy
-from labeldp_bench.own_labels.strength import recommended, strengths
+from labeldp_bench.own_labels.strength import SLOW, recommended, strengths
+from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import (
     InputError,
     check_eps,
@@ -23,6 +24,8 @@ from labeldp_bench.support.validate import (
     check_number,
 )
 
+MOST_CLASSES = 10_000
+"""The known data sets have 100 at most; with this many a plan takes seconds for each eps."""
 EPS_RANGE = (0.01, 20.0)
 STEPS = 12
 """Halvings of the range of log eps: to within a fifth of a percent of eps."""
@@ -86,7 +89,7 @@ def plan(
 
     Args:
         num_rows: N >= 1.
-        num_classes: K >= 2.
+        num_classes: K, 2 to `MOST_CLASSES`.
         eps: > 0; or give `accuracy`.
         accuracy: in (1/K, 1): finds the smallest eps whose middle accuracy reaches it.
         class_shares: K public guesses of the classes' shares; None: as uneven as those of other
@@ -100,7 +103,7 @@ def plan(
     'subset_selection'
     """
     check_integer("num_rows", num_rows, low=1)
-    check_integer("num_classes", num_classes, low=2)
+    check_integer("num_classes", num_classes, low=2, high=MOST_CLASSES)
     if (eps is None) == (accuracy is None):
         raise InputError("plan needs either eps or accuracy")
     shares = check_shares("class_shares", class_shares, num_classes)
@@ -174,7 +177,7 @@ def _eps_for(
         )
     if middle(low) >= accuracy:
         return low
-    for _ in range(STEPS):
+    for _ in progress_bar(range(STEPS), STEPS, "halvings of eps", shown=num_classes >= SLOW):
         between = math.sqrt(low * high)
         low, high = (low, between) if middle(between) >= accuracy else (between, high)
     return high

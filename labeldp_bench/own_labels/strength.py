@@ -10,10 +10,13 @@ from labeldp_bench.mechanisms import ClassMechanism
 from labeldp_bench.mechanisms.forms import ENTRIES
 from labeldp_bench.own_labels.known import class_mechanism, class_mechanisms
 from labeldp_bench.own_labels.law import made_up_labels
+from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import InputError
 
 NEAR = 0.98
 """Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
+SLOW = 2_000
+"""With so many classes a look at all mechanisms takes seconds, and says how far it is."""
 SIMPLEST = ("rr", "subset_selection", "rappor")
 """Whose release people understand at once: a label, a short list, a bit for each class."""
 
@@ -62,7 +65,8 @@ def strengths(
 ) -> dict[str, tuple[float, float]]:
     """Returns (bits, share) of every private mechanism that takes these classes, by name."""
     found = {}
-    for name in class_mechanisms():
+    names = list(class_mechanisms())
+    for name in progress_bar(names, len(names), "mechanisms", shown=num_classes >= SLOW):
         try:
             mechanism = class_mechanism(name, eps, {})
             if mechanism.private and name != "lp_1st":  # the same as rr

@@ -20,6 +20,15 @@ from labeldp_bench.privacy.release import Release
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
 
 
+def histogram_scale(eps: float) -> float:
+    """Returns the scale of the noise on a label count: a replaced label moves two counts by 1.
+
+    >>> histogram_scale(0.5)
+    4.0
+    """
+    return 2 / eps
+
+
 class LabelVault:
     """The only holder of true training labels.
 
@@ -271,7 +280,7 @@ class LabelVault:
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.
 
-        eps-label-DP: a replaced label moves two counts by 1, so the scale is 2 / eps.
+        eps-label-DP, by the scale that `histogram_scale` says.
 
         Args:
             indices: int64 (n,), distinct positions in [0, N).
@@ -283,10 +292,11 @@ class LabelVault:
         if self.bound is not None:
             raise InputError("a histogram counts classes, not real labels (use mechanism=laplace)")
         indices, eps = self._account.ledger.check_indices(indices), check_eps(eps)
+        scale = histogram_scale(eps)
 
         def draw(noise: Noise) -> Tensor:
             counts = torch.bincount(self._true(indices), minlength=self.num_classes)
-            drawn = discrete_laplace((self.num_classes,), 2 / eps, numpy_stream(noise))
+            drawn = discrete_laplace((self.num_classes,), scale, numpy_stream(noise))
             return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
         name = "LaplaceHistogram"

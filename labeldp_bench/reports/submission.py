@@ -78,7 +78,7 @@ def check_submission(record: Record) -> Report:
     for part in (_whole, _privacy, _scores, _selection, _origin):
         try:
             problems += part(known)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             problems.append(f"a field has a value of the wrong kind: {error}")
     return Report(problems, list(_notes(known)) if not absent else [])
 
@@ -106,12 +106,15 @@ def _whole(record: Record) -> Iterator[str]:
 
 def _privacy(record: Record) -> Iterator[str]:
     """Yields what a guarantee lacks."""
-    eps, spent = (_number(record[k]) if k in record else math.nan for k in ("eps", "eps_spent"))
+    eps, spent = (
+        _number(key, record[key], may_be_infinite=True) if key in record else math.nan
+        for key in ("eps", "eps_spent")
+    )
     if eps <= 0:
         yield f"eps must be > 0, got {eps:g}"
     if spent > eps * (1 + SLACK):
         yield f"eps_spent is {spent:g}, more than eps={eps:g}"
-    delta = _number(record.get("delta", 0))
+    delta = _number("delta", record.get("delta", 0))
     if not 0 <= delta < 1:
         yield f"delta must be in [0, 1), got {delta:g}"
     trust, private = record.get("trust", "local"), record.get("private")
@@ -141,21 +144,22 @@ def _scores(record: Record) -> Iterator[str]:
         yield f"task must be classification, got {record['task']!r} (there is no other board)"
         return
     for key in ("accuracy", "per_class_mean"):
-        if key in record and not 0 <= _number(record[key]) <= 1:
+        if key in record and not 0 <= _number(key, record[key]) <= 1:
             yield f"{key} must be a fraction of 1, got {record[key]!r}"
     classes = record.get("per_class_accuracy")
     if classes is None:
         return
-    seen = [_number(each) for each in classes if each is not None]
+    seen = [_number("per_class_accuracy", each) for each in classes if each is not None]
     if not seen:
         yield "per_class_accuracy has no class"
         return
     if not all(0 <= each <= 1 for each in seen):
         yield "per_class_accuracy must hold fractions of 1"
     mean = sum(seen) / len(seen)
-    if "per_class_mean" in record and abs(mean - _number(record["per_class_mean"])) > SLACK:
-        yield f"per_class_mean is {record['per_class_mean']}, and the classes have {mean:.6f}"
-    accuracy = _number(record.get("accuracy", mean))
+    said = _number("per_class_mean", record.get("per_class_mean", mean))
+    if abs(mean - said) > SLACK:
+        yield f"per_class_mean is {said}, and the classes have {mean:.6f}"
+    accuracy = _number("accuracy", record.get("accuracy", mean))
     if not min(seen) - SLACK <= accuracy <= max(seen) + SLACK:
         yield (
             f"accuracy is {accuracy}, outside of its classes' {min(seen):.4f} to {max(seen):.4f}"
@@ -190,7 +194,7 @@ def _origin(record: Record) -> Iterator[str]:
     for path in _paths(record.get("config"), "config"):
         yield f"{path} is a path of your machine (a record holds none)"
     for key in ("n_train", "n_test", "wall_seconds"):
-        if key in record and _number(record[key]) <= 0:
+        if key in record and _number(key, record[key]) <= 0:
             yield f"{key} must be > 0, got {record[key]!r}"
 
 
@@ -222,8 +226,10 @@ def _paths(node: Any, where: str) -> Iterator[str]:
         yield where
 
 
-def _number(value: Any) -> float:
-    """Returns a number as a record writes it: infinity is the text "inf"."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError(f"a number was expected, got {json.dumps(value)}")
+def _number(name: str, value: Any, *, may_be_infinite: bool = False) -> float:
+    """Returns a number as a record writes it: infinity is the text "inf", and NaN is none."""
+    if may_be_infinite and value == "inf":
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
     return float(value)

@@ -140,6 +140,8 @@ def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
 def test_plan_and_help(capsys):
     assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.6"]) == 0
     assert "for a middle accuracy of 60%" in capsys.readouterr().out
+    assert main(["plan", "--rows", "20000", "--classes", "100000", "--eps", "1"]) == 2
+    assert "--classes must be in [2, 10000], got 100000" in capsys.readouterr().err  # 41 s before
     assert main(["plan", "--rows", "20000", "--classes", "3"]) == 2
     asked = ["plan", "--rows", "20000", "--classes", "3", "--eps", "1", "--drop", "age"]
     assert main(asked) == 2 and "there is no --features" in capsys.readouterr().err

@@ -1,16 +1,18 @@
 """Answers from releases alone: right in the mean, and intervals that hold as often as they say."""
 
+import math
 import runpy
 import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 import labeldp_bench as ldp
 from labeldp_bench.own_labels.conformal import threshold
 from labeldp_bench.own_labels.estimates import share_with_interval
-from labeldp_bench.own_labels.unbiased import unbiased_labels
+from labeldp_bench.own_labels.known import class_mechanisms
+from labeldp_bench.own_labels.unbiased import possible_values, unbiased_labels
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT
 
@@ -66,10 +68,64 @@ def test_intervals_hold_as_often_as_they_say():
 
 
 def test_without_noise_the_interval_is_the_exact_one():
-    found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5))
+    found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5), (0.0, 1.0))
     exact = binomtest(45, 50).proportion_ci(0.95, method="exact")
     assert (found.value, found.low, found.high) == pytest.approx((0.9, exact.low, exact.high))
-    assert share_with_interval(np.ones(50)).low == pytest.approx(0.025 ** (1 / 50))
+    ones = share_with_interval(np.ones(50), (0.0, 1.0))
+    assert ones.low == pytest.approx(0.025 ** (1 / 50)) and ones.high == 1
+
+
+def released(name, labels, classes, eps, seed=0):
+    warnings.simplefilter("ignore")
+    return ldp.privatize(labels, classes=range(classes), eps=eps, mechanism=name, seed=seed)
+
+
+def test_a_class_that_was_never_released_has_the_exact_interval():
+    # The other value was guessed as 1 - a, which holds for two classes: 0.134 in place of 0.204.
+    releases = (released("rr", np.zeros(20, dtype=int), 10, 3.0, seed) for seed in range(50))
+    release = next(each for each in releases if 9 not in each.outputs)
+    found = ldp.class_shares(release)[9]
+    assert (found.value, found.low) == (0, 0) and found.high == pytest.approx(0.204, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "optimal"])
+@pytest.mark.parametrize("eps", [0.5, 3.0])
+def test_few_rows_are_covered_as_often_as_many(name, eps):
+    # The probability of each count is known, so the coverage is too: it was 0.925 for rr at 0.14.
+    low, high = possible_values(released(name, [0], 10, eps))
+    counts = np.arange(21)
+    intervals = [share_with_interval(np.repeat([low, high], [20 - ones, ones]), (low, high))
+                 for ones in counts]  # fmt: skip
+    for share in (0.0, 0.02, 0.14, 0.2, 0.5, 0.9, 1.0):
+        chance = binom.pmf(counts, 20, (share - low) / (high - low))
+        held = [found.low <= share <= found.high for found in intervals]
+        assert chance[held].sum() >= 0.95
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("name", class_mechanisms())
+def test_estimates_take_the_values_that_the_law_allows(name, classes):
+    # A value that is not foreseen would put an interval anywhere.
+    eps = math.inf if name == "none" else 1.0
+    release = released(name, np.arange(2000) % classes, classes, eps)
+    values = possible_values(release)
+    if name == "alibi":
+        assert values is None
+        return
+    assert len(values) == 2
+    found = unbiased_labels(release)
+    assert np.abs(found[..., None] - np.array(values)).min(-1).max() < 1e-9
+
+
+def test_estimates_that_are_all_alike_are_not_certain():
+    # Zero spread gave the t law an interval without width; one row gave it NaN.
+    found = share_with_interval(np.zeros(20), (-0.5, 0.0, 1.5))
+    assert found.high > 0.5
+    one = share_with_interval(np.array([0.3]), None)
+    assert (one.low, one.high) == (0, 1)
+    # Two draws from a continuum are no coin.
+    two = share_with_interval(np.array([0.4, 0.41]), None)
+    assert (two.low, two.high) == pytest.approx((0.405 - 0.0635, 0.405 + 0.0635), abs=1e-4)
 
 
 def test_threshold_with_true_labels_is_the_conformal_quantile():

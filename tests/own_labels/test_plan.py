@@ -47,6 +47,8 @@ def test_an_accuracy_that_needs_nothing_or_too_much():
         ldp.plan(num_rows=100, num_classes=2, accuracy=0.999)
     with pytest.raises(InputError, match=r"accuracy must be > 0.5, what guessing reaches"):
         ldp.plan(num_rows=100, num_classes=2, accuracy=0.4)
+    with pytest.raises(InputError, match=r"num_classes must be in \[2, 10000\], got 100000000"):
+        ldp.plan(num_rows=100, num_classes=10**8, eps=1)  # it never ended
     with pytest.raises(InputError, match="2 shares > 0 with sum 1"):
         ldp.plan(num_rows=100, num_classes=2, eps=1, class_shares=[0.9, 0.2])
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chi2_contingency, chisquare
 
 import labeldp_bench as ldp
 from labeldp_bench.own_labels.known import class_mechanisms
@@ -254,6 +254,37 @@ def test_the_javascript_client_draws_from_the_law(name, tmp_path):
     assert chisquare(found[possible], 20_000 * expected[possible, 2]).pvalue > 1e-4
     # Another label's law must not fit.
     assert chisquare(found[possible], 20_000 * expected[possible, 1]).pvalue < 1e-4
+
+
+def test_the_law_of_alibi_is_what_the_curator_draws_and_weighs():
+    # It said Laplace noise: drawn in floating point, its gaps would show the label.
+    law = json.loads(ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="alibi").to_json())["law"]
+    assert law["kind"] == "discrete_laplace"
+    stream, size = np.random.default_rng(0), 50_000
+    tail = np.exp(-law["step"] / law["scale"])  # two geometric numbers differ by that law
+    steps = np.subtract(*stream.geometric(1 - tail, (2, size, 4)))
+    reports = np.eye(4)[1] + steps * law["step"]
+    curator = ldp.privatize(["yes"] * size, classes=CLASSES, eps=1.0, mechanism="alibi", seed=0)
+    drawn = curator.outputs.numpy().astype(float)
+    assert np.array_equal(drawn, np.round(drawn / law["step"]) * law["step"])
+    edges = [-1e9, -4, -2, -1, -0.5, -0.01, 0.001, 0.5, 1.001, 1.5, 2, 4, 1e9]
+    for entry in (0, 1):
+        counts = [np.histogram(each[:, entry], edges)[0] for each in (reports, drawn)]
+        assert chi2_contingency(counts).pvalue > 1e-4
+    # The likelihood's differences between labels are those of the law, step for step.
+    release = ldp.Release.of_reports(curator.manifest, range(size), reports)
+    own = -np.abs(reports[:, None] - np.eye(4)).sum(2) / law["scale"]
+    found = release.log_likelihood()
+    assert np.allclose(found - found[:, :1], own - own[:, :1], atol=1e-5)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed here")
+def test_the_javascript_client_refuses_noise_of_reals(tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="alibi").to_json())
+    drawn = subprocess.run(["node", CLIENT, path, "yes"], capture_output=True, text=True)
+    assert drawn.returncode != 0 and drawn.stdout == ""
+    assert "no client draws a law of kind discrete_laplace" in drawn.stderr
 
 
 def test_reports_that_nobody_can_have_drawn_are_refused():

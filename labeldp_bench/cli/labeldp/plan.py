@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--rows", type=int, required=True, metavar="N", help="how many labels")
     parser.add_argument(
-        "--classes", type=int, required=True, metavar="K", help="how many classes, 2 or more"
+        "--classes", type=int, required=True, metavar="K", help="how many classes, 2 to 10,000"
     )
     parser.add_argument("--eps", type=number, help="at least 1e-5; smaller is more private")
     parser.add_argument(
@@ -43,15 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Prints the plan."""
     check_integer("--rows", given.rows, low=1)
-    check_integer("--classes", given.classes, low=2)
     if given.accuracy is not None:
         check_number("--accuracy", given.accuracy, above=0, below=1)
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
     if given.drop and given.features is None:
         raise InputError("--drop leaves out a column of --features, and there is no --features")
-    from labeldp_bench.own_labels.plan import check_shares, plan
+    from labeldp_bench.own_labels.plan import MOST_CLASSES, check_shares, plan
 
+    check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
     shares = check_shares("--shares", given.shares, given.classes)
     features = None
     if given.features is not None:

@@ -67,7 +67,7 @@ def load(text: str) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))  # for files beside it, as Python itself does
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # somebody else's code: whatever it raises is worth one line
+    except (Exception, SystemExit) as error:  # somebody else's code: all that it raises is one line
         first = " ".join(str(error).split())
         raise InputError(f"{file} fails when it is run: {type(error).__name__}: {first}") from None
     finally:

@@ -22,9 +22,10 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.channels import channels_of
 from labeldp_bench.privacy.audits.group_channels import (
+    VAULT_HISTOGRAM,
     Histogram,
     histogram_channel,
-    vault_histogram,
+    histogram_epsilon,
 )
 from labeldp_bench.privacy.audits.groups import group_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
@@ -174,15 +175,15 @@ def audit(
 
 
 def audit_histogram(
-    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = vault_histogram
+    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = VAULT_HISTOGRAM
 ) -> Audit:
     """Returns both halves of the audit of the vault's noisy histogram."""
     check_eps(eps)
     if math.isinf(eps):
         return Audit(math.inf, math.inf, "exact counts", ())
-    # One label moves two counts by 1, and the stated scale is 2 / eps.
     channels = [histogram_channel(eps, histogram)] if draws else []
-    return Audit(eps, 2 / (2 / eps), "from the scale 2 / eps", sampled_all(channels, draws, seed))
+    exact, how = histogram_epsilon(eps, histogram), "from the stated scale and what one label moves"
+    return Audit(eps, exact, how, sampled_all(channels, draws, seed))
 
 
 def sampled_all(channels: list[Channel], draws: int, seed: int) -> tuple[Sampled, ...]:

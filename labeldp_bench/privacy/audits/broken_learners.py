@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.mechanisms import NoPrivacy, RandomizedResponse
-from labeldp_bench.privacy.audits.group_channels import vault_histogram
-from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.privacy.audits.group_channels import (
+    VAULT_HISTOGRAM,
+    Histogram,
+    vault_histogram,
+)
+from labeldp_bench.privacy.vault import LabelVault, histogram_scale
 
 
 def exact_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
@@ -30,10 +34,13 @@ def narrower_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) 
 
 
 HISTOGRAMS = {
-    "none": vault_histogram,
-    "no noise": exact_histogram,
-    "3 % less noise": narrow_histogram,
-    "wrong sensitivity": narrower_histogram,
+    "none": VAULT_HISTOGRAM,
+    "no noise": Histogram(exact_histogram),
+    "3 % less noise": Histogram(narrow_histogram),
+    "wrong sensitivity": Histogram(narrower_histogram),
+    "wrong sensitivity, and says so": Histogram(
+        narrower_histogram, scale=lambda eps: histogram_scale(2 * eps)
+    ),
 }
 
 

@@ -111,10 +111,10 @@ def event_counts(holds: Tensor) -> Tensor:
 
 
 def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[int, int]]:
-    """Returns the two inputs and the event whose ratio stays largest under sampling error.
+    """Returns two different inputs and the event whose ratio stays largest under sampling error.
 
     Args:
-        table: counts per input and event, float64 (I, C + 1, C + 1), of equally many draws.
+        table: counts per input and event, float64 (I, C + 1, C + 1), of equally many draws; I >= 2.
         offset: what delta allows for, taken off the likelier input's counts: delta times draws.
     """
     # Two standard errors off each side, so that a rare event does not win by luck.
@@ -123,7 +123,13 @@ def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[in
     if offset:
         least = (least.exp() - offset).clamp_min(1e-300).log()
     top, bottom = least.max(0), most.min(0)
-    flat = int((top.values - bottom.values).argmax())
-    first, second = divmod(flat, table.shape[2])
-    more, less = int(top.indices[first, second]), int(bottom.indices[first, second])
-    return more, less, (first, second)
+    # Where the inputs do not differ, one of them may be both: then the next one stands in for it.
+    next_top = least.scatter(0, top.indices[None], -torch.inf).max(0)
+    next_bottom = most.scatter(0, bottom.indices[None], torch.inf).min(0)
+    pairs = [(top, bottom), (top, next_bottom), (next_top, bottom)]
+    gaps = torch.stack([high.values - low.values for high, low in pairs])
+    for gap, (high, low) in zip(gaps, pairs, strict=True):
+        gap.masked_fill_(high.indices == low.indices, -torch.inf)
+    pair, first, second = (int(each) for each in torch.unravel_index(gaps.argmax(), gaps.shape))
+    high, low = pairs[pair]
+    return int(high.indices[first, second]), int(low.indices[first, second]), (first, second)

@@ -6,8 +6,8 @@ every draw is a call of its own.
 """
 
 import itertools
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -23,12 +23,24 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.laws import laplace_law
 from labeldp_bench.privacy.audits.local_channels import BEYOND, local_channels
-from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.privacy.vault import LabelVault, histogram_scale
 from labeldp_bench.support.validate import InputError
 
-Histogram = Callable[[Tensor, int, float, int], Tensor]
 K = 3
 FEW = 4
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A noisy histogram: what it draws, and what it says of that.
+
+    Attributes:
+        draw: (labels, num_classes, eps, seed) -> noisy counts, float64 (K,).
+        scale: eps -> the stated scale of the Laplace noise on each count.
+    """
+
+    draw: Callable[[Tensor, int, float, int], Tensor]
+    scale: Callable[[float], float] = histogram_scale
 
 
 def group_channels(mechanism: GroupMechanism) -> list[Channel]:
@@ -157,8 +169,17 @@ def vault_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> 
     return vault.release_histogram(torch.arange(len(labels)), eps)
 
 
-def histogram_channel(eps: float, histogram: Histogram = vault_histogram) -> Channel:
-    """Returns the channel of the vault's histogram.
+VAULT_HISTOGRAM = Histogram(vault_histogram)
+
+
+def histogram_epsilon(eps: float, histogram: Histogram) -> float:
+    """Returns the eps that the stated noise has; what one label moves is measured."""
+    counts = torch.stack([torch.bincount(torch.tensor([label]), minlength=2) for label in (0, 1)])
+    return float(counts.diff(dim=0).abs().sum()) / histogram.scale(eps)
+
+
+def histogram_channel(eps: float, histogram: Histogram) -> Channel:
+    """Returns the channel of a histogram.
 
     n copies of one label with two classes of its own each: 2 n classes in all.
     """
@@ -169,8 +190,7 @@ def histogram_channel(eps: float, histogram: Histogram = vault_histogram) -> Cha
             2 * torch.arange(size) + number,
             torch.randint(2**31, (), generator=generator),
         )
-        return histogram(labels, 2 * size, eps, int(seed)).reshape(size, 2)
+        return histogram.draw(labels, 2 * size, eps, int(seed)).reshape(size, 2)
 
-    scale = 2 / eps if math.isfinite(eps) else 0.0
     return Channel("release_histogram", ("class 0", "class 1"), draw,
-                   lambda outputs: laplace_law(outputs, means, scale))  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, histogram.scale(eps)))  # fmt: skip

@@ -85,9 +85,10 @@ class Verdict:
         return [*lines, self._verdict()]
 
     def _sampled(self) -> list[str]:
+        seen = "" if self.bound else "no loss seen: "
         lines = [
-            f"found      eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} confidence, "
-            f"from {self.draws:,} draws",
+            f"found      {seen}eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} "
+            f"confidence, from {self.draws:,} draws",
             f"           {self.event}",
             "power      90 of 100 such audits find a true eps from "
             + (f"{self.power:.3g}" if math.isfinite(self.power) else "none: too few draws"),
@@ -247,7 +248,7 @@ def _call(randomiser: Randomiser, labels: Tensor) -> Tensor:
     """Returns the outputs for labels, float64, (n,) or (n, D)."""
     try:
         found = randomiser(labels.numpy().copy())
-    except Exception as error:  # somebody else's code: whatever it raises is worth one line
+    except (Exception, SystemExit) as error:  # somebody else's code: all that it raises is one line
         raise InputError(
             f"the randomiser failed on int64 labels of shape ({len(labels)},): "
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

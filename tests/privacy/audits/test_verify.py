@@ -1,8 +1,11 @@
 """Randomisers that others wrote: which claims fall, and the page that says so."""
 
+import sys
+
 import numpy as np
 import pytest
 
+from labeldp_bench.cli.labeldp.__main__ import main as labeldp
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.privacy.audits.verify import verify
 from labeldp_bench.support.checkout import CHECKOUT
@@ -45,12 +48,38 @@ def test_true_labels_given_back_are_seen():
     assert verify(RandomizedResponse(1.0), 5, 1.0).exact == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_outputs_without_the_label_lose_nothing(seed):
+    # One label was chosen twice, which ended in a traceback, whose status says "does not hold".
+    stream = np.random.default_rng(seed)
+    for source in (lambda labels: np.zeros(len(labels)),
+                   lambda labels: stream.integers(0, 4, len(labels))):  # fmt: skip
+        found = verify(source, 4, 1.0, draws=4000)
+        assert found.holds and found.bound < 0.5
+    constant = verify(lambda labels: np.zeros((len(labels), 2)), 4, 1.0, draws=4000, calls=2)
+    assert constant.bound == 0 and any("no loss seen" in line for line in constant.lines())
+
+
+def test_a_file_that_ends_the_program_has_no_verdict(tmp_path, capsys):
+    # `sys.exit(0)` gave status 0, as if nothing contradicted the claim.
+    ends = tmp_path / "ends.py"
+    ends.write_text("import sys\nsys.exit(0)\n")
+    later = tmp_path / "later.py"
+    later.write_text("import sys\ndef draw(labels):\n    sys.exit(0)\n")
+    for source in (f"{ends}:draw", f"{later}:draw"):
+        assert script.main([source, *LABELS]) == 2
+        assert labeldp(["verify", source, "--classes", "10", "--eps", "1"]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 2 and all("SystemExit: 0" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [
         (lambda labels: labels[:-1], "must return 4000 outputs"),
         (lambda labels: ["a"] * len(labels), "must return numbers"),
         (lambda labels: labels / 0, "NaN or infinity"),
+        (lambda labels: sys.exit(0), "failed on int64 labels of shape (4000,): SystemExit: 0"),
         (lambda labels: 1 // 0, "failed on int64 labels of shape (4000,): ZeroDivisionError"),
         ([[0.5, 0.6]] * 4, "sum to 1"),
         ([[0.5, 0.5]], "4 rows"),

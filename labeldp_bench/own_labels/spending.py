@@ -44,7 +44,7 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PersonRows:
     """Rows that are released now, and whose they are.
 
     Attributes:
@@ -83,7 +83,7 @@ class Spent:
         rows: of now.
     """
 
-    def __init__(self, release: Earlier, rows: Rows) -> None:
+    def __init__(self, release: Earlier, rows: PersonRows) -> None:
         self.manifest, self.counts, self.rows = release.manifest, release.counts, rows
         place = pd.Index(names_of(release.row_ids)).get_indexer(rows.names)
         self.has = place >= 0
@@ -137,7 +137,7 @@ class Spending:
     def __init__(
         self, releases: Sequence[Earlier], row_ids: NDArray, persons: NDArray[np.int64] | None
     ) -> None:
-        rows = Rows(pd.Index(names_of(row_ids)), persons)
+        rows = PersonRows(pd.Index(names_of(row_ids)), persons)
         found = [Spent(each, rows) for each in _once(releases)]
         total, self.unsure = np.zeros(rows.groups), set[str]()
         beyond = [each.beyond(found) for each in found]

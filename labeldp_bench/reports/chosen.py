@@ -34,9 +34,12 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         ({"dataset": "fashion_mnist", "pretrain": name}, "patches after true training labels")
         for name in ("patches", "patches_simclr")
     ),
-    (
-        {"dataset": "cifar10", "model": "probe", "pretrain": "patches_simclr"},
-        "patches after true training labels",
+    *(
+        (
+            {"dataset": "cifar10", "model": model, "pretrain": "patches_simclr"},
+            "patches after true training labels",
+        )
+        for model in ("probe", "graph_gaussian_process")
     ),
     (
         {"dataset": "fashion_mnist", "model": "resnet18_w16"},

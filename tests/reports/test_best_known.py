@@ -15,6 +15,7 @@ PUBLISHED = pd.DataFrame(
         ("mnist", "labeldp_pro", 1.0, 94.3, True, "central, approximate DP"),
         ("mnist", "ple", 1.0, 99.9, True, ""),
         ("mnist", "lp_2st", 4.0, 99.24, True, ""),
+        ("mnist", "alibi", 8.0, 99.2, True, ""),
         ("kmnist", "lp_2st", 4.0, 97.83, True, ""),
     ],
     columns=["dataset", "method", "eps", "value", "usable", "note"],
@@ -58,11 +59,21 @@ def test_what_is_wrong_central_or_without_a_guarantee_is_no_local_print():
     assert (row["printed_local"], row["printed_central"]) == (50, 94.3)
 
 
+def test_a_method_that_is_surely_ahead_counts_though_another_stands_there():
+    # 66 +- 5 for 16 would be "unclear", beside 57.1 +- 0.1 that is not.
+    wide, sure = runs("wide", [0.982, 0.990, 0.998]), runs("sure", [0.9699, 0.9700, 0.9701])
+    both = at(wide | sure)
+    assert both["mechanism"] == "wide" and at(wide)["ahead"] == "unclear"
+    assert both["p"] == pytest.approx(2 * at(sure)["p"]) and both["ahead"] == "ours"
+
+
 def test_print_at_a_smaller_eps_or_without_a_curator_counts():
     # 99.2 at eps=8 would be "ahead" where a paper prints 99.24 for half the budget.
     row = at(runs("rr", [0.98, 0.981, 0.982], eps=8.0), eps=8.0)
     assert (row["printed_local"], row["printed_local_eps"], row["ahead"]) == (99.24, 4.0, "printed")
     assert (row["printed_central"], row["printed_central_trust"]) == (99.24, "local")
+    between = at(runs("rr", [0.98, 0.981, 0.982], eps=3.0), eps=3.0)
+    assert (between["printed_local"], between["ahead"]) == (96.2, "")  # nothing is printed at 3
     curator = runs("noisy_moments", [0.97, 0.9701, 0.9702], trust="central")
     row = at(curator)
     assert (row["printed_central"], row["printed_central_trust"]) == (96.2, "local")

@@ -104,7 +104,7 @@ def test_the_committed_rows_are_of_committed_records():
         scores = [float(records[key]["accuracy"]) for key in row["records"]]
         assert row["accuracy"] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
         assert row["selection"] in ("last", "mean_last_10", "best_validation")
-    for row in board[::200]:
+    for row in [row for row in board if row["command"]][::200]:  # some repeat by no one command
         _, _, _, *overrides = shlex.split(row["command"])
         overrides = [text for text in overrides if text != "-m" and not text.startswith("seed=")]
         cell = compose_cell(scaled([*overrides, f"seed={row['seeds'][0]}"]))

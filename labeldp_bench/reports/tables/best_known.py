@@ -6,7 +6,7 @@ Rows where ours is behind stand there like the others.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -55,20 +55,21 @@ class Best:
     Attributes:
         estimate: its accuracy in percent.
         record: one of its runs; None without any.
-        methods: how many it was chosen from.
+        rivals: the accuracies of all methods that it was chosen from.
     """
 
     estimate: Estimate = NOTHING
     record: Record | None = None
-    methods: int = 0
+    rivals: Sequence[Estimate] = ()
 
 
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
-    Columns: dataset, eps; printed_local and printed_central with `_eps`, `_trust` and `_by` (paper,
-    table, method, note): a smaller eps guarantees this one too, and what is local needs no curator,
-    so each is the best of all these; ours (at this very eps), mechanism, learner, loss, model,
+    Columns: dataset, eps; printed_local and printed_central with `_eps`, `_trust`, `_here` (whether
+    any is printed at this very eps) and `_by` (paper, table, method, note): a smaller eps
+    guarantees this one too, and what is local needs no curator, so each is the best of all these;
+    ours (at this very eps), mechanism, learner, loss, model,
     pretrain, setting (of LP-2ST), seeds, epochs, examples, budget, low, high, methods (that it was
     chosen from), p, chosen (how its parts were), looked (at test scores or labels, for that); the
     same with the prefixes `features_` and `central_`, whose values are `ours_features` and
@@ -86,10 +87,13 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, object] = {"dataset": dataset, "eps": eps}
         known = printed[(printed.dataset == dataset) & (printed.eps <= eps)]
         for key, part in (("local", known[known.trust == "local"]), ("central", known)):
-            row |= _printed(f"printed_{key}", part)
+            row |= _printed(f"printed_{key}", part, eps)
         for prefix in KINDS:
             best = found.get((dataset, eps, prefix), Best())
-            row |= _ours(prefix, best, float(str(row[RIVALS[prefix]])))
+            rival = RIVALS[prefix]
+            # Print at smaller eps alone says little of this one: it is shown, and not tested.
+            value = float(str(row[rival])) if row[f"{rival}_here"] else math.nan
+            row |= _ours(prefix, best, value)
         if (known.eps == eps).any() or any(row[f"{prefix}methods"] for prefix in KINDS):
             rows.append(row)
     frame = pd.DataFrame(rows)
@@ -119,7 +123,8 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         most = max(len(each.kept) for each in averages)
         known = [each for each in averages if len(each.kept) >= min(most, ENOUGH_SEEDS)]
         best = max(known, key=_sure)
-        found[place] = Best(best.estimate.scaled(100), best.kept[0], len(known))
+        rivals = [each.estimate.scaled(100) for each in known]
+        found[place] = Best(best.estimate.scaled(100), best.kept[0], rivals)
     return found
 
 
@@ -137,15 +142,17 @@ def _kind(record: Record) -> str:
     return "features_" if learnt else ""
 
 
-def _printed(key: str, part: pd.DataFrame) -> dict[str, object]:
+def _printed(key: str, part: pd.DataFrame, eps: float) -> dict[str, object]:
+    ends = {"_eps": math.nan, "_trust": "", "_here": False, "_by": ""}
     if part.empty:
-        return {key: math.nan, f"{key}_eps": math.nan, f"{key}_trust": "", f"{key}_by": ""}
+        return {key: math.nan, **{f"{key}{end}": nothing for end, nothing in ends.items()}}
     one = part.loc[part.value.idxmax()]
     note = f"; {one.note}" if one.note else ""
     return {
         key: one.value,
         f"{key}_eps": one.eps,
         f"{key}_trust": one.trust,
+        f"{key}_here": bool((part.eps == eps).any()),
         f"{key}_by": f"{one.paper}, table {one.table}, {one.method}{note}",
     }
 
@@ -153,11 +160,16 @@ def _printed(key: str, part: pd.DataFrame) -> dict[str, object]:
 def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
     """Returns the columns of one kind; p is not yet corrected for the table."""
     record = best.record or {}
-    gap = NOTHING
+    p = math.nan
     if best.record and not math.isnan(printed):
-        gap = against_printed(best.estimate, printed, float(best.record["n_test"]))
-    # A method that was chosen as the best of several is ahead by chance more often than one.
-    tries = best.methods if gap.value > 0 else 1
+        size = float(best.record["n_test"])
+        p = against_printed(best.estimate, printed, size).p
+        if best.estimate.value > printed and not math.isnan(p):
+            # One of many methods is ahead by chance more often than one alone (Bonferroni). Which
+            # of them is surest need not be the one that stands here.
+            gaps = [against_printed(each, printed, size) for each in best.rivals]
+            sure = [gap.p for gap in gaps if gap.value > 0 and not math.isnan(gap.p)]
+            p = min(1.0, len(gaps) * min(sure))
     return {
         f"ours_{prefix}".rstrip("_"): best.estimate.value,
         **{f"{prefix}{key}": record.get(key) for key in SAID},
@@ -170,8 +182,8 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
         f"{prefix}budget": record.get("budget") or (PAPER if record else None),
         f"{prefix}low": best.estimate.value - best.estimate.half_width,
         f"{prefix}high": best.estimate.value + best.estimate.half_width,
-        f"{prefix}methods": best.methods,
-        f"{prefix}p": min(1.0, tries * gap.p) if not math.isnan(gap.p) else math.nan,
+        f"{prefix}methods": len(best.rivals),
+        f"{prefix}p": p,
     }
 
 
@@ -179,7 +191,7 @@ def _ahead(row: Mapping[str, float]) -> str:
     """Returns who is ahead under local privacy; empty where there is nothing to compare."""
     local = {"ours": "", "ours_features": "features_"}
     known = {key: prefix for key, prefix in local.items() if not math.isnan(row[key])}
-    if not known or math.isnan(row["printed_local"]):
+    if not known or not row["printed_local_here"]:
         return ""
     sure = [key for key, prefix in known.items() if is_significant(row[f"{prefix}p"])]
     above = [key for key in sure if row[key] > row["printed_local"]]

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from labeldp_bench.models.eigenmaps import EigenmapClassifier
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.ridge import MomentsClassifier, RidgeClassifier
+from labeldp_bench.models.linear_on_features import MomentsClassifier
+from labeldp_bench.models.ridge import RidgeClassifier
 from labeldp_bench.supervision.prediction import Fitted
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.trained.forms import HALF, STEPS

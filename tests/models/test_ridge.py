@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from labeldp_bench.models import Ridge
-from labeldp_bench.models import ridge as module
+from labeldp_bench.models import linear_on_features as module
 from labeldp_bench.models.beside import Beside
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear import LinearClassifier

@@ -14,7 +14,7 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.figures.kinds import Kind, load_kind
@@ -109,10 +109,10 @@ class PaperFigure:
         """
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for cell in self.cells:
-            identity = {key: value for key, value in cell.identity.items() if key != "seed"}
+            alike = all_but_seed(cell.identity)
             for panel in self._panels(cell):
                 new = {"panel": panel, "cell": cell, "cells": 0, "records": []}
-                row = rows.setdefault((panel, str(identity)), new)
+                row = rows.setdefault((panel, alike), new)
                 row["cells"] += 1
                 if cell.config_hash in records:
                     row["records"].append(records[cell.config_hash])

@@ -1,4 +1,4 @@
-"""Several networks' features side by side."""
+"""Several networks' features side by side, of an image or of it and its mirror image."""
 
 from collections.abc import Sequence
 
@@ -39,3 +39,14 @@ class Beside(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
         return self.head(torch.cat([part(images) for part in self.parts], 1))
+
+
+class MirroredBeside(Beside):
+    """Averages what `Beside` makes of an image and of its mirror image, left for right.
+
+    Photographs of one class have it both ways; digits and letters do not.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
+        return (super().forward(images) + super().forward(images.flip(-1))) / 2

@@ -1,4 +1,4 @@
-"""Several pre-trainings side by side."""
+"""Several pre-trainings side by side, of images or of them and their mirror images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.models.beside import Beside
+from labeldp_bench.models.beside import Beside, MirroredBeside
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.supervision.interfaces import FitCheckpoint
 from labeldp_bench.support.validate import InputError, check_made
@@ -29,6 +29,8 @@ class Combined(PretrainingRecipe):
 
     public_data: ClassVar[None] = None
     own_network: ClassVar[bool] = True
+    beside: ClassVar[type[Beside]] = Beside
+    """Puts the networks side by side."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,4 +62,18 @@ class Combined(PretrainingRecipe):
 
     def network(self, own: NetworkFactory) -> NetworkFactory:
         """Returns the networks of all parts side by side."""
-        return partial(Beside, networks=[part.network(own) for part in self.parts.values()])
+        return partial(self.beside, networks=[part.network(own) for part in self.parts.values()])
+
+
+@dataclass(frozen=True)
+class Mirrored(Combined):
+    """Averages the features of each image and of its mirror image, left for right.
+
+    Source: ours; evaluation on an image and its mirror image is Krizhevsky et al. (2012), section
+    4.1, with whole classifiers in place of features.
+
+    Args:
+        seed, parts: as `Combined`.
+    """
+
+    beside: ClassVar[type[Beside]] = MirroredBeside

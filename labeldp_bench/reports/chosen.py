@@ -36,10 +36,11 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
     ),
     *(
         (
-            {"dataset": "cifar10", "model": model, "pretrain": "patches_simclr"},
+            {"dataset": "cifar10", "model": model, "pretrain": name},
             "patches after true training labels",
         )
         for model in ("probe", "graph_gaussian_process")
+        for name in ("patches_simclr", "mirrored")
     ),
     (
         {"dataset": "fashion_mnist", "model": "resnet18_w16"},

@@ -24,7 +24,10 @@ MODELS = {
     "resnet18_w16": "ResNet-18 of 16 channels", "wrn28_2": "WRN-28-2", "wrn28_4": "WRN-28-4",
     "knn": "kNN", "graph_gaussian_process": "Gaussian process",
 }  # fmt: skip
-FEATURES = {"simclr": "SimCLR", "patches_simclr": "patches and SimCLR"}
+FEATURES = {
+    "simclr": "SimCLR", "patches_simclr": "patches and SimCLR",
+    "mirrored": "patches and SimCLR, mirrored",
+}  # fmt: skip
 DATA_SETS = {
     "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "kmnist": "KMNIST", "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",

@@ -8,6 +8,7 @@ import torch
 from labeldp_bench.cli.arguments import check_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.patches import FLAT, PatchNetwork
+from labeldp_bench.pretraining.combined import Combined, Mirrored
 from labeldp_bench.pretraining.patches import Patches, random_patches, whitening
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -108,6 +109,39 @@ def test_parts_are_cached_as_if_alone_and_whatever_the_encoder(environment):
     assert notes["patches_pretrained_sha256"] == alone["notes"]["pretrained_sha256"]
     assert notes["simclr_pretrained_sha256"] == trained["notes"]["pretrained_sha256"]
     assert both["pretrain"] == "patches_simclr" and both["accuracy"] > 0.6
+
+
+def test_an_image_and_its_mirror_image_have_the_same_features():
+    draws = torch.Generator().manual_seed(1)
+    batch = torch.randn((2, 2, 9, 10), generator=draws)
+    parts = {"one": Patches(filters=5, size=3), "two": Patches(filters=4, size=4, seed=1)}
+    found = []
+    for recipe in (Combined(parts), Mirrored(parts)):
+        network = recipe.network(None)(num_classes=3, image_shape=(9, 10, 2))
+        tensors = [part.train(None, images(), None, CPU).tensors for part in parts.values()]
+        weights = {
+            f"parts.{number}.{key}": values
+            for number, part in enumerate(tensors)
+            for key, values in part.items()
+        }
+        network.load_state_dict(weights, strict=False)
+        network.head = torch.nn.Identity()
+        found.append((network(batch), network(batch.flip(-1))))
+    (plain, other), (mirrored, mirrored_other) = found
+    assert not torch.allclose(plain, other, atol=1e-3)
+    assert torch.allclose(mirrored, mirrored_other, atol=1e-6)
+    assert torch.allclose(mirrored, (plain + other) / 2, atol=1e-6)
+
+
+def test_mirrored_features_run(environment):
+    # From the same files as without mirror images.
+    parts = [f"pretrain.parts.simclr.{key}={value}" for key, value in SHORT.items()]
+    parts += [text.replace("pretrain.", "pretrain.parts.patches.") for text in FEW]
+    both = run(["pretrain=patches_simclr", *parts], environment)
+    mirrored = run(["pretrain=mirrored", *parts], environment)
+    assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 2
+    assert mirrored["notes"] == both["notes"]
+    assert mirrored["pretrain"] == "mirrored" and mirrored["accuracy"] > 0.6
 
 
 def test_fixed_features_are_no_start_for_a_network():

@@ -2,6 +2,8 @@
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,20 +13,22 @@ from labeldp_bench.support.validate import InputError
 COMPLAINT = "out_dir must be a folder one can write to"
 
 
-@pytest.fixture
-def full_disk():
+@contextmanager
+def full_disk() -> Iterator[None]:
     """Lets no file grow beyond 1,000 bytes, as a full disk would; the system says why."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:  # pytest's own report may be a longer file
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_named_with_the_file_and_leaves_the_old_one(tmp_path, full_disk):
+def test_a_full_disk_is_named_with_the_file_and_leaves_the_old_one(tmp_path):
     # `[Errno 28] No space left on device` says neither which disk nor what to do.
     path = tmp_path / "table.csv"
     write_text(path, "old")
-    with pytest.raises(CannotWrite) as caught:
+    with full_disk(), pytest.raises(CannotWrite) as caught:
         write_text(path, "new" * 1000)
     assert str(caught.value) == (
         f"cannot write {path}: file too large (free some space, and run again)"
@@ -32,8 +36,9 @@ def test_a_full_disk_is_named_with_the_file_and_leaves_the_old_one(tmp_path, ful
     assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(path, "old")]
 
 
-def test_a_full_disk_is_noticed_before_anything_runs(tmp_path, full_disk):
+def test_a_full_disk_is_noticed_before_anything_runs(tmp_path):
     # An empty file fits a full disk; hours later the record would not.
-    with pytest.raises(InputError, match=rf"^{COMPLAINT} \((no space left|file too large)"):
+    expected = rf"^{COMPLAINT} \((no space left|file too large)"
+    with full_disk(), pytest.raises(InputError, match=expected):
         writable_folder(str(tmp_path), COMPLAINT)
     assert os.listdir(tmp_path) == []

@@ -127,6 +127,26 @@ def test_features_must_not_hold_the_secret_column(survey, capsys):
     assert "which is what the release keeps secret" in capsys.readouterr().err
 
 
+def test_rows_named_another_way_are_refused(survey, capsys):
+    # Ids that are a permutation of the rows fit too: each label would go to another person.
+    survey.assign(person=survey.index[::-1]).to_csv("survey.csv", index=False)
+    features = survey.drop(columns="answer")
+    features = features.assign(person=survey.index[::-1], id=survey.index[::-1])
+    features.to_csv("features.csv", index=False)
+    by_column, by_place = [*RELEASE, "--seed", "1"], [*RELEASE[:-4], "--seed", "1"]
+    unnamed = [*FIT[:4], *FIT[6:]]
+    assert main(by_column) == 0
+    assert main(unnamed) == 2
+    said = capsys.readouterr().err
+    assert "the rows of r.parquet are named by the column person (give --row-id person)" in said
+    assert main([*unnamed, "--row-id", "id", "--drop", "person"]) == 0
+    Path("r.parquet").unlink()
+    assert main([*by_place, "--out", "r.parquet"]) == 0
+    assert main(FIT) == 2
+    assert "are counted from 0, in the order of the file" in capsys.readouterr().err
+    assert main([*unnamed, "--drop", "person", "--drop", "id"]) == 0
+
+
 def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
     # pandas takes NA and None for missing, and 007 for a number.
     monkeypatch.chdir(tmp_path)

@@ -65,6 +65,7 @@ def run(given: argparse.Namespace) -> int:
             f"{given.release} is a release of numbers, which labeldp_bench.LabelDPRegressor "
             "takes (Python only)"
         )
+    _check_names(release, given)
     table = read_people(given.file)
     ids = row_ids_of(table, given.row_id, given.file)
     for name in given.drop:
@@ -97,6 +98,25 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
+def _check_names(release: "Release", given: argparse.Namespace) -> None:
+    """Refuses rows that are named another way than the release's: they would be mixed up unseen.
+
+    A column may have another name here, and of a release from Python nobody knows it.
+    """
+    from labeldp_bench.own_labels.manifest import GIVEN
+
+    theirs = release.manifest.row_id
+    if theirs and theirs != GIVEN and given.row_id is None:
+        raise InputError(
+            f"the rows of {given.release} are named by the column {theirs} (give --row-id {theirs})"
+        )
+    if theirs == "" and given.row_id is not None:
+        raise InputError(
+            f"the rows of {given.release} are counted from 0, in the order of the file that was "
+            f"released (leave --row-id out, and give --drop {given.row_id} if it is no feature)"
+        )
+
+
 def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDArray[np.int64]:
     """Returns where each row of the release is in the table, (N,)."""
     position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
@@ -105,7 +125,7 @@ def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDAr
     if missing:
         raise InputError(
             f"{given.file} lacks {len(missing):,} of the {len(wanted):,} rows of {given.release}, "
-            f"such as row id {missing[0]} (is it the same table, and was `release` given the same "
-            "--row-id?)"
+            f"such as row id {missing[0]} (is it the same table, and does --row-id name the "
+            "same ids?)"
         )
     return np.array([position[each] for each in wanted])

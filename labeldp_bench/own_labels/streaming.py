@@ -103,6 +103,9 @@ class Stream:
             InputError: one that cannot be released; says its row, not the label, which is secret.
         """
         manifest = self.recipe.manifest
+        if is_no_label(labels.type):
+            raise InputError(f"{self.table.path}, column {self.column}: labels must be texts, "
+                             f"numbers or truth values, got {labels.type}")  # fmt: skip
         if manifest.bounds is not None:
             low, high = manifest.bounds
             numbers = numbers_of(labels)
@@ -124,6 +127,12 @@ class Stream:
                                  "for it, such as refused)")  # fmt: skip
             raise InputError(f"{where}{what} {SECRET}")
         return coded
+
+
+def is_no_label(kind: pa.DataType) -> bool:
+    """Returns whether a Parquet column holds lists, records or bytes."""
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind)
 
 
 def is_empty(labels: pa.Array) -> NDArray[np.bool_]:

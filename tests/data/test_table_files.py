@@ -10,6 +10,7 @@ import torch
 from labeldp_bench.cli.closing import show_run
 from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
 from labeldp_bench.data.tables.columns import encoded
+from labeldp_bench.data.tables.files import read_table
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -115,6 +116,37 @@ def test_bad_input_is_one_line(tmp_path, change, keys, says):
     with pytest.raises(InputError, match=says) as caught:
         own(path, **keys).draw(tmp_path, 0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "survey.csv is empty"),
+        (b"age;answer\n1,5;yes\n2,5;no\n", "survey.csv has ';' between its cells"),
+        (b"age,answer\n1,yes,\n2,no,\n", "line 2 has 3 cells, and the header has 2"),
+        (b"age,answer\n1,yes\n2,no,9\n", "line 3 has 3 cells, and the header has 2"),
+        ("age,answer\n1,yes\n2,é\n".encode("latin-1"), "survey.csv is not text in UTF-8"),
+    ],
+)
+def test_files_that_are_no_such_table_say_why(tmp_path, content, says):
+    # With a comma at the end of all rows the first cells would be row ids, and columns move by one.
+    path = tmp_path / "survey.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=says) as caught:
+        own(path, drop=[]).draw(tmp_path, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_may_hold_another_separator(tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("do you agree; yes or no\n1\n2\n")
+    assert read_table(path).columns.tolist() == ["do you agree; yes or no"]
+
+
+def test_public_classes_are_two_or_more(tmp_path):
+    path = survey(tmp_path, change=lambda t: t.assign(answer="no"))
+    with pytest.raises(InputError, match="classes=public finds 1 different labels, and two or"):
+        own(path, classes="public").draw(tmp_path, 0)
 
 
 def test_numbers_are_classes_too(tmp_path):

@@ -103,7 +103,7 @@ def test_a_row_with_a_cell_too_many_is_refused_and_not_shown(tmp_path, monkeypat
     (tmp_path / "p.csv").write_text("age,answer\n1,yes\n2,3,hiv\n")
     assert release("p.csv") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "Expected 2 columns, got 3" in line and "hiv" not in line
+    assert "p.csv: row 2 has 3 cells, and the header has 2" in line and "hiv" not in line
     assert not (tmp_path / "r.parquet").exists()
 
 
@@ -190,6 +190,15 @@ def test_labels_of_every_type_are_compared_as_texts(tmp_path, monkeypatch):
         found = ldp.load_release("r.parquet").outputs.tolist()
         assert [classes.split(",")[each] for each in found] == texts
         os.remove("r.parquet")
+
+
+@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a"])
+def test_lists_records_and_bytes_are_no_labels(label, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"answer": [label, label]}).to_parquet("p.parquet")
+    assert release("p.parquet") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "p.parquet, column answer: labels must be texts, numbers or truth values" in line
 
 
 def test_numbers_across_parts(people, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """A CSV or Parquet file as a frame; what is wrong with it in one line."""
 
 import contextlib
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,14 +14,14 @@ from numpy.typing import NDArray
 from labeldp_bench.support.validate import InputError, did_you_mean
 
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+OTHER_SEPARATORS = (";", "\t", "|", ",")
 
 
-def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: ") -> pd.DataFrame:
+def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
     """Returns the table of a file; every column has a name of its own.
 
     Args:
         path: of the file.
-        texts: a column that is read as texts, as they are written; a missing one is empty.
         what: what messages about the path begin with.
 
     Raises:
@@ -34,15 +35,9 @@ def read_table(path: Path, texts: str | None = None, what: str = "dataset.file: 
         else:
             separator = separator_of(path)
             table = pd.read_csv(path, sep=separator, low_memory=False)
-            if texts in table.columns:
-                written = {"dtype": str, "keep_default_na": False, "usecols": [texts]}
-                table[texts] = pd.read_csv(path, sep=separator, **written)[texts]
     if not len(table):
         raise InputError(f"{path.name} has no rows")
-    table = table.rename(columns=str)
-    if texts in table.columns:
-        table[texts] = label_texts(table[texts])
-    return table
+    return table.rename(columns=str)
 
 
 def check_name(path: Path, what: str) -> str:
@@ -58,16 +53,37 @@ def check_name(path: Path, what: str) -> str:
 def check_header(path: Path) -> None:
     """Refuses a table with two columns of one name: nobody could say which of them is meant.
 
-    Columns without a name are allowed.
+    Columns without a name are allowed. A table with another separator is refused too.
     """
     if path.name.lower().endswith(".parquet"):
         names = pq.read_schema(path).names
     else:  # pandas would call the second one name.1
-        written = {"sep": separator_of(path), "dtype": str, "keep_default_na": False}
-        names = pd.read_csv(path, header=None, nrows=1, **written).iloc[0].tolist()
+        names = _first_rows(path, separator_of(path), 1).iloc[0].tolist()
+        for other in OTHER_SEPARATORS:
+            if len(names) == 1 and other in names[0] and _separates(path, other):
+                raise InputError(
+                    f"{path} has {other!r} between its cells (write it with commas, or with tabs "
+                    "and a name that ends in .tsv)"
+                )
+        _first_rows(path, separator_of(path), 2)  # pandas takes cells that are too many for row ids
     for name in names:
         if name and names.count(name) > 1:
             raise InputError(f"{path} has two columns {name} (give each a name of its own)")
+
+
+def _first_rows(path: Path, separator: str, rows: int) -> pd.DataFrame:
+    """Returns the first rows of a text file, the header among them, as texts."""
+    given = {"header": None, "dtype": str, "keep_default_na": False}
+    return pd.read_csv(path, sep=separator, nrows=rows, **given)
+
+
+def _separates(path: Path, separator: str) -> bool:
+    """Returns whether the separator stands in the row after the header as often as in it."""
+    try:
+        rows = _first_rows(path, separator, 2)
+    except ValueError:
+        return False
+    return len(rows) == 2 and bool((rows.notna() & (rows != "")).all(axis=None))
 
 
 def separator_of(path: Path) -> str:
@@ -87,8 +103,30 @@ def readable(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except (ValueError, OSError, UnicodeError, EOFError, NotImplementedError, zlib.error) as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{path.name} cannot be read as a table: {said}") from None
+        raise InputError(_told(path, error)) from None
+
+
+def _told(path: Path, error: Exception) -> str:
+    """Returns in the words of a user what pandas or Arrow say of a file."""
+    said = " ".join(str(error).split())
+    if isinstance(error, pd.errors.EmptyDataError):
+        return f"{path.name} is empty"
+    if isinstance(error, UnicodeError) or "invalid UTF8" in said:
+        return f"{path.name} is not text in UTF-8 (write it as UTF-8, which spreadsheets offer)"
+    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", said):  # Arrow
+        return _unequal(path, f"row {int(found[1]) - 1}", f"{found[3]} cells", int(found[2]))
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said):  # pandas
+        return _unequal(path, f"line {found[2]}", f"{found[3]} cells", int(found[1]))
+    return f"{path.name} cannot be read as a table: {said}"
+
+
+def _unequal(path: Path, row: str, cells: str, columns: int) -> str:
+    """Returns the message that a row has more or fewer cells than the header."""
+    sign = "tab" if separator_of(path) == "\t" else "comma"
+    return (
+        f"{path.name}: {row} has {cells}, and the header has {columns} (a {sign} that is too much "
+        "or missing? one inside a cell needs quotes)"
+    )
 
 
 def check_column(file: str, table: pd.DataFrame, key: str, name: str) -> str:

@@ -78,6 +78,11 @@ class OwnTable(Table):
                 files.check_column(path.name, table, f"dataset.{key}", str(name))
         labels = table[str(self.label)]
         classes = self._classes(labels)
+        if len(classes) < 2:  # of `public` ones; others were checked
+            raise InputError(
+                f"{path.name}, column {self.label}: dataset.classes=public finds {len(classes)} "
+                "different labels, and two or more are needed"
+            )
         codes = files.label_codes(path.name, labels, classes)
         units = None if self.unit is None else table[self.unit]
         if units is not None and units.isna().any():

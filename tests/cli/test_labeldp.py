@@ -218,6 +218,16 @@ def test_columns_without_a_name_are_none_of_one_name(survey):
     assert main([*RELEASE, "--seed", "1"]) == 0
 
 
+def test_row_ids_may_be_the_index_that_pandas_wrote(survey):
+    table = survey.set_index("person")
+    table.to_parquet("survey.parquet")
+    table.drop(columns="answer").to_parquet("features.parquet")
+    assert main([RELEASE[0], "survey.parquet", *RELEASE[2:], "--seed", "1"]) == 0
+    assert main([FIT[0], "features.parquet", *FIT[2:]]) == 0
+    assert main([PREDICT[0], "features.parquet", *PREDICT[2:]]) == 0
+    assert pd.read_csv("p.csv").row.tolist() == survey.person.tolist()
+
+
 def test_bounds_that_begin_with_a_minus(survey, capsys):
     given = ["release", "survey.csv", "--label", "age", "--eps", "1", "--out", "r.parquet"]
     assert main([*given, "--bounds", "-1,1"]) == 2

@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> int:
             "takes (Python only)"
         )
     _check_names(release, given)
-    table = read_people(given.file)
+    table = read_people(given.file, given.row_id)
     ids = row_ids_of(table, given.row_id, given.file)
     for name in given.drop:
         column_of(table, name, "--drop", given.file)

@@ -12,17 +12,18 @@ from labeldp_bench.support.validate import InputError
 NO_CATEGORY = "leave it out: --drop {name}"
 
 
-def read_people(path: Path, texts: str | None = None) -> pd.DataFrame:
+def read_people(path: Path, row_id: str | None = None) -> pd.DataFrame:
     """Returns the table in a CSV, TSV or Parquet file.
 
     Args:
         path: of the file.
-        texts: a column that is read as texts, as they are written.
+        row_id: the column of row ids; pandas may have written it as its index.
 
     Raises:
         InputError: no such file, another kind of file, one that cannot be read.
     """
-    return files.read_table(path, texts, what="")
+    table = files.read_table(path, what="")
+    return table.reset_index() if row_id is not None and row_id == table.index.name else table
 
 
 def column_of(table: pd.DataFrame, name: str, option: str, path: Path) -> pd.Series:

@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp_bench.support.files import replacing
 
     model = load_model(given.model)
-    table = read_people(given.file)
+    table = read_people(given.file, given.row_id)
     ids = row_ids_of(table, given.row_id, given.file)
     file, columns = str(given.file), columns_of(model)
     for name in columns:

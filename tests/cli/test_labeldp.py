@@ -103,6 +103,11 @@ def test_a_second_release_is_refused_and_adds_up(survey, capsys):
         (("--row-id", "town"), "survey.csv, row 4, column town: has north a second time"),
         (("--row-id", "answer"), "--row-id must not be the secret column"),
         (("--classes", "yes"), "classes must be at least two"),
+        (("--classes", 'yes,"no'), "argument --classes: must be names with commas between"),
+        (
+            ("--bounds", "0,1"),
+            "give --classes (all values that a label may have) or --bounds (numbers), not both",
+        ),
         (("--unit", "twon"), "survey.csv: --unit=twon is not a column"),
         (("--most-rows", "0"), "--most-rows must be >= 1, got 0"),
         (("--seed", "-1"), "--seed must be >= 0, got -1"),
@@ -155,6 +160,15 @@ def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
     assert main([*given, "--classes", "007,None,NA"]) == 0
     assert "these are the true labels" in capsys.readouterr().out
     assert ldp.load_release("r.parquet").outputs.tolist() == [2, 1, 0]
+
+
+def test_a_class_with_a_comma_stands_in_quotes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"answer": ["no, never", "yes"]}).to_csv("s.csv", index=False)
+    given = ["release", "s.csv", "--label", "answer", "--eps", "inf", "--out", "r.parquet"]
+    assert main([*given, "--classes", 'yes, "no, never"']) == 0
+    release = ldp.load_release("r.parquet")
+    assert release.classes == ["yes", "no, never"] and release.outputs.tolist() == [1, 0]
 
 
 def test_plan_and_help(capsys):

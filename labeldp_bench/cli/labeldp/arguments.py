@@ -1,6 +1,7 @@
 """What the commands share: a parser whose errors are one line, and values it reads."""
 
 import argparse
+import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,10 +35,16 @@ def number(text: str) -> float:
 
 
 def names(text: str) -> list[str]:
-    """Returns the parts of 'a,b'."""
-    parts = [part.strip() for part in text.split(",")]
-    if "" in parts:
-        raise argparse.ArgumentTypeError(f"must be names with commas between, got {text!r}")
+    """Returns the parts of 'a,b'; one that has a comma stands in quotes, as in a CSV file."""
+    try:
+        lines = list(csv.reader([text], skipinitialspace=True, strict=True))
+    except csv.Error:
+        lines = []
+    parts = [part.strip() for line in lines for part in line]
+    if "" in parts or len(lines) != 1:
+        raise argparse.ArgumentTypeError(
+            f"must be names with commas between (a name with a comma in quotes), got {text!r}"
+        )
     return parts
 
 

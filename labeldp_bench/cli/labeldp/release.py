@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
         help="all values that a label may have, as the file writes them (truth values of Parquet: "
-        "true,false); not read from it, as a list of those that occur would tell of rare ones",
+        "true,false; one with a comma in quotes: '\"no, never\",yes'); not read from it, as a list of "
+        "those that occur would tell of rare ones",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
                         help="of a column of numbers, in place of --classes")  # fmt: skip
@@ -83,7 +84,10 @@ def run(given: argparse.Namespace) -> int:
         if given.unit is None:
             raise InputError("--most-rows is for persons with several rows (give --unit too)")
     if (given.classes is None) == (given.bounds is None):
-        raise InputError("give --classes (all values that a label may have) or --bounds (numbers)")
+        both = "" if given.classes is None else ", not both"
+        raise InputError(
+            f"give --classes (all values that a label may have) or --bounds (numbers){both}"
+        )
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")

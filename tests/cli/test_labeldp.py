@@ -1,6 +1,8 @@
 """The commands for own labels, as a user runs them: from a survey to predictions."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -188,6 +190,14 @@ def test_plan_and_help(capsys):
             main([name, "--help"])
         assert ended.value.code == 0
         assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
+
+
+def test_help_and_options_need_no_torch():
+    # It takes three seconds to import, in which Ctrl-C was a traceback.
+    code = "import sys\nfrom labeldp_bench.cli.labeldp.__main__ import main\n"
+    code += "assert main(['plan', '--rows', 'x']) == 2\nassert 'torch' not in sys.modules"
+    found = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True)
+    assert found.returncode == 0, found.stderr.decode()
 
 
 def test_verify(tmp_path, capsys):

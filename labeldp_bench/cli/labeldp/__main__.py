@@ -4,11 +4,9 @@ import os
 import sys
 import warnings
 
-from labeldp_bench.cli.labeldp import fit, plan, predict, release, verify
 from labeldp_bench.cli.labeldp.arguments import OneLineParser
 from labeldp_bench.support.validate import InputError
 
-COMMANDS = (plan, release, fit, predict, verify)
 DESCRIPTION = """Learning from labels that stay secret (label differential privacy).
 
   labeldp plan --rows 20000 --classes 3 --eps 1
@@ -22,9 +20,12 @@ Whoever holds the labels runs `release`, once, and hands over features and relea
 
 def parser() -> OneLineParser:
     """Returns the parser of all commands."""
+    # Imported here, so that Ctrl-C is one line from then on.
+    from labeldp_bench.cli.labeldp import fit, plan, predict, release, verify
+
     top = OneLineParser(prog="labeldp", description=DESCRIPTION)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in COMMANDS:
+    for module in (plan, release, fit, predict, verify):
         summary, _, example = (module.__doc__ or "").partition("\n")
         own = commands.add_parser(
             module.__name__.rpartition(".")[2], help=summary, description=summary + "\n" + example

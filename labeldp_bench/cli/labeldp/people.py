@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp_bench.data.tables import files
 from labeldp_bench.support.validate import InputError
+
+# The package of tables takes seconds to import, which help and a wrong option need not wait for.
 
 NO_CATEGORY = "leave it out: --drop {name}"
 
@@ -22,7 +23,9 @@ def read_people(path: Path, row_id: str | None = None) -> pd.DataFrame:
     Raises:
         InputError: no such file, another kind of file, one that cannot be read.
     """
-    table = files.read_table(path, what="")
+    from labeldp_bench.data.tables.files import read_table
+
+    table = read_table(path, what="")
     return table.reset_index() if row_id is not None and row_id == table.index.name else table
 
 
@@ -32,7 +35,9 @@ def column_of(table: pd.DataFrame, name: str, option: str, path: Path) -> pd.Ser
     Raises:
         InputError: there is none of that name.
     """
-    return table[files.check_column(str(path), table, option, name)]
+    from labeldp_bench.data.tables.files import check_column
+
+    return table[check_column(str(path), table, option, name)]
 
 
 def row_ids_of(table: pd.DataFrame, name: str | None, path: Path) -> NDArray:

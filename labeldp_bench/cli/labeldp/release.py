@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
         help="all values that a label may have, as the file writes them (truth values of Parquet: "
-        "true,false; one with a comma in quotes: '\"no, never\",yes'); not read from it, as a list of "
-        "those that occur would tell of rare ones",
+        "true,false; one with a comma in quotes: '\"no, never\",yes'); not read from it, as a list "
+        "of those that occur would tell of rare ones",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
                         help="of a column of numbers, in place of --classes")  # fmt: skip

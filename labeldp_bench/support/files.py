@@ -27,12 +27,15 @@ class CannotWrite(InputError):
     def __init__(self, path: Path, error: OSError) -> None:
         self.reason = reason_of(error)
         way_out = "free some space" if error.errno in FULL else "see who may write there"
+        if error.errno == errno.ENOENT:
+            way_out = "make the folder"
         super().__init__(f"cannot write {path}: {self.reason} ({way_out}, and run again)")
 
 
 def reason_of(error: OSError) -> str:
     """Returns the system's words for an error, without its number and without a path."""
-    return (error.strerror or str(error)).lower()
+    # Arrow writes number and path into its words.
+    return (os.strerror(error.errno) if error.errno else error.strerror or str(error)).lower()
 
 
 @contextlib.contextmanager

@@ -22,7 +22,9 @@ from labeldp_bench.own_labels.expectation import (
     weight_keyword,
 )
 from labeldp_bench.own_labels.linear import PENALTIES, LinearModel, fit_linear
+from labeldp_bench.own_labels.manifest import ClassName
 from labeldp_bench.own_labels.network import fit_network
+from labeldp_bench.own_labels.recipe import as_python
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
@@ -99,11 +101,10 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         """
         check_release(release, X)
         check_choice("features", self.features, FEATURES)
-        check_integer("max_rounds", self.max_rounds, low=1)
-        check_integer("epochs", self.epochs, low=1)
+        check_integer("max_rounds", as_python(self.max_rounds), low=1)
+        check_integer("epochs", as_python(self.epochs), low=1)
         if self.penalty is not None:
-            given = self.penalty.item() if isinstance(self.penalty, np.generic) else self.penalty
-            check_number("penalty", given, low=0)
+            check_number("penalty", as_python(self.penalty), low=0)
         own = self._own()
         if not own:
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work
@@ -113,11 +114,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         if not own:
             self.model_ = self._by_expectation(inputs, release)
         elif self._is_linear():
-            loss = loss_named(self.loss)
+            loss = loss_named(self.loss, "loss")
             self.model_ = self._linear(inputs, release, loss)
         else:
             self.model_ = self._by_benchmark(inputs, release)
-        self.classes_ = np.array(release.classes)
+        self.classes_ = class_array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
         return self
@@ -212,10 +213,20 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
             lambda line: None,
         )  # fmt: skip
-        loss = loss_named(self.loss)
+        loss = loss_named(self.loss, "loss")
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
-            return fit_network(self.estimator, numbers, release, loss, self.epochs, session)
+            epochs = as_python(self.epochs)
+            return fit_network(self.estimator, numbers, release, loss, epochs, session)
         return model.fit(numbers, Supervision.of([release.vaulted], loss), session)
+
+
+def class_array(classes: Sequence[ClassName]) -> NDArray:
+    """Returns the classes as an array, (K,); of objects where texts and numbers are mixed.
+
+    NumPy would make texts of the numbers, which no release knows.
+    """
+    kinds = {isinstance(name, str) for name in classes}
+    return np.array(classes, dtype=object if len(kinds) > 1 else None)
 
 
 def check_release(release: object, X: Any) -> None:

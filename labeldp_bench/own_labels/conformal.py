@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp_bench.own_labels.estimates import check_classes_released
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import refuse_fitted_rows
 from labeldp_bench.own_labels.unbiased import unbiased_labels
@@ -35,8 +36,7 @@ class PredictionSets:
 
     def __init__(self, model: Any, X: Any, release: Release, coverage: float = 0.9) -> None:
         check_number("coverage", coverage, above=0, below=1)
-        if not isinstance(release, Release) or not release.classes:
-            raise InputError(f"a release of classes is needed, got {type(release).__name__}")
+        check_classes_released(release)
         refuse_fitted_rows(model, release)
         self.model, self.coverage = model, coverage
         self.classes_ = np.asarray(model.classes_)

@@ -45,7 +45,7 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
     Raises:
         InputError: rows were used in the fit; too few rows.
     """
-    _needs_release(release)
+    check_classes_released(release)
     refuse_fitted_rows(model, release)
     hits = released_hits(model, X, release)
     return share_with_interval(hits, possible_values(release), confidence)
@@ -56,7 +56,7 @@ def released_accuracy(model: Any, X: Any, release: Release) -> float:
 
     It may fall outside [0, 1]: cutting it off would make the mean over folds biased.
     """
-    _needs_release(release)
+    check_classes_released(release)
     return float(released_hits(model, X, release).mean())
 
 
@@ -65,7 +65,7 @@ def class_shares(release: Release, confidence: float = 0.95) -> dict[ClassName, 
 
     Each interval holds on its own with the given confidence.
     """
-    _needs_release(release)
+    check_classes_released(release)
     labels, values = unbiased_labels(release), possible_values(release)
     return {
         name: share_with_interval(labels[:, number], values, confidence)
@@ -88,7 +88,7 @@ def calibration(
     Returns:
         A row for each bin: rows, confidence (mean predicted), accuracy, low, high.
     """
-    _needs_release(release)
+    check_classes_released(release)
     refuse_fitted_rows(model, release)
     check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
     sure = np.asarray(model.predict_proba(X)).max(1)
@@ -151,6 +151,9 @@ def share_with_interval(
     return Estimate(*(float(min(1.0, max(0.0, each))) for each in (mean, low, high)))
 
 
-def _needs_release(release: object) -> None:
-    if not isinstance(release, Release) or not release.classes:
+def check_classes_released(release: object) -> None:
+    """Refuses anything but a release of classes."""
+    if not isinstance(release, Release):
         raise InputError(f"a release of classes is needed, got {type(release).__name__}")
+    if not release.classes:
+        raise InputError("a release of classes is needed, got one of numbers")

@@ -72,8 +72,9 @@ def fit_by_expectation(
 
 def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np.float64]:
     """Returns class probabilities, (m, K), at least 1e-6 before rows are made to sum to 1."""
-    given = np.zeros((len(rows_of(features, slice(None))), num_classes))
-    given[:, estimator.classes_.astype(np.int64)] = estimator.predict_proba(features)
+    found = estimator.predict_proba(features)
+    given = np.zeros((len(found), num_classes))
+    given[:, estimator.classes_.astype(np.int64)] = found
     return _normalised(given.clip(LEAST))
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 
 from labeldp_bench.mechanisms import ClassMechanism, Laplace, RealMechanism, UnbiasedRandomizer
 from labeldp_bench.support.checkout import CONFIGS
-from labeldp_bench.support.validate import InputError, check_choice
+from labeldp_bench.support.validate import InputError, check_choice, did_you_mean
 
 REAL: dict[str, type[RealMechanism]] = {
     "laplace": Laplace,
@@ -56,7 +57,14 @@ def real_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> Real
 
 def _built(known: Mapping[str, Any], name: str, eps: float, parameters: Mapping[str, Any]) -> Any:
     kind = known[check_choice("mechanism", name, known)]
+    own = [each.name for each in fields(kind) if each.init and each.name != "eps"]
+    for key in parameters:
+        if key not in own:
+            raise InputError(
+                f"mechanism={name} has no parameter {key}{did_you_mean(key, own)}; it has "
+                f"{', '.join(own) or 'none'} beside eps"
+            )
     try:
         return kind(eps=eps, **parameters)
-    except TypeError as error:  # an unknown parameter
+    except TypeError as error:  # one is missing
         raise InputError(f"mechanism={name}: {error}") from None

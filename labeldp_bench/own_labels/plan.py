@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from labeldp_bench.own_labels.experience import (
     expected_accuracies,
@@ -14,6 +15,7 @@ from labeldp_bench.own_labels.experience import (
     range_of,
     usual_redundancy,
 )
+from labeldp_bench.own_labels.recipe import as_python
 from labeldp_bench.own_labels.redundancy import redundancy
 from labeldp_bench.own_labels.strength import SLOW, recommended, strengths
 from labeldp_bench.support.progress import progress_bar
@@ -102,12 +104,13 @@ def plan(
     >>> plan(num_rows=20_000, num_classes=5, eps=1.0).mechanism
     'subset_selection'
     """
-    check_integer("num_rows", num_rows, low=1)
-    check_integer("num_classes", num_classes, low=2, high=MOST_CLASSES)
+    num_rows = check_integer("num_rows", as_python(num_rows), low=1)
+    num_classes = check_integer("num_classes", as_python(num_classes), low=2, high=MOST_CLASSES)
+    eps, accuracy = as_python(eps), as_python(accuracy)
     if (eps is None) == (accuracy is None):
         raise InputError("plan needs either eps or accuracy")
     shares = check_shares("class_shares", class_shares, num_classes)
-    features = None if X is None else redundancy(np.asarray(X, dtype=np.float64))
+    features = None if X is None else redundancy(_numbers(X))
     if accuracy is not None:
         eps = _eps_for(num_rows, num_classes, accuracy, shares, features)
     assert eps is not None
@@ -127,6 +130,13 @@ def plan(
     low, middle, high = table.loc[table.mechanism == best, names[3:]].to_numpy()[0]
     basis = _basis(shares, X is not None, features)
     return Plan(table, best, float(eps), float(low), float(middle), float(high), basis)
+
+
+def _numbers(X: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("X must be numbers of shape (n, d) (leave texts out)") from None
 
 
 def predicted(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased
 from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
-from labeldp_bench.own_labels.recipe import is_flat, recipe_of, warn
+from labeldp_bench.own_labels.recipe import as_python, is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
 from labeldp_bench.own_labels.spending import (
     UNSURE,
@@ -80,18 +80,20 @@ def privatize(
     """
     if eps is None:
         raise InputError("eps must be given, a number > 0 (1 is a usual choice)")
-    check_eps(eps)
-    if (classes is None) == (bounds is None):
+    eps = check_eps(as_python(eps))
+    if classes is not None and bounds is not None:
+        raise InputError("give classes, or bounds of numbers, not both")
+    if classes is None and bounds is None:
         raise InputError(
             "classes must be given, all names that a label may have: taking them from the labels "
             "would tell which occur (for numbers give bounds=(low, high) in their place)"
         )
     if seed is not None:
-        seed = check_integer("seed", seed.item() if isinstance(seed, np.integer) else seed, low=0)
+        seed = check_integer("seed", as_python(seed), low=0)
     values, earlier = as_list(labels), as_releases(after)
     group, kept, persons = None, np.arange(len(values)), None
     if unit is not None:
-        group, kept, persons = capped(unit, most_rows, len(values), unit_name)
+        group, kept, persons = capped(unit, as_python(most_rows), len(values), unit_name)
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
@@ -121,7 +123,7 @@ def manifest_for_clients(
     parameters: dict[str, Any] | None = None,
 ) -> Manifest:  # fmt: skip
     """Returns the manifest that clients need to release their own label; no label is there yet."""
-    recipe = recipe_of(check_eps(eps), mechanism, parameters or {}, classes=classes)
+    recipe = recipe_of(check_eps(as_python(eps)), mechanism, parameters or {}, classes=classes)
     return replace(recipe.manifest, stored=AsReleased.name)  # they draw by `law`
 
 

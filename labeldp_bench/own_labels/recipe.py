@@ -99,7 +99,7 @@ def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
     if classes is None or isinstance(classes, str) or not is_flat(classes):
         raise InputError(f"classes must be a list of names, got {classes!r}")
     names = tuple(np.asarray(classes, dtype=object).tolist())
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+    names = tuple(map(as_python, names))
     wrong = [name for name in names if not is_class_name(name)]
     if wrong:
         raise InputError(
@@ -111,6 +111,11 @@ def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
     if len(names) < 2:
         raise InputError(f"classes must be at least two, got {list(names)}")
     return names
+
+
+def as_python(value: Any) -> Any:
+    """Returns a NumPy scalar as Python's, and anything else as it is: grids are of such scalars."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_flat(values: Any) -> bool:

@@ -161,6 +161,10 @@ class Release:
             InputError: a report that the mechanism cannot have drawn.
         """
         given = np.asarray(reports)
+        if given.dtype.kind not in "biuf":
+            raise InputError(
+                "reports must be what clients draw: class numbers (N,), or bits (N, K)"
+            )
         kind = np.float32 if given.dtype.kind == "f" else np.uint8 if given.ndim == 2 else np.int64
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)

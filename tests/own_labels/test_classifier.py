@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -208,6 +209,8 @@ def test_regressor():
         ldp.LabelDPRegressor().fit(features, values)
     with pytest.raises(InputError, match="use LabelDPClassifier"):
         ldp.LabelDPRegressor().fit(X, RELEASE)
+    with pytest.raises(InputError, match="a release of classes is needed, got one of numbers"):
+        ldp.estimate_accuracy(model, features, release)
 
 
 @pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])
@@ -229,7 +232,31 @@ def test_a_wrong_penalty_is_refused(penalty, estimator):
         ldp.LabelDPClassifier(estimator, penalty=penalty).fit(X, RELEASE)
 
 
+def test_classes_may_be_texts_and_numbers():
+    # NumPy made texts of all, so that the model predicted what no release knows.
+    names = [1, 2.5, "refused"]
+    release = ldp.privatize([names[y] for y in Y], classes=names, eps=3.0, seed=0)
+    for estimator in (None, GaussianNB()):
+        model = ldp.LabelDPClassifier(estimator).fit(X[::2], release[::2])
+        assert model.classes_.tolist() == names
+        assert ldp.estimate_accuracy(model, X[1::2], release[1::2]).high > 0.7
+
+
+def test_sparse_features_go_to_the_estimator():
+    sparse = scipy.sparse.csr_matrix(X)
+    model = ldp.LabelDPClassifier(LogisticRegression(), max_rounds=2).fit(sparse, RELEASE)
+    assert (model.predict(sparse) == model.predict(X)).all()
+
+
+def test_a_wrong_loss_is_named_as_the_argument_is():
+    with pytest.raises(InputError, match=r"^loss must be one of .*did you mean plain"):
+        ldp.LabelDPClassifier(loss="plein").fit(X, RELEASE)
+
+
 def test_penalties_of_numpy_are_taken():
     # A search over np.logspace or a list of np.float32 gives them.
     for penalty in (np.float32(0.1), np.int64(1), 0):
         assert ldp.LabelDPClassifier(penalty=penalty).fit(X, RELEASE).score(X, RELEASE) > 0.5
+    two = np.int64(2)
+    assert ldp.LabelDPClassifier("mlp", epochs=two).fit(X, RELEASE).predict(X[:1]).shape == (1,)
+    assert ldp.LabelDPClassifier(GaussianNB(), max_rounds=two).fit(X, RELEASE).score(X, RELEASE)

@@ -116,7 +116,12 @@ def test_rows_can_be_chosen_as_of_an_array():
         ({"eps": None}, "eps must be given"),
         ({"eps": -1.0}, "eps must be a number > 0"),
         ({"mechanism": "rapor"}, "did you mean rappor"),
-        ({"parameters": {"sise": 2}}, "sise"),
+        ({"parameters": {"size": 2}}, "mechanism=rr has no parameter size; it has none beside eps"),
+        (
+            {"mechanism": "subset_selection", "parameters": {"sise": 2}},
+            r"has no parameter sise \(did you mean size\?\); it has size, rule beside eps",
+        ),
+        ({"bounds": (0, 1)}, "give classes, or bounds of numbers, not both"),
         ({"row_ids": [1] * 4000}, "row ids must be distinct"),
         ({"most_rows": 2}, "give unit= too"),
         ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
@@ -181,6 +186,15 @@ def test_what_was_drawn_is_remembered_though_the_warning_after_it_stops_the_prog
         ldp.privatize(labels, CLASSES, 0.01)
 
 
+def test_scalars_of_numpy_are_taken():
+    # A loop over np.arange or np.linspace gives them.
+    for eps in (np.float32(1), np.int64(1), np.array([1.0])[0]):
+        release = ldp.privatize(LABELS, classes=CLASSES, eps=eps, seed=0)
+        assert type(release.eps) is float and np.array_equal(release.outputs, released().outputs)
+        plan = ldp.plan(np.int64(4000), np.int64(4), eps=eps)
+        assert plan.eps == 1 and ldp.manifest_for_clients(CLASSES, eps).eps == 1
+
+
 def test_seeds_of_numpy_are_taken():
     same = [released(seed=seed).log_likelihood() for seed in (3, np.int64(3))]
     assert np.array_equal(*same)
@@ -222,6 +236,16 @@ def test_reports_that_nobody_can_have_drawn_are_refused():
     manifest = ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="subset_selection")
     with pytest.raises(InputError, match="report 1 cannot come from subset_selection"):
         ldp.Release.of_reports(manifest, [0, 1], [[1, 0, 0, 0], [1, 1, 1, 0]])
+    with pytest.raises(InputError, match="reports must be what clients draw"):
+        ldp.Release.of_reports(manifest, [0, 1], ["no", "yes"])
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_is(tmp_path):
+    path = tmp_path / "Folder" / "a.parquet"
+    with pytest.raises(InputError) as caught:
+        released().save(path)
+    said = f"cannot write {path}: no such file or directory (make the folder, and run again)"
+    assert str(caught.value) == said
 
 
 def test_a_foreign_file_is_refused(tmp_path):

@@ -20,11 +20,12 @@ HELPERS = ("base",)
 """Files here that are no loss."""
 
 
-def loss_named(name: str) -> Loss:
+def loss_named(name: str, key: str = "learner.loss") -> Loss:
     """Returns the loss that `learner.loss` names.
 
     Args:
         name: of a file of this folder, or `module.Class` of your own.
+        key: what the user calls it.
 
     Raises:
         InputError: there is no such loss.
@@ -32,7 +33,7 @@ def loss_named(name: str) -> Loss:
     if isinstance(name, str) and "." in name:
         module, _, own = name.rpartition(".")
         return _own_loss(module, own)
-    return LOSSES[check_choice("learner.loss", name, LOSSES)]
+    return LOSSES[check_choice(key, name, LOSSES)]
 
 
 class _Losses(Mapping[str, Loss]):

@@ -2,7 +2,7 @@
 
 Example:
   labeldp plan --rows 20000 --classes 5 --eps 1
-  labeldp plan --rows 20000 --classes 5 --accuracy 0.8
+  labeldp plan --rows 20000 --classes 5 --accuracy 0.65
   labeldp plan --rows 20000 --classes 2 --shares 0.9,0.1 --eps 1 --features features.csv
 
 For each mechanism: how many bits one release tells of a label, how many true labels all releases

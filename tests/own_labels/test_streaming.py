@@ -192,6 +192,16 @@ def test_labels_of_every_type_are_compared_as_texts(tmp_path, monkeypatch):
         os.remove("r.parquet")
 
 
+def test_an_empty_line_is_a_row_where_there_is_one_column(tmp_path, monkeypatch, capsys):
+    # It was skipped: each label after it belonged to the features of the row before.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("answer\nyes\n\nno\n")
+    assert release("p.csv") == 2
+    assert "p.csv, row 2, column answer: the label is empty" in capsys.readouterr().err
+    (tmp_path / "p.csv").write_text("age,answer\n1,yes\n\n2,no\n\n")
+    assert release("p.csv") == 0 and len(ldp.load_release("r.parquet")) == 2
+
+
 @pytest.mark.parametrize("label", [[1], {"a": 1}, b"a"])
 def test_lists_records_and_bytes_are_no_labels(label, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

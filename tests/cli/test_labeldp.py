@@ -263,6 +263,19 @@ def test_row_ids_may_be_the_index_that_pandas_wrote(survey):
     assert pd.read_csv("p.csv").row.tolist() == survey.person.tolist()
 
 
+def test_a_category_that_looks_like_a_number_is_the_same_category(survey):
+    # 007 was read as 7, which the model does not know, where no other row had a text.
+    codes = ["007" if age > 150 else f"A{age % 2}" for age in survey.age]
+    survey = survey.assign(code=codes)[["person", "code", "answer"]]
+    survey.to_csv("survey.csv", index=False)
+    survey.drop(columns="answer").to_csv("features.csv", index=False)
+    assert main([*RELEASE, "--seed", "1"]) == 0 and main(FIT) == 0
+    Path("one.csv").write_text("person,code\np,007\nq,\n")
+    assert main(["predict", "one.csv", *PREDICT[2:]]) == 0
+    found = pd.read_csv("p.csv")
+    assert found.predicted[0] == "yes" and found.p_yes[0] > 0.9 > found.p_yes[1]
+
+
 def test_bounds_that_begin_with_a_minus(survey, capsys):
     given = ["release", "survey.csv", "--label", "age", "--eps", "1", "--out", "r.parquet"]
     assert main([*given, "--bounds", "-1,1"]) == 2

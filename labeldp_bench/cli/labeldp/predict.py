@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Writes the predictions."""
     check_new(given.out, ".csv", ".parquet", replace=True, read=(given.file, given.model))
-    from labeldp_bench.data.tables.files import check_finite, check_numbers
+    from labeldp_bench.data.tables.files import as_written, check_finite, check_numbers
     from labeldp_bench.own_labels.models import columns_of, load_model, numbers_of, readable
     from labeldp_bench.support.files import replacing
 
@@ -49,6 +49,8 @@ def run(given: argparse.Namespace) -> int:
             raise InputError(f"{file} has no column {name}, which the model needs"
                              f"{did_you_mean(name, list(table.columns))}")  # fmt: skip
     numbers = numbers_of(model)
+    # Of few rows a category may look like a number.
+    table = as_written(given.file, table, [name for name in columns if name not in numbers])
     table = check_numbers(file, table, numbers, ", which the model needs")
     check_finite(file, table[numbers])
     with warnings.catch_warnings():  # an unknown category counts as a rare one

@@ -40,6 +40,24 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
     return table.rename(columns=str)
 
 
+def as_written(path: Path, table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Returns the table with these columns as texts, as a text file has them: 007 stays 007.
+
+    Args:
+        path: of the file.
+        table: what `read_table` returned of it.
+        names: of columns.
+    """
+    numbers = [name for name in names if table[name].dtype.kind in "iuf"]
+    if not numbers or path.name.lower().endswith(".parquet"):
+        return table
+    with readable(path):
+        texts = pd.read_csv(path, sep=separator_of(path), usecols=numbers, dtype=str)
+    read = table.copy()  # no `assign`: a column may be named as its argument is, self
+    read[numbers] = texts[numbers]
+    return read
+
+
 def check_name(path: Path, what: str) -> str:
     """Returns the name of a file, in small letters, if it is of a kind that is read, and there."""
     name = path.name.lower()

@@ -15,6 +15,8 @@ from labeldp_bench.mechanisms.forms import AsReleased, Form, ShortLabels
 from labeldp_bench.mechanisms.sum_laws import group_counts
 from labeldp_bench.support.validate import InputError, check_integer, check_labels, check_prior
 
+SUM_TOLERANCE = 1e-6
+
 
 class ClassMechanism(Mechanism[int]):
     """A mechanism that releases something about each class label."""
@@ -155,6 +157,7 @@ class LabelMechanism(ClassMechanism):
 def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
     """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
     cumulative = transition.cumsum(1)
+    check_sums(cumulative[:, -1], "row {} of the transition matrix sums to {:.6g}, not to 1")
     # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
     cumulative = cumulative / cumulative[:, -1:]
     # How many of the 2^53 uniforms lead to each column; exact, as 2^53 is a power of two.
@@ -167,6 +170,19 @@ def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
         )
     uniform = uniforms((len(rows), 1), generator)
     return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
+
+
+def check_sums(sums: Tensor, message: str) -> None:
+    """Refuses probabilities, of each label or row, that do not sum to 1.
+
+    Args:
+        sums: (n,).
+        message: with places for which one it is, and for its sum.
+    """
+    wrong = ((sums - 1).abs() > SUM_TOLERANCE).nonzero()
+    if len(wrong):
+        place = int(wrong[0])
+        raise InputError(message.format(place, float(sums[place])))
 
 
 def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:

@@ -126,6 +126,22 @@ def test_a_likelihood_that_says_nothing_proves_nothing(broken):
     assert exact_epsilon(Empty(1.0), 3) == math.inf
 
 
+def test_likelihoods_that_do_not_sum_to_one_prove_nothing():
+    # The sampler makes rows sum to 1, so that its eps is not that of the ratios.
+    class Unequal(RandomizedResponse):
+        def transition_matrix(self, num_classes, prior=None):
+            matrix = super().transition_matrix(num_classes, prior)
+            return matrix * torch.linspace(1, 2, num_classes, dtype=torch.float64)[:, None]
+
+        def log_likelihood(self, released, num_classes, prior=None):
+            return self.transition_matrix(num_classes, prior).log().T[released]
+
+    with pytest.raises(InputError, match=r"under label 1 sum to 1\.5, not to 1"):
+        exact_epsilon(Unequal(1.0), 3)
+    with pytest.raises(InputError, match=r"row 1 of the transition matrix sums to 1\.5, not to 1"):
+        LabelMechanism.release(Unequal(1.0), torch.tensor([0]), 3, torch.Generator())
+
+
 def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
     # Information underflows there, and no pair of k and d was ever chosen: all sets were empty.
     prior = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)

@@ -1,11 +1,12 @@
 """The half of an audit that calculates: the exact eps of a formula, for single labels."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.classes import ClassMechanism
+from labeldp_bench.mechanisms.classes import ClassMechanism, check_sums
 from labeldp_bench.mechanisms.real import RealMechanism
 from labeldp_bench.support.validate import InputError, check_integer
 
@@ -27,15 +28,28 @@ def exact_epsilon(
 
     Returns:
         Infinity too if a likelihood is NaN somewhere, or if no output is possible.
+
+    Raises:
+        InputError: the likelihoods do not sum to 1.
     """
     check_integer("num_classes", num_classes, low=2)
     try:
-        outputs = mechanism.output_space(num_classes, prior)
+        outputs, are_all = mechanism.output_space(num_classes, prior), True
     except InputError:
-        outputs = mechanism.extreme_outputs(num_classes, prior)
-    return _worst_ratio(
-        mechanism.log_likelihood(part, num_classes, prior) for part in outputs.split(CHUNK)
-    )
+        outputs, are_all = mechanism.extreme_outputs(num_classes, prior), False
+    sums = torch.zeros(num_classes, dtype=torch.float64)
+
+    def likelihoods() -> Iterator[Tensor]:
+        for part in outputs.split(CHUNK):
+            found = mechanism.log_likelihood(part, num_classes, prior)
+            sums.add_(found.exp().sum(0))
+            yield found
+
+    worst = _worst_ratio(likelihoods())
+    if are_all and math.isfinite(worst):
+        # The ratios of what is no law say nothing of the draws.
+        check_sums(sums, "the likelihoods of all outputs under label {} sum to {:.6g}, not to 1")
+    return worst
 
 
 def exact_real_epsilon(

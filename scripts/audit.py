@@ -129,7 +129,7 @@ def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
     try:
         return hydra.utils.instantiate({**config, **parameters}, _convert_="all")
     except (InstantiationException, OmegaConfBaseException) as error:
-        cause = str(error.__cause__ or error).splitlines()[0]
+        cause = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"mechanism={name}: {cause}") from error
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from labeldp_bench.cli.errors import print_error
 from labeldp_bench.experiments.compose import CHOICES
@@ -19,6 +20,8 @@ from labeldp_bench.support.files import writable_folder
 from labeldp_bench.support.validate import InputError, check_integer, did_you_mean
 
 Main = Callable[[list[str]], int]
+MENDABLE = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
+"""What a user can mend: shown as one line."""
 OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
 """The keys without a dot that a cell has."""
 
@@ -41,7 +44,7 @@ def command(doc: str | None) -> Callable[[Main], Main]:
             except BrokenPipeError:  # the reader, such as `head`, has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return 0
-            except (InputError, HydraException, OmegaConfBaseException, OSError) as error:
+            except MENDABLE as error:
                 return print_error(error)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)

@@ -176,6 +176,11 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         config: with or without Hydra's own node.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
+    if not OmegaConf.is_missing(config, "mechanism") and "mechanism" in (config.mechanism or ()):
+        raise InputError(
+            f"the YAML of mechanism={choices['mechanism']} must begin with # @package _global_, as "
+            "it has keys of the whole recipe"
+        )
     shown = ("cells", "table", "figure", "job")
     local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}

@@ -157,6 +157,33 @@ def test_bad_command_is_one_line_and_leaves_no_result(line, tmp_path, tiny_image
     assert left <= {".lock"}
 
 
+OWN = """# @package _global_
+mechanism:
+  _target_: labeldp_bench.mechanisms.RandomizedResponse
+  eps: ${eps}
+learner: {loss: plain}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mechanism:", "mechanism", r"not allowed here in \".*/own/mechanism/mine\.yaml\", line 3"),
+        ("# @package _global_\n", "", r"mechanism=mine must begin with # @package _global_"),
+        ("RandomizedResponse", "Nowhere", r"mechanism: .*labeldp_bench\.mechanisms\.Nowhere"),
+    ],
+)
+def test_a_wrong_yaml_of_an_own_part_is_one_line(old, new, message, tmp_path):
+    # Who adds a mechanism would read a traceback, or that learner.loss has no default.
+    path = tmp_path / "own" / "mechanism" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(OWN.replace(old, new))
+    outcome = quick(["--config-dir", "own", "mechanism=mine"], tmp_path)
+    assert outcome.returncode == 2
+    [error] = outcome.stderr.splitlines()
+    assert re.search(message, error)
+
+
 def test_traceback_on_request(command, monkeypatch):
     # A developer could not find where an error comes from.
     assert "Traceback" not in command("eps=abc").stderr

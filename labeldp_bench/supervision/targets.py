@@ -9,6 +9,7 @@ from torch import Tensor
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.prediction import Classifier
+from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,16 @@ class Supervision:
 
     @classmethod
     def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
-        """Returns the supervision that `loss` draws from releases of different examples."""
+        """Returns the supervision that `loss` draws from releases of different examples.
+
+        Raises:
+            InputError: the loss is not a number for each example.
+        """
+        targets = _joined([loss.targets(release) for release in releases])
+        _check_loss(loss, targets[:2], releases[0].num_classes)
         return cls(
             _joined([release.indices for release in releases]),
-            _joined([loss.targets(release) for release in releases]),
+            targets,
             _joined([release.plausible for release in releases]),
             loss,
             releases=tuple(releases),
@@ -73,6 +80,17 @@ class Supervision:
     def votes(self) -> Tensor:
         """Returns what each example adds to a vote, float32 (n, K)."""
         return self.loss.votes(self.targets, self.num_classes)
+
+
+def _check_loss(loss: Loss, targets: Tensor, num_classes: int) -> None:
+    """Refuses a loss that returns a mean: the trainer would divide it by the batch once more."""
+    found = loss(torch.zeros((len(targets), num_classes)), targets)
+    if not isinstance(found, Tensor) or found.shape != (len(targets),):
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(
+            f"learner.loss={loss.name} must return the loss of each example, ({len(targets)},) for "
+            f"{len(targets)} of them, got {got} (no mean over the batch)"
+        )
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

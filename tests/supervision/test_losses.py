@@ -15,6 +15,8 @@ from labeldp_bench.mechanisms import (
 )
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.losses import LOSSES, decode, loss_named
+from labeldp_bench.supervision.losses.plain import PlainCrossEntropy
+from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
 
@@ -238,6 +240,19 @@ def test_every_loss_keeps_its_promises(name):
         assert torch.equal(loss.votes(targets, K), votes)
         assert torch.equal(targets, before)
     assert taken
+
+
+@pytest.mark.parametrize("change", [torch.mean, lambda losses: losses[:, None], lambda _: None])
+def test_a_loss_that_is_no_number_for_each_example_is_refused(change):
+    # A mean over the batch would be divided by the batch once more, and nothing be learnt.
+    class Own(PlainCrossEntropy):
+        name = "own"
+
+        def __call__(self, logits, targets):
+            return change(super().__call__(logits, targets))
+
+    with pytest.raises(InputError, match=r"loss=own must return the loss of each example, \(2,\)"):
+        Supervision.of([release_of("labels")], Own())
 
 
 def test_a_loss_from_elsewhere_is_taken_by_its_full_name(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ what is known is the sum of each release's own eps, and what a release counted w
 here. The sum is never too small; where files leave open what they share, it may be too large.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,6 +20,8 @@ UNSURE = (
     "{} does not say which earlier releases are in what it has spent, or their files are not here: "
     "all of it is added, so that the true eps may be smaller than what is said"
 )
+WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
+"""A whole number as somebody may have written it: 7, +7, 007, 7.0."""
 ROUNDING = 1e-9
 """Share of a sum below which a difference is none."""
 
@@ -157,8 +160,16 @@ class Spending:
 
 
 def names_of(row_ids: NDArray) -> NDArray:
-    """Returns ids as texts, so that 10 and '10' are the same row."""
-    return np.asarray(row_ids).astype(str).astype(object)
+    """Returns ids as texts, so that 10, 10.0, '10' and '010' are the same row.
+
+    Readers take a column of digits for numbers, and for texts as soon as one cell is none. Two rows
+    of one table may so have one name; each then counts what either has spent.
+    """
+    ids = np.asarray(row_ids)
+    texts = ids.astype(str).astype(object)
+    if ids.dtype.kind in "iu":
+        return texts
+    return pd.Series(texts).str.strip().str.replace(WHOLE, r"\1\2", regex=True).to_numpy(object)
 
 
 def have_same_names(theirs: str | None, ours: str) -> bool | None:
@@ -176,14 +187,16 @@ def share_rows(release: Earlier, row_ids: NDArray) -> bool:
 
 
 def _once(releases: Sequence[Earlier]) -> list[Earlier]:
-    """Returns the releases, those of one draw (copies, parts) as one."""
+    """Returns the releases, those of one draw (copies, parts) as one, each name there once."""
     same: dict[str, list[Earlier]] = {}
     for each in releases:
         same.setdefault(each.manifest.release, []).append(each)
-    return [_merged(parts) if len(parts) > 1 else parts[0] for parts in same.values()]
+    return [_merged(parts) for parts in same.values()]
 
 
 def _merged(parts: list[Earlier]) -> Earlier:
+    if len(parts) == 1 and pd.Index(names_of(parts[0].row_ids)).is_unique:
+        return parts[0]
     spent = pd.concat([pd.Series(each.spent, names_of(each.row_ids)) for each in parts])
     spent = spent.groupby(level=0, sort=False).max()
     counted = reduce(frozenset.union, [each.counts for each in parts])

@@ -106,6 +106,32 @@ def test_ids_that_became_texts_are_the_same_rows_in_python():
         ldp.privatize(["no"] * 12, after=first, **given)  # rows that are counted have other names
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["001", "002"], ["001", "002", "A4"]),  # pandas reads 1, 2, and then 001, 002
+        ([1, 2], [1.0, 2.0, 3.5]),
+        (["1", "+2", "x9"], ["1.0", " 2", "y9"]),
+    ],
+)
+def test_numbers_that_were_read_as_texts_are_the_same_rows(first, second, capsys):
+    # One cell decides how all are read: the labels were released again, and said to be new.
+    assert release(first, "r1", *ID) == 0
+    assert release(second, "r2", *ID) == 2
+    assert "r1.parquet holds a release of column answer already" in capsys.readouterr().err
+    assert release(second, "r2", *AGAIN) == 0
+    assert list(spent_by_row("r2").values()) == [2, 2, 1][: len(second)]
+
+
+def test_two_rows_of_one_name_count_what_either_has_spent():
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0}
+    first = ldp.privatize(["yes"] * 3, row_ids=["01", "1", "x"], **given)
+    second = ldp.privatize(["yes"] * 2, row_ids=["1", "y"], after=first, **given)
+    assert second.spent.tolist() == [2, 1]
+    third = ldp.privatize(["yes"] * 3, row_ids=["01", "1", "x"], after=[first, second], **given)
+    assert third.spent.tolist() == [3, 3, 2]
+
+
 def test_a_person_counts_rows_that_are_left_out_now(capsys):
     # Persons of four rows: 1 on all of them, then 1 on the first one alone.
     ids = [100 * person + row for person in range(1, 6) for row in range(4)]

@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 """Share of a sum below which a difference is none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Earlier:
     """A release without what was released.
 

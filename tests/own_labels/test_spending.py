@@ -42,6 +42,22 @@ def spent_by_row(out):
     return dict(zip(read.row_ids.astype(str).tolist(), read.spent.tolist(), strict=True))
 
 
+def test_a_release_from_python_counts_though_it_names_no_column(capsys):
+    # The same labels went out twice, and the second file said that it was the first.
+    given = {"classes": ["yes", "no"], "eps": 2.0, "seed": 0}
+    ldp.privatize(["yes", "no"] * 5, row_ids=A, **given).save("r1.parquet")
+    ldp.privatize(["yes", "no"] * 5, **given).save("others.parquet")  # rows of another name
+    ldp.privatize(["yes", "no"], row_ids=[7, 8], **given).save("more.parquet")  # other rows
+    assert release(A, "r2", *ID) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "r1.parquet holds a release of these rows, maybe of column answer" in line
+    assert release(A, "r2", *AGAIN) == 0
+    assert set(spent_by_row("r2").values()) == {3}
+    ldp.privatize(["yes", "no"] * 5, row_ids=A, source="smokes", **given).save("r3.parquet")
+    assert release(A, "r4", *AGAIN) == 0
+    assert set(spent_by_row("r4").values()) == {4}
+
+
 def test_each_row_counts_all_its_releases(capsys):
     # The release with the largest spend knows nothing of the rows of another one.
     assert release(A, "r1", *ID, eps=2) == 0

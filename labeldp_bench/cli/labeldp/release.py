@@ -165,12 +165,16 @@ def _before(
         InputError: there is one, and --again is not given; or one whose eps cannot be added, as its
             rows have other names or it counts for other persons.
     """
-    from labeldp_bench.own_labels.spending import UNSURE, Spending, share_rows
+    from labeldp_bench.own_labels.spending import UNSURE, Spending, have_same_names, share_rows
 
     found = _beside(given)
     known = persons if ids is None else ids
     places = _places(found) if known is None else np.arange(len(known))
     ids = places if ids is None else ids
+    for path, each in list(found.items()):  # of no known column: only if it has these rows
+        are_same = have_same_names(each.manifest.row_id, given.row_id or "")
+        if not each.manifest.source and not (are_same and share_rows(each, ids)):
+            del found[path]
     same = [path for path in found if share_rows(found[path], ids)]
     for path in found:
         _check_names(path, found[path], path in same, ids, given)
@@ -180,7 +184,7 @@ def _before(
         unit = found[path].manifest.unit
         if unit and unit.column != given.unit:
             raise InputError(
-                f"{path} holds a release of column {given.label} already, and counts what each "
+                f"{path} {_holds(found[path], given)}, and counts what each "
                 f"{unit.column} has spent, not each {given.unit or 'row'} (use it; or give --again "
                 f"and --unit {unit.column})"
             )
@@ -188,7 +192,7 @@ def _before(
     worst = max(same, key=lambda path: found[path].spent.max())
     if not given.again:
         raise InputError(
-            f"{worst} holds a release of column {given.label} already, eps="
+            f"{worst} {_holds(found[worst], given)}, eps="
             f"{spending.eps.max():g} (use it; or give --again, which adds eps={given.eps:g} to it)"
         )
     unsure = [str(path) for path in same if found[path].manifest.release in spending.unsure]
@@ -198,6 +202,12 @@ def _before(
     return Before(eps, spending.counted, found[worst].manifest.identity)
 
 
+def _holds(earlier: "Earlier", given: argparse.Namespace) -> str:
+    if earlier.manifest.source:
+        return f"holds a release of column {given.label} already"
+    return f"holds a release of these rows, maybe of column {given.label}, as it names none"
+
+
 def _places(found: "dict[Path, Earlier]") -> NDArray[np.int64]:
     """Returns all rows of releases that counted them: how many the file has is not known yet."""
     ids = [each.row_ids for each in found.values() if each.row_ids.dtype.kind in "iu"]
@@ -205,13 +215,13 @@ def _places(found: "dict[Path, Earlier]") -> NDArray[np.int64]:
 
 
 def _beside(given: argparse.Namespace) -> "dict[Path, Earlier]":
-    """Returns all releases of this column beside the output."""
+    """Returns all releases beside the output that are of this column, or do not say of which."""
     from labeldp_bench.own_labels.file import holds_release, read_rows
     from labeldp_bench.own_labels.spending import Earlier
 
     paths = [path for path in sorted(given.out.parent.glob("*.parquet")) if holds_release(path)]
     read = {path: Earlier(*read_rows(path)) for path in paths}
-    return {path: each for path, each in read.items() if each.manifest.source == given.label}
+    return {path: each for path, each in read.items() if each.manifest.source in (given.label, "")}
 
 
 def _check_names(

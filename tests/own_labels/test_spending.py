@@ -92,6 +92,22 @@ def test_copies_count_once_and_files_that_do_not_know_each_other_add_up(capsys):
     assert "eps=6 spent" in said.out and "does not say" not in said.err
 
 
+def test_a_file_that_may_not_be_read_is_not_taken_for_none(monkeypatch, capsys):
+    # A colleague's release of the same rows was passed over in silence.
+    assert release(A, "r1", *ID) == 0
+    plain = pq.read_schema
+
+    def read(path):
+        if Path(path).name == "r1.parquet":
+            raise PermissionError(13, "Permission denied")  # as Arrow does; root may read all
+        return plain(path)
+
+    monkeypatch.setattr(pq, "read_schema", read)
+    assert release(A, "r2", *AGAIN) == 2
+    assert "r1.parquet may not be read, and may hold an earlier" in capsys.readouterr().err
+    assert not Path("r2.parquet").exists()
+
+
 def test_the_refusal_names_all_that_was_spent(capsys):
     assert release(A, "r1", *ID, eps=2) == 0
     assert release(A, "r2", *AGAIN, eps=3) == 0

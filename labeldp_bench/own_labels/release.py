@@ -225,8 +225,8 @@ def _of_persons(parts: Sequence[Release]) -> list[NDArray[np.float64]]:
         worst[name] = max(worst.get(name, 0.0), part.eps_spent)
     if len(worst) > 1:
         warnings.warn(
-            "the releases that are joined do not say whose rows they hold: each row's person counts "
-            "all of them, so that the true eps may be smaller than what is said",
+            "the releases that are joined do not say whose rows they hold: each person counts all "
+            "of them, so that the true eps may be smaller than what is said",
             stacklevel=3,
         )
     return [

@@ -15,7 +15,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp_bench.mechanisms.draws import check_noise
 from labeldp_bench.mechanisms.forms import AsReleased
+from labeldp_bench.own_labels.law import law_of
 from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
 from labeldp_bench.own_labels.recipe import is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
@@ -124,8 +126,18 @@ def manifest_for_clients(
     classes: Sequence[Any], eps: float, mechanism: str = "auto",
     parameters: dict[str, Any] | None = None,
 ) -> Manifest:  # fmt: skip
-    """Returns the manifest that clients need to release their own label; no label is there yet."""
+    """Returns the manifest that clients need to release their own label; no label is there yet.
+
+    Raises:
+        InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
+    """
     recipe = recipe_of(check_eps(eps), mechanism, parameters or {}, classes=classes)
+    names, made = recipe.manifest.classes, recipe.manifest.class_mechanism()
+    made.form(len(names)).draw(torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0))
+    law = law_of(made, len(names))
+    check_noise(
+        recipe.manifest.mechanism, eps, *(law[key] for key in law.keys() & {"own", "other"})
+    )
     return replace(recipe.manifest, stored=AsReleased.name)  # they draw by `law`
 
 

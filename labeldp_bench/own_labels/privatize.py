@@ -22,6 +22,7 @@ from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
 from labeldp_bench.own_labels.recipe import is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
 from labeldp_bench.own_labels.spending import (
+    UNSEEN,
     UNSURE,
     Earlier,
     Spending,
@@ -185,8 +186,9 @@ def _before(
         what = "these labels were released before, and that release counts"
         _check_unit(what, each.manifest.unit, unit)
     found = Spending([*earlier, *remembered], row_ids, persons)
-    if found.unsure:
-        warnings.warn(UNSURE.format("after="), stacklevel=3)
+    for is_so, words in ((found.unsure, UNSURE), (found.unseen, UNSEEN)):
+        if is_so:
+            warnings.warn(words.format("after="), stacklevel=3)
     return found
 
 

@@ -22,6 +22,10 @@ UNSURE = (
 )
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 """A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+UNSEEN = (
+    "{} does not say whose rows it counts: persons who have none of its rows here are taken for "
+    "new ones, so that the true eps of some may be larger than what is said (keep a row of each)"
+)
 ROUNDING = 1e-9
 """Share of a sum below which a difference is none."""
 
@@ -135,6 +139,7 @@ class Spending:
         eps: of each row, or of its person, over all these releases, float64 (N,).
         counted: names of all that is in these numbers.
         unsure: names of releases that leave open whether `eps` is too large.
+        unseen: names of releases of persons of which some may be here by other rows alone.
     """
 
     def __init__(
@@ -143,6 +148,11 @@ class Spending:
         rows = PersonRows(pd.Index(names_of(row_ids)), persons)
         found = [Spent(each, rows) for each in _once(releases)]
         total, self.unsure = np.zeros(rows.groups), set[str]()
+        self.unseen = {
+            each.manifest.release
+            for each in found
+            if persons is not None and each.manifest.unit and not each.in_rows.all()
+        }
         beyond = [each.beyond(found) for each in found]
         for place, each in enumerate(found):
             own, left = beyond[place], beyond[place]

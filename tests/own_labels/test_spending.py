@@ -181,6 +181,23 @@ def test_a_person_counts_rows_that_are_left_out_now(capsys):
     assert "counts what each person has spent, not each row" in line and "--unit person" in line
 
 
+def test_persons_who_may_be_known_by_other_rows_are_told_of(capsys):
+    # The one row of a person that was released is gone from the next table; a wave has new rows.
+    first, more = [100, 101, 200], ["--unit", "person", "--most-rows", "1"]
+    assert release(first, "r1", *ID, *more) == 0
+    assert "does not say whose rows" not in capsys.readouterr().err
+    for ids, out, again in (([101, 300], "r2", []), ([101, 200], "r3", ["--again"])):
+        assert release(ids, out, *ID, *more, *again) == 0
+        assert "r1.parquet" in (line := capsys.readouterr().err) and "whose rows it counts" in line
+    os.remove("r2.parquet"), os.remove("r3.parquet")
+    assert release(first, "r4", *AGAIN, *more) == 0
+    assert "does not say whose rows" not in capsys.readouterr().err
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0, "unit_name": "who", "most_rows": 1}
+    before = ldp.privatize(["yes"] * 3, unit=[1, 1, 2], row_ids=first, **given)
+    with pytest.warns(UserWarning, match="after= does not say whose rows it counts"):
+        ldp.privatize(["yes"] * 2, unit=[1, 2], row_ids=[101, 200], after=before, **given)
+
+
 def test_rows_that_were_released_alone_add_up_for_their_person(capsys):
     ids = [100, 101, 102, 103, 200]
     assert release(ids, "r1", *ID) == 0

@@ -165,7 +165,13 @@ def _before(
         InputError: there is one, and --again is not given; or one whose eps cannot be added, as its
             rows have other names or it counts for other persons.
     """
-    from labeldp_bench.own_labels.spending import UNSURE, Spending, have_same_names, share_rows
+    from labeldp_bench.own_labels.spending import (
+        UNSEEN,
+        UNSURE,
+        Spending,
+        have_same_names,
+        share_rows,
+    )
 
     found = _beside(given)
     known = persons if ids is None else ids
@@ -178,6 +184,10 @@ def _before(
     same = [path for path in found if share_rows(found[path], ids)]
     for path in found:
         _check_names(path, found[path], path in same, ids, given)
+    spending = Spending(list(found.values()), ids, persons)
+    unseen = [str(path) for path in found if found[path].manifest.release in spending.unseen]
+    if unseen and (given.again or not same):
+        warnings.warn(UNSEEN.format(" and ".join(unseen)), stacklevel=1)
     if not same:
         return Before()
     for path in same:
@@ -188,7 +198,6 @@ def _before(
                 f"{unit.column} has spent, not each {given.unit or 'row'} (use it; or give --again "
                 f"and --unit {unit.column})"
             )
-    spending = Spending(list(found.values()), ids, persons)
     worst = max(same, key=lambda path: found[path].spent.max())
     if not given.again:
         raise InputError(

@@ -11,8 +11,11 @@ their own column as a whole.
 """
 
 import argparse
+import contextlib
 import math
+import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +31,9 @@ from labeldp_bench.support.validate import InputError, check_eps, check_integer
 if TYPE_CHECKING:
     from labeldp_bench.data.tables.batches import Table
     from labeldp_bench.own_labels.spending import Earlier
+
+LOCK = "labeldp"
+"""Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,15 +118,16 @@ def run(given: argparse.Namespace) -> int:
         )
         kept = np.zeros(len(persons), bool)
         kept[places] = True
-    before = _before(ids, numbers, given)
-    recipe = recipe_of(
-        given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
-        noise="secret" if given.seed is None else "seeded", source=given.label,
-        identity=before.identity, counted=before.counted, row_id=given.row_id or "",
-    )  # fmt: skip
-    rows = Rows(ids, kept, before.eps)
-    stream = Stream(table, given.label, recipe, rows, given.seed)
-    stream.write(given.out)
+    with _alone(given.out):
+        before = _before(ids, numbers, given)
+        recipe = recipe_of(
+            given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
+            noise="secret" if given.seed is None else "seeded", source=given.label,
+            identity=before.identity, counted=before.counted, row_id=given.row_id or "",
+        )  # fmt: skip
+        rows = Rows(ids, kept, before.eps)
+        stream = Stream(table, given.label, recipe, rows, given.seed)
+        stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
     what = f"hand it over with the other columns; keep {given.label}"
@@ -128,6 +135,24 @@ def run(given: argparse.Namespace) -> int:
         what = "it holds the true labels: hand it to nobody"
     print(f"wrote {given.out} ({what})")
     return 0
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Lets one process at a time release into a folder: two at once would not see each other's."""
+    from labeldp_bench.support.files import only_one, writing
+
+    def wait() -> None:
+        print(f"waits for another release into {out.parent.resolve()}", file=sys.stderr)
+
+    with contextlib.ExitStack() as alone:
+        with writing(out):
+            alone.enter_context(only_one(out.with_name(LOCK), wait))
+        check_new(out, ".parquet")  # the other one may have written it
+        try:
+            yield
+        finally:
+            out.with_name(f".{LOCK}.lock").unlink(missing_ok=True)
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:

@@ -199,6 +199,8 @@ def _before(
     )
 
     found = _beside(given)
+    if not found:  # as most often; the names of many rows fill much memory
+        return Before()
     known = persons if ids is None else ids
     places = _places(found) if known is None else np.arange(len(known))
     ids = places if ids is None else ids

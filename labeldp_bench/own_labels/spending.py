@@ -179,7 +179,16 @@ def names_of(row_ids: NDArray) -> NDArray:
     texts = ids.astype(str).astype(object)
     if ids.dtype.kind in "iu":
         return texts
-    return pd.Series(texts).str.strip().str.replace(WHOLE, r"\1\2", regex=True).to_numpy(object)
+    found = np.empty(len(texts), object)
+    found[:] = [_plain(text.strip()) for text in texts]
+    return found
+
+
+def _plain(text: str) -> str:
+    if text[:1].isalpha():  # most names, and the match is slow
+        return text
+    match = WHOLE.match(text)
+    return text if match is None else "".join(match.groups())
 
 
 def have_same_names(theirs: str | None, ours: str) -> bool | None:

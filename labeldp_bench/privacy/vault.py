@@ -334,8 +334,12 @@ class LabelVault:
         return self._once(asked, draw)["outputs"]
 
     def state_dict(self) -> dict[str, Drawn]:
-        """Returns what left the vault, for a checkpoint; it holds no true label."""
-        return self._account.drawn.left
+        """Returns what left the vault, for a checkpoint; it holds no true label.
+
+        What left before a run was cut off is in it, though nobody has asked for it again yet.
+        """
+        drawn = self._account.drawn
+        return {**drawn.earlier, **drawn.left}
 
     def load_state_dict(self, state: dict[str, Drawn]) -> None:
         """Takes what left the vault before a run was cut off.

@@ -301,11 +301,7 @@ class LabelVault:
             return mechanism.release_descent(self._true(slice(None)), descent, noise)
 
         asked = Request.of(mechanism, f"/descent/{settings}", rows=descent.weights)
-
-        def made_up(noise: Noise) -> Tensor:  # a descent goes one way, and only once
-            return self._made_up(slice(None))
-
-        return self._account.once(asked, draw, made_up)["outputs"]
+        return self._account.once(asked, draw)["outputs"]
 
     def release_histogram(self, indices: Tensor, eps: float) -> Tensor:
         """Returns the label counts of `indices` with discrete Laplace noise, float64 (K,); central.

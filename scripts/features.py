@@ -3,7 +3,8 @@
     python scripts/features.py
 
 From committed records: the accuracy of each model; two of them minus a network without such
-features; the Gaussian process on the graph minus each other model, subset selection. Ten seconds.
+features; each with mirror images minus without; the Gaussian process on the graph minus each other
+model, subset selection. Ten seconds.
 """
 
 import sys
@@ -111,14 +112,36 @@ def against_network() -> pd.DataFrame:
     return tested(frame, [str(name) for name in frame.columns[4:]])
 
 
+def against_unmirrored() -> pd.DataFrame:
+    """Returns each model on mirrored features minus the same without mirror images."""
+    found: dict[tuple[str, ...], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in read_committed().values():
+        place = (record["dataset"], record["model"], record["mechanism"])
+        found[*map(str, place), f"{float(record['eps']):g}"][record["pretrain"]].append(record)
+    rows = [
+        {"data": data, "model": model, "mechanism": mechanism, "eps": float(eps)}
+        | {"difference": mean_of(of["mirrored"]).minus(mean_of(of["patches_simclr"]))}
+        for (data, model, mechanism, eps), of in sorted(found.items())
+        if of["mirrored"] and of["patches_simclr"]
+    ]
+    return tested(pd.DataFrame(rows), ["difference"])
+
+
+def mean_of(records: list[Record]) -> Estimate:
+    """Returns the mean accuracy in percent."""
+    return average(records, "accuracy").estimate.scaled(100)
+
+
 @command(__doc__)
 def main(arguments: list[str]) -> int:
-    """Prints the three tables."""
+    """Prints the four tables."""
     read_arguments(arguments, {})
     parts = {
         "Models on features of unlabelled images, by eps": by_eps(),
         "Models on features minus the CNN with the marginal loss (p: one family)":
             against_network(),
+        "Patches and SimCLR with mirror images minus without (p: one family)":
+            against_unmirrored(),
         "The Gaussian process, and a rival's mean; ours minus it (p: a family for each rival)":
             compared(estimates()),
     }  # fmt: skip

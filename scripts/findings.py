@@ -5,6 +5,7 @@
 From the library (rule for k, audit) and results/: published, records.csv, attacks.csv. A minute.
 """
 
+import itertools
 import math
 import sys
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ PRIORS = 100_000
 STATED_EPOCHS = 5
 """Of the recipe of Tables 1a and 1b."""
 TABLES = ("table1a", "table1b")
+CIFAR_TABLES = ("table2", "table3")
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,28 @@ def losses() -> pd.DataFrame:
     for column in ("RAPPOR for RR, own losses", "RR marginal - RAPPOR own"):
         frame = tested(frame, [column])
     return tested(frame, ["RAPPOR marginal - ALIBI"])
+
+
+def small_networks() -> pd.DataFrame:
+    """Returns each pair of methods on CIFAR at `budget=quick`; p: a family for each table."""
+    frames = []
+    for table in CIFAR_TABLES:
+        ours = means_of(table, budget="quick")
+        printed = read_published("vector_approximation")
+        printed = printed[(printed.table == table.removeprefix("table")) & printed.usable]
+        values = printed.set_index(["method", "eps"]).value
+        rows = [
+            {"table": table, "eps": eps, "pair": f"{name_of(one)} - {name_of(two)}",
+             "printed": values.get((one, eps), math.nan) - values.get((two, eps), math.nan),
+             **{name: mean_text(ours[method, eps])
+                for name, method in (("first", one), ("second", two))},
+             "difference": ours[one, eps].minus(ours[two, eps])}
+            for eps in sorted({eps for _, eps in ours if math.isfinite(eps)})
+            for one, two in itertools.combinations([m for m, at in ours if at == eps], 2)
+        ]  # fmt: skip
+        if rows:
+            frames.append(tested(pd.DataFrame(rows), ["difference"]))
+    return pd.concat(frames)
 
 
 def rule_for_k() -> pd.DataFrame:
@@ -208,6 +232,7 @@ def main(arguments: list[str]) -> int:
     parts = {
         "Tables 1a and 1b, every method with its paper's loss": ranking(),
         "Loss and mechanism in Tables 1a and 1b": losses(),
+        "Methods on CIFAR by a small network (budget=quick)": small_networks(),
         "The released rule for k (K=10)": rule_for_k(),
         "RRTop-k with others from all classes (K=10, prior ~ (i + 1)^2)": public_multi_stage(),
         "BlockRR's class averages as printed": class_averages(),
@@ -217,8 +242,10 @@ def main(arguments: list[str]) -> int:
     for title, frame in parts.items():
         text = frame.to_markdown(index=False, floatfmt=".2f")
         print(f"## {title}\n\n{text}\n")
-    print(f"{PLUS_MINUS} p: by pairs where two seeds or more are shared, else Welch's; after Holm "
-          "for one claim: both columns of the marginal loss, else one column.")  # fmt: skip
+    print(
+        f"{PLUS_MINUS} p: by pairs where two seeds or more are shared, else Welch's; after Holm "
+        "for one claim: both columns of the marginal loss, a table of CIFAR, else one column."
+    )
     return 0
 
 

@@ -113,9 +113,18 @@ def _named(
 
 
 def holds_release(path: Path) -> bool:
-    """Returns whether the file is a Parquet file with a manifest; reads no more than its end."""
+    """Returns whether the file is a Parquet file with a manifest; reads no more than its end.
+
+    Raises:
+        InputError: it may not be read: nobody knows what its rows have spent.
+    """
     try:
         return KEY in (pq.read_schema(path).metadata or {})
+    except PermissionError:
+        raise InputError(
+            f"{path} may not be read, and may hold an earlier release (see who may read it, or "
+            "write to another folder if it holds none)"
+        ) from None
     except (OSError, pa.ArrowInvalid):
         return False
 

@@ -10,19 +10,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp_bench.mechanisms.draws import check_noise
 from labeldp_bench.mechanisms.forms import AsReleased
+from labeldp_bench.own_labels.law import law_of
 from labeldp_bench.own_labels.manifest import GIVEN, ClassName, Manifest, Unit
 from labeldp_bench.own_labels.recipe import as_python, is_flat, recipe_of, warn
 from labeldp_bench.own_labels.release import Release, checked_row_ids
 from labeldp_bench.own_labels.spending import (
+    UNSEEN,
     UNSURE,
     Earlier,
     Spending,
     have_same_names,
+    names_of,
     share_rows,
 )
 from labeldp_bench.own_labels.units import capped
@@ -65,7 +70,8 @@ def privatize(
         unit: N names of persons; a person with several rows shares eps among them.
         most_rows: of one person; later rows are left out. None: all, however many there are.
         after: earlier releases of the same rows, which this one adds to.
-        again: releases the same labels again although no earlier release is given.
+        again: releases the same labels again although no earlier release is given. What this
+            program has released of them counts all the same.
         parameters: of the mechanism, such as {"size": 3}.
         source: name of the column, for the manifest.
         unit_name: name of the persons' column, for the manifest.
@@ -97,7 +103,9 @@ def privatize(
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
-    before = _before(earlier, ids, row_id, group, persons)
+    known = None if seed is not None else _RELEASED.digest_of(ids, values)
+    remembered = _RELEASED.earlier(known) if again or earlier else []
+    before = _before(earlier, remembered, ids, row_id, group, persons)
     ids = ids[kept]
     recipe = recipe_of(
         eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=group,
@@ -110,20 +118,30 @@ def privatize(
         coded = codes(values, manifest.classes)[torch.from_numpy(kept)]
     else:
         coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
-    with contextlib.ExitStack() as drawing:
-        if seed is None:
-            drawing.enter_context(_RELEASED.once(ids, coded, again or bool(earlier)))
+    spent = before.eps[kept] + manifest.eps
+    with _RELEASED.once(known, Earlier(ids, spent, manifest), again or bool(earlier)):
         messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
-    return Release(messages, ids, before.eps[kept] + manifest.eps, manifest)
+    return Release(messages, ids, spent, manifest)
 
 
 def manifest_for_clients(
     classes: Sequence[Any], eps: float, mechanism: str = "auto",
     parameters: dict[str, Any] | None = None,
 ) -> Manifest:  # fmt: skip
-    """Returns the manifest that clients need to release their own label; no label is there yet."""
-    recipe = recipe_of(check_eps(as_python(eps)), mechanism, parameters or {}, classes=classes)
+    """Returns the manifest that clients need to release their own label; no label is there yet.
+
+    Raises:
+        InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
+    """
+    eps = check_eps(as_python(eps))
+    recipe = recipe_of(eps, mechanism, parameters or {}, classes=classes)
+    names, made = recipe.manifest.classes, recipe.manifest.class_mechanism()
+    made.form(len(names)).draw(torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0))
+    law = law_of(made, len(names))
+    check_noise(
+        recipe.manifest.mechanism, eps, *(law[key] for key in law.keys() & {"own", "other"})
+    )
     return replace(recipe.manifest, stored=AsReleased.name)  # they draw by `law`
 
 
@@ -149,10 +167,10 @@ def as_releases(after: Release | Sequence[Release]) -> list[Release]:
 
 
 def _before(
-    releases: list[Release], row_ids: NDArray, row_id: str, unit: Unit | None,
-    persons: NDArray[np.int64] | None,
+    releases: list[Release], remembered: list[Earlier], row_ids: NDArray, row_id: str,
+    unit: Unit | None, persons: NDArray[np.int64] | None,
 ) -> Spending:  # fmt: skip
-    """Returns what the rows have spent on earlier releases.
+    """Returns what the rows have spent on earlier releases, given or remembered.
 
     Raises:
         InputError: one of them has none of these rows, or counts for other persons.
@@ -166,15 +184,23 @@ def _before(
                 f"after= holds a release that has none of these rows: its row ids are {some}, ... "
                 "(give the row_ids= that it was made with, or leave it out)"
             )
-        if theirs and (unit is None or unit.column != theirs.column):
-            raise InputError(
-                f"after= holds a release that counts what each {theirs.column} has spent, not each "
-                f"row (give unit= and unit_name={theirs.column!r} too)"
-            )
-    found = Spending(earlier, row_ids, persons)
-    if found.unsure:
-        warnings.warn(UNSURE.format("after="), stacklevel=3)
+        _check_unit("after= holds a release that counts", theirs, unit)
+    for each in remembered:
+        what = "these labels were released before, and that release counts"
+        _check_unit(what, each.manifest.unit, unit)
+    found = Spending([*earlier, *remembered], row_ids, persons)
+    for is_so, words in ((found.unsure, UNSURE), (found.unseen, UNSEEN)):
+        if is_so:
+            warnings.warn(words.format("after="), stacklevel=3)
     return found
+
+
+def _check_unit(what: str, theirs: Unit | None, unit: Unit | None) -> None:
+    if theirs and (unit is None or unit.column != theirs.column):
+        raise InputError(
+            f"{what} what each {theirs.column} has spent, not each row (give unit= and "
+            f"unit_name={theirs.column!r} too)"
+        )
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
@@ -212,38 +238,51 @@ def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
 
 
 class _Released:
-    """What this program has released, as keyed digests; the key is random and never leaves."""
+    """What this program has released, by keyed digests; the key is random and never leaves."""
 
     def __init__(self) -> None:
         self.key = secrets.token_bytes(32)
-        self.digests: set[bytes] = set()
+        self.releases: dict[bytes, list[Earlier]] = {}
 
-    @contextlib.contextmanager
-    def once(self, ids: NDArray, labels: Tensor, allowed: bool) -> Iterator[None]:
-        """Remembers the release of these rows that is drawn inside; one that fails is forgotten.
+    def digest_of(self, ids: NDArray, labels: list[Any]) -> bytes | None:
+        """Returns what names these rows with these labels, whatever classes or bounds are given.
 
-        A single label is not remembered: many clients have the same one.
-
-        Raises:
-            BudgetError: it is the second one, and that is not allowed.
+        None of a single label, which is not remembered: many clients have the same one.
         """
         if len(ids) < 2:
+            return None
+        try:
+            places, different = pd.factorize(np.array([*labels, None], dtype=object)[:-1])
+        except TypeError:  # no names of classes; `codes` says so
+            return None
+        content = repr((names_of(ids).tolist(), names_of(different).tolist())).encode()
+        return hmac.new(self.key, content + places.tobytes(), hashlib.sha256).digest()
+
+    def earlier(self, digest: bytes | None) -> list[Earlier]:
+        """Returns what is remembered of these labels."""
+        return list(self.releases.get(digest, ())) if digest else []
+
+    @contextlib.contextmanager
+    def once(self, digest: bytes | None, release: Earlier, allowed: bool) -> Iterator[None]:
+        """Remembers the release that is drawn inside; one that fails is forgotten.
+
+        Raises:
+            BudgetError: it is not the first one of its labels, and that is not allowed.
+        """
+        if digest is None:
             yield
             return
-        content = repr(ids.tolist()).encode() + labels.numpy().tobytes()
-        digest = hmac.new(self.key, content, hashlib.sha256).digest()
-        is_known = digest in self.digests
-        if is_known and not allowed:
+        known = self.releases.setdefault(digest, [])
+        if known and not allowed:
             raise BudgetError(
                 "these labels were released before, and a second release adds its eps to the first "
                 "(use the release that there is; or give it as after=, so that eps_spent says both)"
             )
-        self.digests.add(digest)  # before the draw: another thread may have the same labels
+        known.append(release)  # before the draw: another thread may have the same labels
         try:
             yield
         except BaseException:
-            if not is_known:
-                self.digests.discard(digest)
+            known.remove(release)
             raise
 
 

@@ -1,5 +1,6 @@
 """What was released of your labels: all that anybody may learn from."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -182,6 +183,9 @@ class Release:
     def joined(cls, parts: Sequence["Release"]) -> "Release":
         """Returns several releases of different rows, made alike, as one.
 
+        A person may have rows in several parts, which do not say whose rows they hold. So where
+        they have a unit, what other draws cost is added to each row: never too little.
+
         Raises:
             InputError: none, a row twice, or manifests that differ.
         """
@@ -199,11 +203,14 @@ class Release:
         release, counted = first.release, first.counted
         if any((each.release, each.counted) != (release, counted) for each in manifests):
             release, counted = fresh.release, (PARTS + fresh.release,)
+        spent = [part.spent for part in parts]
+        if first.unit:
+            spent = _of_persons(parts)
         row_id = first.row_id if all(each.row_id == first.row_id for each in manifests) else None
         return cls(
             joined([part.messages for part in parts]),
             checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
-            np.concatenate([part.spent for part in parts]),
+            np.concatenate(spent),
             replace(
                 first, identity=fresh.identity, release=release, counted=counted, row_id=row_id
             ),
@@ -212,6 +219,24 @@ class Release:
     def _needs_classes(self, what: str) -> None:
         if not self.classes:
             raise InputError(f"{what} need a release of classes, and this is one of numbers")
+
+
+def _of_persons(parts: Sequence[Release]) -> list[NDArray[np.float64]]:
+    """Returns what each row's person has spent at most, if any two parts may share persons."""
+    worst: dict[str, float] = {}
+    for part in parts:
+        name = part.manifest.release
+        worst[name] = max(worst.get(name, 0.0), part.eps_spent)
+    if len(worst) > 1:
+        warnings.warn(
+            "the releases that are joined do not say whose rows they hold: each person counts all "
+            "of them, so that the true eps may be smaller than what is said",
+            stacklevel=3,
+        )
+    return [
+        part.spent + sum(eps for name, eps in worst.items() if name != part.manifest.release)
+        for part in parts
+    ]
 
 
 def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:

@@ -5,6 +5,7 @@ what is known is the sum of each release's own eps, and what a release counted w
 here. The sum is never too small; where files leave open what they share, it may be too large.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,11 +20,17 @@ UNSURE = (
     "{} does not say which earlier releases are in what it has spent, or their files are not here: "
     "all of it is added, so that the true eps may be smaller than what is said"
 )
+WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
+"""A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+UNSEEN = (
+    "{} does not say whose rows it counts: persons who have none of its rows here are taken for "
+    "new ones, so that the true eps of some may be larger than what is said (keep a row of each)"
+)
 ROUNDING = 1e-9
 """Share of a sum below which a difference is none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Earlier:
     """A release without what was released.
 
@@ -132,6 +139,7 @@ class Spending:
         eps: of each row, or of its person, over all these releases, float64 (N,).
         counted: names of all that is in these numbers.
         unsure: names of releases that leave open whether `eps` is too large.
+        unseen: names of releases of persons of which some may be here by other rows alone.
     """
 
     def __init__(
@@ -140,6 +148,11 @@ class Spending:
         rows = PersonRows(pd.Index(names_of(row_ids)), persons)
         found = [Spent(each, rows) for each in _once(releases)]
         total, self.unsure = np.zeros(rows.groups), set[str]()
+        self.unseen = {
+            each.manifest.release
+            for each in found
+            if persons is not None and each.manifest.unit and not each.in_rows.all()
+        }
         beyond = [each.beyond(found) for each in found]
         for place, each in enumerate(found):
             own, left = beyond[place], beyond[place]
@@ -157,8 +170,25 @@ class Spending:
 
 
 def names_of(row_ids: NDArray) -> NDArray:
-    """Returns ids as texts, so that 10 and '10' are the same row."""
-    return np.asarray(row_ids).astype(str).astype(object)
+    """Returns ids as texts, so that 10, 10.0, '10' and '010' are the same row.
+
+    Readers take a column of digits for numbers, and for texts as soon as one cell is none. Two rows
+    of one table may so have one name; each then counts what either has spent.
+    """
+    ids = np.asarray(row_ids)
+    texts = ids.astype(str).astype(object)
+    if ids.dtype.kind in "iu":
+        return texts
+    found = np.empty(len(texts), object)
+    found[:] = [_plain(text.strip()) for text in texts]
+    return found
+
+
+def _plain(text: str) -> str:
+    if text[:1].isalpha():  # most names, and the match is slow
+        return text
+    match = WHOLE.match(text)
+    return text if match is None else "".join(match.groups())
 
 
 def have_same_names(theirs: str | None, ours: str) -> bool | None:
@@ -176,14 +206,16 @@ def share_rows(release: Earlier, row_ids: NDArray) -> bool:
 
 
 def _once(releases: Sequence[Earlier]) -> list[Earlier]:
-    """Returns the releases, those of one draw (copies, parts) as one."""
+    """Returns the releases, those of one draw (copies, parts) as one, each name there once."""
     same: dict[str, list[Earlier]] = {}
     for each in releases:
         same.setdefault(each.manifest.release, []).append(each)
-    return [_merged(parts) if len(parts) > 1 else parts[0] for parts in same.values()]
+    return [_merged(parts) for parts in same.values()]
 
 
 def _merged(parts: list[Earlier]) -> Earlier:
+    if len(parts) == 1 and pd.Index(names_of(parts[0].row_ids)).is_unique:
+        return parts[0]
     spent = pd.concat([pd.Series(each.spent, names_of(each.row_ids)) for each in parts])
     spent = spent.groupby(level=0, sort=False).max()
     counted = reduce(frozenset.union, [each.counts for each in parts])

@@ -17,6 +17,9 @@ from labeldp_bench.privacy.noise import Drawn, DrawnReleases, NoiseStreams, spel
 from labeldp_bench.privacy.release import Release, ReleaseError
 from labeldp_bench.support.validate import InputError, check_eps
 
+Draw = Callable[[Noise], Tensor]
+"""Draws a release from the noise given."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -93,12 +96,14 @@ class Account:
         self.releases: list[Release] = []
         self.draws = DRAWS
 
-    def once(self, asked: Request, draw: Callable[[Noise], Tensor]) -> Drawn:
+    def once(self, asked: Request, draw: Draw, made_up: Draw | None = None) -> Drawn:
         """Returns what is released, drawn once, after all labels can pay, and books it.
 
         Args:
             asked: who asks for what, at which cost.
             draw: draws it from the noise given; the only one that sees true labels.
+            made_up: the same of made-up labels. What it does not refuse in the same words may be
+                refused because of a label, and these are not passed on. None: no words are.
 
         Raises:
             BudgetError: a label would spend more than its eps; nothing was drawn.
@@ -111,7 +116,7 @@ class Account:
 
         def drawn() -> Tensor:
             noise = self.noise.stream(number, asked.spelled, asked.keyed, asked.prior)
-            return _guarded(asked.mechanism, lambda: draw(noise))
+            return _guarded(asked.mechanism, lambda: draw(noise), made_up)
 
         whose = asked.part if asked.groups is None else asked.groups
         indices = torch.arange(len(self.ledger.spent)) if whose is None else whose
@@ -172,17 +177,26 @@ def check_task(mechanism: Mechanism, *, real: bool) -> None:
         )
 
 
-def _guarded(mechanism: str, draw: Callable[[], Tensor]) -> Tensor:
+def _guarded(mechanism: str, draw: Callable[[], Tensor], made_up: Draw | None) -> Tensor:
     """Returns what the mechanism draws; an exception that leaves here holds no true label."""
     try:
         return draw()
-    except InputError as error:  # says what is wrong with arguments other than the labels
-        traceback.clear_frames(error.__traceback__)
-        failure: Exception = InputError(str(error))
     except Exception as error:
         traceback.clear_frames(error.__traceback__)
-        failure = ReleaseError(
+        failure: Exception = ReleaseError(
             f"{mechanism}.release failed with {type(error).__name__}; its message is withheld, as "
             "it may hold true labels (call it on made-up labels to see it)"
         )
+        said = str(error) if isinstance(error, InputError) else None
+    if said is not None and made_up is not None and _refusal(made_up) == said:
+        failure = InputError(said)  # says what is wrong with arguments other than the labels
     raise failure  # with no cause and no frame of the one that was caught
+
+
+def _refusal(made_up: Draw) -> str | None:
+    """Returns in which words made-up labels are refused; None if they are not."""
+    try:
+        made_up(torch.Generator().manual_seed(0))
+    except Exception as error:
+        return str(error)
+    return None

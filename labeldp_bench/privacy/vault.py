@@ -1,6 +1,7 @@
 """The wall: the one place that holds true training labels."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn, SupportsIndex
 
 import torch
@@ -18,6 +19,9 @@ from labeldp_bench.privacy.noise import Drawn, NoiseStreams
 from labeldp_bench.privacy.polls import Vote, counted
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
+
+Labels = Callable[[Tensor | slice], Tensor]
+"""Gives labels at some positions."""
 
 
 def histogram_scale(eps: float) -> float:
@@ -112,12 +116,23 @@ class LabelVault:
 
     def _true(self, indices: Tensor | slice) -> Tensor:
         """Returns a copy of true labels, for the mechanism's hand alone."""
+        return self._present(indices).clone()
+
+    def _made_up(self, indices: Tensor | slice) -> Tensor:
+        """Returns zeros in place of true labels."""
+        return torch.zeros_like(self._present(indices))
+
+    def _present(self, indices: Tensor | slice) -> Tensor:
         if self._absent:
             raise BudgetError(
                 "the labels are not here, and the file of releases= does not hold this release "
                 "(make that file with the same mechanism and learner)"
             )
-        return self.__labels[indices].clone()
+        return self.__labels[indices]
+
+    def _once(self, asked: Request, draw: Callable[[Labels, Noise], Tensor]) -> Drawn:
+        """Returns what `draw` makes of true labels, once; see `Account.once`."""
+        return self._account.once(asked, partial(draw, self._true), partial(draw, self._made_up))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
@@ -140,11 +155,11 @@ class LabelVault:
         self.check_task(mechanism)
         part = None if indices is None else self._account.ledger.check_indices(indices)
 
-        def draw(noise: Noise) -> Tensor:
-            labels = self._true(slice(None) if part is None else part)
+        def draw(true: Labels, noise: Noise) -> Tensor:
+            labels = true(slice(None) if part is None else part)
             return mechanism.release(labels, self._limit, noise, prior)
 
-        drawn = self._account.once(Request.of(mechanism, part=part, prior=prior), draw)
+        drawn = self._once(Request.of(mechanism, part=part, prior=prior), draw)
         release = Release(mechanism=mechanism, num_classes=self.num_classes, **drawn)
         if self.bound is None:  # real labels have no classes to agree with
             self._account.releases.append(release)
@@ -165,10 +180,10 @@ class LabelVault:
         self.check_task(mechanism)
         form = mechanism.form(self.num_classes)
 
-        def draw(noise: Noise) -> Tensor:
-            return form.draw(self._true(slice(None)), noise)
+        def draw(true: Labels, noise: Noise) -> Tensor:
+            return form.draw(true(slice(None)), noise)
 
-        return self._account.once(Request.of(mechanism), draw)["outputs"]
+        return self._once(Request.of(mechanism), draw)["outputs"]
 
     def release_groups(self, mechanism: Mechanism, groups: Tensor, num_groups: int) -> Tensor:
         """Returns what `mechanism` releases about each group of labels, and books all labels.
@@ -191,12 +206,12 @@ class LabelVault:
         if groups.dtype != torch.int64 or groups.shape != (len(self),):
             raise InputError(f"groups must be int64 of shape ({len(self)},), one for each label")
 
-        def draw(noise: Noise) -> Tensor:
-            labels = self._true(slice(None))
+        def draw(true: Labels, noise: Noise) -> Tensor:
+            labels = true(slice(None))
             return mechanism.release_groups(labels, self._limit, groups, num_groups, noise)
 
         asked = Request.of(mechanism, f"/groups={num_groups}", groups=groups)
-        return self._account.once(asked, draw)["outputs"]
+        return self._once(asked, draw)["outputs"]
 
     def release_moments(self, mechanism: Mechanism, rows: Tensor) -> Tensor:
         """Returns what `mechanism` releases of the sums of the rows of each class; central.
@@ -215,10 +230,10 @@ class LabelVault:
         if rows.dim() != 2 or len(rows) != len(self):
             raise InputError(f"rows must have shape ({len(self)}, d), one for each label")
 
-        def draw(noise: Noise) -> Tensor:
-            return mechanism.release_moments(self._true(slice(None)), self._limit, rows, noise)
+        def draw(true: Labels, noise: Noise) -> Tensor:
+            return mechanism.release_moments(true(slice(None)), self._limit, rows, noise)
 
-        return self._account.once(Request.of(mechanism, "/moments", rows=rows), draw)["outputs"]
+        return self._once(Request.of(mechanism, "/moments", rows=rows), draw)["outputs"]
 
     def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
         """Returns what `mechanism` releases of the votes of teachers; central.
@@ -243,16 +258,27 @@ class LabelVault:
         if parts.dtype != torch.int64 or parts.shape != (len(self),):
             raise InputError(f"parts must be int64 of shape ({len(self)},), one for each label")
 
+        def asked(labels: Tensor, vote: Vote) -> Tensor:
+            teachers, queries = mechanism.teachers, mechanism.queries
+            return counted(vote, labels, parts, teachers, queries, self.num_classes)
+
         def draw(noise: Noise) -> Tensor:
-            counts = counted(
-                vote, self._true(slice(None)), parts, mechanism.teachers, mechanism.queries,
-                self.num_classes,
-            )  # fmt: skip
+            counts = asked(self._true(slice(None)), vote)
             released = mechanism.release_votes(counts, noise)
             self.unsanitised = mechanism.unsanitised(counts, released)
             return released
 
-        return self._account.once(Request.of(mechanism, "/votes", groups=parts), draw)["outputs"]
+        def made_up(noise: Noise) -> Tensor:  # only one teacher is trained, and votes for all
+            answers: list[Tensor] = []
+
+            def first(indices: Tensor, labels: Tensor) -> Tensor:
+                answers[:] = answers or [vote(indices, labels)]
+                return answers[0]
+
+            return asked(self._made_up(slice(None)), first)
+
+        request = Request.of(mechanism, "/votes", groups=parts)
+        return self._account.once(request, draw, made_up)["outputs"]
 
     def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
         """Returns the weights to which noisy gradients, step after step, led `descent`; central.
@@ -294,18 +320,22 @@ class LabelVault:
         indices, eps = self._account.ledger.check_indices(indices), check_eps(eps)
         scale = histogram_scale(eps)
 
-        def draw(noise: Noise) -> Tensor:
-            counts = torch.bincount(self._true(indices), minlength=self.num_classes)
+        def draw(true: Labels, noise: Noise) -> Tensor:
+            counts = torch.bincount(true(indices), minlength=self.num_classes)
             drawn = discrete_laplace((self.num_classes,), scale, numpy_stream(noise))
             return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
         name = "LaplaceHistogram"
         asked = Request(name, f"{name}(eps={eps!r})", "central", eps, HISTOGRAM, part=indices)
-        return self._account.once(asked, draw)["outputs"]
+        return self._once(asked, draw)["outputs"]
 
     def state_dict(self) -> dict[str, Drawn]:
-        """Returns what left the vault, for a checkpoint; it holds no true label."""
-        return self._account.drawn.left
+        """Returns what left the vault, for a checkpoint; it holds no true label.
+
+        What left before a run was cut off is in it, though nobody has asked for it again yet.
+        """
+        drawn = self._account.drawn
+        return {**drawn.earlier, **drawn.left}
 
     def load_state_dict(self, state: dict[str, Drawn]) -> None:
         """Takes what left the vault before a run was cut off.

@@ -18,10 +18,13 @@ from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
 from labeldp_bench.support.files import CannotWrite, replacing
 from labeldp_bench.support.progress import say
+from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.checkpoint import FitStates
 
 NAME = "checkpoint.pt"
 FORMAT = "2"
+OF_TRAINING = {"torch", "device", "precision"}
+"""Where these differ, training cannot go on; what was released is the same."""
 
 
 class Stateful(Protocol):
@@ -44,13 +47,15 @@ class Checkpoint:
         path: of the file; its folder exists.
         belongs_to: what must be the same when it is read, by name: identity, versions, hardware.
         every: epochs from one save to the next; None: one a minute.
-        parts: what else has state, by name.
+        parts: what else has state, by name; that of `vault` outlives another device or torch.
+        is_secret: whether releases have secret noise: no second draw would be alike.
     """
 
     path: Path
     belongs_to: Mapping[str, str]
     every: int | None = None
     parts: Mapping[str, Stateful] = field(default_factory=dict)
+    is_secret: bool = False
 
     def __post_init__(self) -> None:
         self.belongs_to = {**self.belongs_to, "format": FORMAT}
@@ -59,7 +64,11 @@ class Checkpoint:
         self.fits = FitStates(str(self.path), OneWay(self._save), self.every)
 
     def resume(self) -> None:
-        """Restores the parts from the file, if there is one that belongs to this run."""
+        """Restores the parts from the file, if there is one that belongs to this run.
+
+        Raises:
+            InputError: the file is of no use, and what it held would be released a second time.
+        """
         if not self.path.is_file():
             return
         try:
@@ -67,15 +76,34 @@ class Checkpoint:
                 if archive.testzip() is not None:
                     raise ValueError("a checksum is wrong")
             state = torch.load(self.path, map_location="cpu", weights_only=True)
-            for name, value in self.belongs_to.items():
-                if state["belongs_to"].get(name) != value:
-                    raise ValueError(f"it is of {name} {state['belongs_to'].get(name)!r}")
+            others = {
+                name: f"it is of {name} {state['belongs_to'].get(name)!r}"
+                for name, value in self.belongs_to.items()
+                if state["belongs_to"].get(name) != value
+            }
+            for name in others.keys() - OF_TRAINING:
+                raise ValueError(others[name])
         except Exception as error:  # a torn or foreign file may raise anything
             reason = " ".join(str(error).split())[:100] or type(error).__name__
+            if self.is_secret:
+                raise InputError(
+                    f"{self.path} cannot be used: {reason}; it held releases with secret noise, "
+                    "and to draw them anew costs eps once more, which no record would say "
+                    "(delete the file if so be it)"
+                ) from None
             say(f"{self.path} cannot be used: {reason}; training starts afresh")
             self.path.unlink()
             return
         with self.fits.restoring():
+            if others:  # the file stays, as it alone holds the releases until the next one
+                if "vault" in self.parts:
+                    self.parts["vault"].load_state_dict(state["parts"]["vault"])
+                reason = next(iter(others.values()))
+                say(
+                    f"{self.path} cannot be used: {reason}; training starts afresh, from the "
+                    "releases that it holds"
+                )
+                return
             for name, part in self.parts.items():
                 part.load_state_dict(state["parts"][name])
             self.seconds_before = state["seconds"]

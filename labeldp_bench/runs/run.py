@@ -181,6 +181,7 @@ def session_of(
             },
             every=environment.checkpoint_epochs,
             parts={"vault": vault, "evaluator": evaluator},
+            is_secret=run.cell.noise != SEEDED and environment.releases is None,
         )
         run.checkpoint.resume()
     return Session(

@@ -1,6 +1,7 @@
 """Clients that release their own label draw from the law of the manifest."""
 
 import json
+import math
 import shutil
 import subprocess
 
@@ -9,6 +10,7 @@ import pytest
 from scipy.stats import chi2_contingency, chisquare
 
 import labeldp_bench as ldp
+from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT
 
 CLASSES = ["no", "yes", "refused", "other"]
@@ -46,6 +48,18 @@ def test_the_javascript_client_draws_from_the_law(name, tmp_path):
     assert chisquare(found[possible], 20_000 * expected[possible, 2]).pvalue > 1e-4
     # Another label's law must not fit.
     assert chisquare(found[possible], 20_000 * expected[possible, 1]).pvalue < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "eps"), [("rr", 40), ("rappor", 80), ("subset_selection", 45), ("hadamard", 40)]
+)
+def test_a_law_without_noise_is_given_to_no_client(name, eps):
+    # Its own class had probability 1.0: a report would exclude all others for certain.
+    with pytest.raises(InputError, match="its noise vanishes"):
+        ldp.manifest_for_clients(CLASSES, eps=eps, mechanism=name)
+    law = json.loads(ldp.manifest_for_clients(CLASSES, eps=30, mechanism=name).to_json())["law"]
+    assert 0 < law.get("own", 0.5) < 1 and 0 < law.get("other", 0.5) < 1
+    assert ldp.manifest_for_clients(CLASSES, eps=math.inf, mechanism=name).eps == math.inf
 
 
 def test_the_law_of_alibi_is_what_the_curator_draws_and_weighs():

@@ -161,6 +161,45 @@ def test_a_second_release_is_refused_and_adds_up_if_asked_for():
     assert ldp.privatize(labels, classes=CLASSES, eps=0.5, after=second).eps_spent == 2.0
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"classes": CLASSES[::-1]},
+        {"classes": [*CLASSES, "never"]},
+        {"unit": np.arange(500) // 2, "most_rows": 1},
+        {"row_ids": [str(row) for row in range(500)]},
+    ],
+)
+def test_a_second_release_is_noticed_whatever_else_is_asked(other):
+    # The codes of labels differ with the order of classes, and a part of the rows is another list.
+    labels = np.random.default_rng(10).choice(CLASSES, 500)
+    ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
+
+
+def test_a_second_release_of_numbers_is_noticed_under_other_bounds():
+    numbers = np.random.default_rng(11).integers(100, size=50)
+    ldp.privatize(numbers, bounds=(0, 100), eps=1.0)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(numbers.astype(float), bounds=(0, 101), eps=1.0)
+
+
+def test_what_the_program_remembers_counts_though_it_is_not_given():
+    # Three draws from one label tell three eps of it, whatever `after` leaves out.
+    labels = np.random.default_rng(12).choice(CLASSES, 50)
+    first = ldp.privatize(labels, classes=CLASSES, eps=1.0)
+    second = ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
+    assert second.eps_spent == 2
+    assert ldp.privatize(labels, classes=CLASSES, eps=1.0, after=first[:1]).spent.tolist() == (
+        [3.0] * 50
+    )
+    persons = {"unit": np.arange(50) // 2, "unit_name": "who", "again": True}
+    assert ldp.privatize(labels, classes=CLASSES, eps=1.0, **persons).eps_spent == 7
+    with pytest.raises(InputError, match="released before, and that release counts what each who"):
+        ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
+
+
 def test_a_draw_that_was_refused_is_no_release(monkeypatch):
     # Nothing was drawn, so that the labels can be released still.
     labels = np.random.default_rng(8).choice(CLASSES, 50)

@@ -42,6 +42,22 @@ def spent_by_row(out):
     return dict(zip(read.row_ids.astype(str).tolist(), read.spent.tolist(), strict=True))
 
 
+def test_a_release_from_python_counts_though_it_names_no_column(capsys):
+    # The same labels went out twice, and the second file said that it was the first.
+    given = {"classes": ["yes", "no"], "eps": 2.0, "seed": 0}
+    ldp.privatize(["yes", "no"] * 5, row_ids=A, **given).save("r1.parquet")
+    ldp.privatize(["yes", "no"] * 5, **given).save("others.parquet")  # rows of another name
+    ldp.privatize(["yes", "no"], row_ids=[7, 8], **given).save("more.parquet")  # other rows
+    assert release(A, "r2", *ID) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "r1.parquet holds a release of these rows, maybe of column answer" in line
+    assert release(A, "r2", *AGAIN) == 0
+    assert set(spent_by_row("r2").values()) == {3}
+    ldp.privatize(["yes", "no"] * 5, row_ids=A, source="smokes", **given).save("r3.parquet")
+    assert release(A, "r4", *AGAIN) == 0
+    assert set(spent_by_row("r4").values()) == {4}
+
+
 def test_each_row_counts_all_its_releases(capsys):
     # The release with the largest spend knows nothing of the rows of another one.
     assert release(A, "r1", *ID, eps=2) == 0
@@ -76,6 +92,22 @@ def test_copies_count_once_and_files_that_do_not_know_each_other_add_up(capsys):
     assert "eps=6 spent" in said.out and "does not say" not in said.err
 
 
+def test_a_file_that_may_not_be_read_is_not_taken_for_none(monkeypatch, capsys):
+    # A colleague's release of the same rows was passed over in silence.
+    assert release(A, "r1", *ID) == 0
+    plain = pq.read_schema
+
+    def read(path):
+        if Path(path).name == "r1.parquet":
+            raise PermissionError(13, "Permission denied")  # as Arrow does; root may read all
+        return plain(path)
+
+    monkeypatch.setattr(pq, "read_schema", read)
+    assert release(A, "r2", *AGAIN) == 2
+    assert "r1.parquet may not be read, and may hold an earlier" in capsys.readouterr().err
+    assert not Path("r2.parquet").exists()
+
+
 def test_the_refusal_names_all_that_was_spent(capsys):
     assert release(A, "r1", *ID, eps=2) == 0
     assert release(A, "r2", *AGAIN, eps=3) == 0
@@ -106,6 +138,32 @@ def test_ids_that_became_texts_are_the_same_rows_in_python():
         ldp.privatize(["no"] * 12, after=first, **given)  # rows that are counted have other names
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["001", "002"], ["001", "002", "A4"]),  # pandas reads 1, 2, and then 001, 002
+        ([1, 2], [1.0, 2.0, 3.5]),
+        (["1", "+2", "x9"], ["1.0", " 2", "y9"]),
+    ],
+)
+def test_numbers_that_were_read_as_texts_are_the_same_rows(first, second, capsys):
+    # One cell decides how all are read: the labels were released again, and said to be new.
+    assert release(first, "r1", *ID) == 0
+    assert release(second, "r2", *ID) == 2
+    assert "r1.parquet holds a release of column answer already" in capsys.readouterr().err
+    assert release(second, "r2", *AGAIN) == 0
+    assert list(spent_by_row("r2").values()) == [2, 2, 1][: len(second)]
+
+
+def test_two_rows_of_one_name_count_what_either_has_spent():
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0}
+    first = ldp.privatize(["yes"] * 3, row_ids=["01", "1", "x"], **given)
+    second = ldp.privatize(["yes"] * 2, row_ids=["1", "y"], after=first, **given)
+    assert second.spent.tolist() == [2, 1]
+    third = ldp.privatize(["yes"] * 3, row_ids=["01", "1", "x"], after=[first, second], **given)
+    assert third.spent.tolist() == [3, 3, 2]
+
+
 def test_a_person_counts_rows_that_are_left_out_now(capsys):
     # Persons of four rows: 1 on all of them, then 1 on the first one alone.
     ids = [100 * person + row for person in range(1, 6) for row in range(4)]
@@ -121,6 +179,23 @@ def test_a_person_counts_rows_that_are_left_out_now(capsys):
     assert release(ids, "r4", *AGAIN) == 2  # as rows: persons would be forgotten
     [line] = capsys.readouterr().err.splitlines()
     assert "counts what each person has spent, not each row" in line and "--unit person" in line
+
+
+def test_persons_who_may_be_known_by_other_rows_are_told_of(capsys):
+    # The one row of a person that was released is gone from the next table; a wave has new rows.
+    first, more = [100, 101, 200], ["--unit", "person", "--most-rows", "1"]
+    assert release(first, "r1", *ID, *more) == 0
+    assert "does not say whose rows" not in capsys.readouterr().err
+    for ids, out, again in (([101, 300], "r2", []), ([101, 200], "r3", ["--again"])):
+        assert release(ids, out, *ID, *more, *again) == 0
+        assert "r1.parquet" in (line := capsys.readouterr().err) and "whose rows it counts" in line
+    os.remove("r2.parquet"), os.remove("r3.parquet")
+    assert release(first, "r4", *AGAIN, *more) == 0
+    assert "does not say whose rows" not in capsys.readouterr().err
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0, "unit_name": "who", "most_rows": 1}
+    before = ldp.privatize(["yes"] * 3, unit=[1, 1, 2], row_ids=first, **given)
+    with pytest.warns(UserWarning, match="after= does not say whose rows it counts"):
+        ldp.privatize(["yes"] * 2, unit=[1, 2], row_ids=[101, 200], after=before, **given)
 
 
 def test_rows_that_were_released_alone_add_up_for_their_person(capsys):
@@ -223,6 +298,20 @@ def test_parts_of_one_release_count_once_and_joined_ones_are_never_too_little():
     with pytest.warns(UserWarning, match="does not say which earlier releases"):
         again = ldp.privatize(["yes"] * 8, row_ids=range(8), after=[first, whole], **given)
     assert again.eps_spent == 3  # at least 2
+
+
+def test_joined_releases_of_persons_count_all_of_them():
+    # Two rows of one person in each of two releases: eps twice, and it said once.
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0, "unit_name": "who", "most_rows": 2}
+    first = ldp.privatize(["yes"] * 4, unit=[1, 1, 2, 2], row_ids=range(4), **given)
+    other = ldp.privatize(["yes"] * 4, unit=[1, 1, 3, 3], row_ids=range(4, 8), **given)
+    with pytest.warns(UserWarning, match="do not say whose rows they hold"):
+        whole = ldp.Release.joined([first[:2], other, first[2:]])
+    assert whole.spent.tolist() == [2] * 8
+    assert ldp.Release.joined([first[:2], first[2:]]).eps_spent == 1
+    persons = [1, 1, 2, 2, 1, 1, 3, 3]
+    again = ldp.privatize(["yes"] * 8, unit=persons, row_ids=range(8), after=whole, **given)
+    assert again.eps_spent == 3
 
 
 def in_all(values, unit):

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import labeldp_bench as ldp
 from labeldp_bench.cli.labeldp.__main__ import main
 from labeldp_bench.own_labels import streaming
 from labeldp_bench.own_labels.recipe import Recipe
+from labeldp_bench.own_labels.streaming import Stream
 
 SIZE = 1000
 CLASSES = ["yes", "no", "other"]
@@ -135,6 +137,28 @@ def test_what_the_first_part_has_spent_is_told(tmp_path, monkeypatch, capsys):
         assert release(*given, out=f"{len(labels)}.parquet") == 0
     assert "eps=2 spent" in capsys.readouterr().out
     assert ldp.load_release("250.parquet").eps_spent == 2
+
+
+def test_two_releases_at_one_time_see_each_other(people, monkeypatch, capfd):
+    # Each looked for the other's file before it was written: eps twice, and both files said once.
+    context, original = multiprocessing.get_context("fork"), Stream.write
+    inside, given = context.Event(), [people, "--mechanism", "rr"]
+
+    def write(self, path):
+        inside.set()
+        time.sleep(0.5)
+        original(self, path)
+
+    monkeypatch.setattr(Stream, "write", write)
+    first = context.Process(target=release, args=given)
+    first.start()
+    assert inside.wait(60)
+    assert release(*given, out="s.parquet") == 2
+    first.join(60)
+    said = capfd.readouterr().err
+    assert "waits for another release" in said
+    assert "r.parquet holds a release of column answer already, eps=1" in said
+    assert sorted(os.listdir()) == [people, "r.parquet"]
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(people, monkeypatch, capsys):

@@ -168,7 +168,7 @@ def test_interrupted_training_leaves_no_file(environment, monkeypatch):
         (["pretrain=cifar100", "dataset=cifar100"], "labels of cifar100 as public, and this run"),
         (
             ["pretrain=cifar10"],
-            "pretrain must be one of cifar100, mirrored, none, patches, patches_simclr, simclr;",
+            "pretrain must be one of cifar100, mirrored, none, patches, patches_simclr, simclr",
         ),
     ],
 )

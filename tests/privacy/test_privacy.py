@@ -17,8 +17,10 @@ from labeldp_bench.data.images import ImageData
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.mechanisms import (
+    LabelDPPro,
     Mechanism,
     NoPrivacy,
+    PateFM,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     Rappor,
@@ -31,7 +33,7 @@ from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.validate import Diverged, InputError, check_labels
 from tests.conftest import TINY_CIRCLE
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
@@ -202,6 +204,43 @@ def test_a_failed_release_takes_no_label_along(mechanism, prior):
     for tensor in tensors_in_frames(caught):
         assert not torch.equal(tensor, LABELS)
     assert vault.eps_spent == 0 and vault.ledger == []
+
+
+def test_a_refusal_that_made_up_labels_do_not_get_is_withheld():
+    # A slip of a mechanism's author: `check_labels` says which label it is that does not fit.
+    class Coarse(RandomizedResponse):
+        def release(self, labels, num_classes, generator, prior=None):
+            check_labels(labels // 2, 1 + num_classes // 4)
+            return super().release(labels, num_classes, generator, prior)
+
+    vault = LabelVault(torch.tensor([0, 1, 2, 7]), 8).open(1.0, seed=0)
+    with pytest.raises(ReleaseError, match="failed with InputError; its message is withheld"):
+        vault.release(Coarse(1.0))
+    with pytest.raises(InputError, match="prior must be nice"):  # whatever the labels are
+        vault.release(Careless(1.0, InputError))
+    assert vault.ledger == []
+
+
+@pytest.mark.parametrize("kind", [InputError, Diverged, ValueError])
+def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
+    # The loss of a teacher that diverged follows from the labels of its part.
+    def vote(indices, labels):
+        raise kind(f"the loss became {labels.sum()}")
+
+    class Falls:
+        weights = torch.zeros(2)
+
+        def gradients(self, indices, labels):
+            return vote(indices, labels)
+
+    vault, teachers = open_vault(), PateFM(1.0, teachers=2, queries=3, answers=1)
+    with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
+        vault.release_votes(teachers, torch.arange(50) % 2, vote)
+    with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
+        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote)
+    with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
+        vault.release_descent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), "")
+    assert vault.ledger == []
 
 
 def test_a_likelihood_of_too_few_classes_names_no_label():

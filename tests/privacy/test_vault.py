@@ -115,6 +115,11 @@ def test_a_run_that_goes_on_gets_what_left_before_and_of_the_same_labels_only():
     assert torch.equal(again.release(RandomizedResponse(1.0), part).outputs, drawn[0])
     assert torch.equal(again.release_histogram(counted, 1.0), drawn[1])
     assert again.ledger == one.ledger
+    # Cut off once more before the second one is asked for: it must not be forgotten.
+    early = LabelVault(LABELS, 4).open(1.0, seed=None)
+    early.load_state_dict(one.state_dict())
+    early.release(RandomizedResponse(1.0), part)
+    assert early.state_dict().keys() == one.state_dict().keys()
     other = LabelVault(LABELS, 4).open(1.0, seed=None)
     other.load_state_dict(one.state_dict())
     with pytest.raises(BudgetError, match="release 0 was of other labels before the run was cut"):

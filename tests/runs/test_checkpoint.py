@@ -13,6 +13,7 @@ from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.checkpoint import Checkpoint
+from labeldp_bench.support.validate import InputError
 from tests.shell import SERVER, quick, records_under
 
 TIMED = ("wall_seconds", "images_per_second", "checksum", "data_written")
@@ -114,8 +115,10 @@ def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_p
     whole = torch.load(file, weights_only=True)
     for key, value in (("identity", "0"), ("torch", "1.0"), ("device", "cuda")):
         torch.save(whole | {"belongs_to": whole["belongs_to"] | {key: value}}, file)
-        Checkpoint(file, whole["belongs_to"]).resume()
-        assert not file.exists()
+        checkpoint = Checkpoint(file, whole["belongs_to"])
+        checkpoint.resume()
+        assert checkpoint.fits.next_fit() is None
+        assert file.exists() == (key != "identity")
     torch.save(whole, file)
     changed = bytearray(file.read_bytes())
     place = changed.index(whole["fits"][0]["network"]["head.0.weight"].numpy().tobytes())
@@ -179,6 +182,46 @@ def test_recalled_release_is_booked_and_draws_nothing():
     third.load_state_dict(first.state_dict())
     with pytest.raises(BudgetError, match="other labels"):
         third.release(RandomizedResponse(1.0), halves[1])
+
+
+def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelVault, torch.Tensor]:
+    """Returns a vault, after a release with secret noise that a checkpoint holds; and labels."""
+    labels = torch.arange(3).repeat(50)
+    vault = LabelVault(labels, 3).open(1.0, seed=None)
+    vault.release(RandomizedResponse(1.0))
+    fits = Checkpoint(file, belongs_to, every=1, parts={"vault": vault}).fits
+    fits.next_fit()
+    fits.after_epoch(lambda: {"epoch": 1, "network": {}, "notes": {}}, finished=False)
+    return vault, labels
+
+
+@pytest.mark.parametrize("key", ["torch", "device", "precision"])
+def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(key, tmp_path, capsys):
+    # Two draws with secret noise cost eps twice, and the record said once.
+    file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a", "device": "cpu"}
+    first, labels = _released_until(file, belongs_to | {key: "of before"})
+    for _ in range(2):  # it may be killed once more before its first checkpoint
+        second = LabelVault(labels, 3).open(1.0, seed=None)
+        parts = {"vault": second}
+        checkpoint = Checkpoint(file, belongs_to | {key: "of now"}, parts=parts, is_secret=True)
+        checkpoint.resume()
+        assert checkpoint.fits.next_fit() is None
+        drawn = second.release(RandomizedResponse(1.0)).outputs
+        assert torch.equal(drawn, first.releases[0].outputs)
+        assert "starts afresh, from the releases that it holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["torn", "identity"])
+def test_a_lost_release_with_secret_noise_is_not_drawn_again_in_silence(damage, tmp_path):
+    file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a"}
+    _released_until(file, belongs_to)
+    if damage == "torn":
+        file.write_bytes(file.read_bytes()[:100])
+    else:
+        belongs_to = {"identity": "b"}
+    with pytest.raises(InputError, match="costs eps once more, which no record would say"):
+        Checkpoint(file, belongs_to, is_secret=True).resume()
+    assert file.exists()
 
 
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):

@@ -11,8 +11,11 @@ their own column as a whole.
 """
 
 import argparse
+import contextlib
 import math
+import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +31,9 @@ from labeldp_bench.support.validate import InputError, check_eps, check_integer
 if TYPE_CHECKING:
     from labeldp_bench.data.tables.batches import Table
     from labeldp_bench.own_labels.spending import Earlier
+
+LOCK = "labeldp"
+"""Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,15 +122,16 @@ def run(given: argparse.Namespace) -> int:
         )
         kept = np.zeros(len(persons), bool)
         kept[places] = True
-    before = _before(ids, numbers, given)
-    recipe = recipe_of(
-        given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
-        noise="secret" if given.seed is None else "seeded", source=given.label,
-        identity=before.identity, counted=before.counted, row_id=given.row_id or "",
-    )  # fmt: skip
-    rows = Rows(ids, kept, before.eps)
-    stream = Stream(table, given.label, recipe, rows, given.seed)
-    stream.write(given.out)
+    with _alone(given.out):
+        before = _before(ids, numbers, given)
+        recipe = recipe_of(
+            given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
+            noise="secret" if given.seed is None else "seeded", source=given.label,
+            identity=before.identity, counted=before.counted, row_id=given.row_id or "",
+        )  # fmt: skip
+        rows = Rows(ids, kept, before.eps)
+        stream = Stream(table, given.label, recipe, rows, given.seed)
+        stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
     what = f"hand it over with the other columns; keep {given.label}"
@@ -132,6 +139,24 @@ def run(given: argparse.Namespace) -> int:
         what = "it holds the true labels: hand it to nobody"
     print(f"wrote {given.out} ({what})")
     return 0
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Lets one process at a time release into a folder: two at once would not see each other's."""
+    from labeldp_bench.support.files import only_one, writing
+
+    def wait() -> None:
+        print(f"waits for another release into {out.parent.resolve()}", file=sys.stderr)
+
+    with contextlib.ExitStack() as alone:
+        with writing(out):
+            alone.enter_context(only_one(out.with_name(LOCK), wait))
+        check_new(out, ".parquet")  # the other one may have written it
+        try:
+            yield
+        finally:
+            out.with_name(f".{LOCK}.lock").unlink(missing_ok=True)
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:
@@ -169,30 +194,45 @@ def _before(
         InputError: there is one, and --again is not given; or one whose eps cannot be added, as its
             rows have other names or it counts for other persons.
     """
-    from labeldp_bench.own_labels.spending import UNSURE, Spending, share_rows
+    from labeldp_bench.own_labels.spending import (
+        UNSEEN,
+        UNSURE,
+        Spending,
+        have_same_names,
+        share_rows,
+    )
 
     found = _beside(given)
+    if not found:  # as most often; the names of many rows fill much memory
+        return Before()
     known = persons if ids is None else ids
     places = _places(found) if known is None else np.arange(len(known))
     ids = places if ids is None else ids
+    for path, each in list(found.items()):  # of no known column: only if it has these rows
+        are_same = have_same_names(each.manifest.row_id, given.row_id or "")
+        if not each.manifest.source and not (are_same and share_rows(each, ids)):
+            del found[path]
     same = [path for path in found if share_rows(found[path], ids)]
     for path in found:
         _check_names(path, found[path], path in same, ids, given)
+    spending = Spending(list(found.values()), ids, persons)
+    unseen = [str(path) for path in found if found[path].manifest.release in spending.unseen]
+    if unseen and (given.again or not same):
+        warnings.warn(UNSEEN.format(" and ".join(unseen)), stacklevel=1)
     if not same:
         return Before()
     for path in same:
         unit = found[path].manifest.unit
         if unit and unit.column != given.unit:
             raise InputError(
-                f"{path} holds a release of column {given.label} already, and counts what each "
+                f"{path} {_holds(found[path], given)}, and counts what each "
                 f"{unit.column} has spent, not each {given.unit or 'row'} (use it; or give --again "
                 f"and --unit {unit.column})"
             )
-    spending = Spending(list(found.values()), ids, persons)
     worst = max(same, key=lambda path: found[path].spent.max())
     if not given.again:
         raise InputError(
-            f"{worst} holds a release of column {given.label} already, eps="
+            f"{worst} {_holds(found[worst], given)}, eps="
             f"{spending.eps.max():g} (use it; or give --again, which adds eps={given.eps:g} to it)"
         )
     unsure = [str(path) for path in same if found[path].manifest.release in spending.unsure]
@@ -202,6 +242,12 @@ def _before(
     return Before(eps, spending.counted, found[worst].manifest.identity)
 
 
+def _holds(earlier: "Earlier", given: argparse.Namespace) -> str:
+    if earlier.manifest.source:
+        return f"holds a release of column {given.label} already"
+    return f"holds a release of these rows, maybe of column {given.label}, as it names none"
+
+
 def _places(found: "dict[Path, Earlier]") -> NDArray[np.int64]:
     """Returns all rows of releases that counted them: how many the file has is not known yet."""
     ids = [each.row_ids for each in found.values() if each.row_ids.dtype.kind in "iu"]
@@ -209,13 +255,13 @@ def _places(found: "dict[Path, Earlier]") -> NDArray[np.int64]:
 
 
 def _beside(given: argparse.Namespace) -> "dict[Path, Earlier]":
-    """Returns all releases of this column beside the output."""
+    """Returns all releases beside the output that are of this column, or do not say of which."""
     from labeldp_bench.own_labels.file import holds_release, read_rows
     from labeldp_bench.own_labels.spending import Earlier
 
     paths = [path for path in sorted(given.out.parent.glob("*.parquet")) if holds_release(path)]
     read = {path: Earlier(*read_rows(path)) for path in paths}
-    return {path: each for path, each in read.items() if each.manifest.source == given.label}
+    return {path: each for path, each in read.items() if each.manifest.source in (given.label, "")}
 
 
 def _check_names(

@@ -7,7 +7,7 @@ from functools import cache
 
 import pandas as pd
 
-from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
@@ -27,17 +27,20 @@ def runs_by_settings() -> Mapping[str, dict[str, Record]]:
 
 
 @cache
-def means_of(table: str, every_seed: bool = False) -> dict[tuple[str, float], Estimate]:
+def means_of(
+    table: str, every_seed: bool = False, budget: str = PAPER
+) -> dict[tuple[str, float], Estimate]:
     """Returns {(method, eps): accuracy in percent} of a table of vector_approximation.
 
     Args:
         table: its name.
         every_seed: whether runs of other experiments count that differ in the seed alone.
+        budget: whose runs.
     """
     loaded = load_table(f"vector_approximation/{table}")
     assert isinstance(loaded, AccuracyTable)
     runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
-    for cell in loaded.experiment.cells():
+    for cell in loaded.experiment.cells(budget):
         eps = float(cell.identity.get("mechanism.eps", math.inf))
         alike = runs_by_settings()[all_but_seed(cell.identity)]
         runs[loaded.method_of(cell), eps] |= {

@@ -1,6 +1,7 @@
 """What to expect of a release before it is made, and which eps an accuracy needs."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ from labeldp_bench.support.validate import (
 MOST_CLASSES = 10_000
 """The known data sets have 100 at most; with this many a plan takes seconds for each eps."""
 EPS_RANGE = (0.01, 20.0)
+NEAR = 0.01
+"""Accuracy that is not worth a larger eps."""
 STEPS = 12
 """Halvings of the range of log eps: to within a fifth of a percent of eps."""
 
@@ -93,13 +96,14 @@ def plan(
         num_rows: N >= 1.
         num_classes: K, 2 to `MOST_CLASSES`.
         eps: > 0; or give `accuracy`.
-        accuracy: in (1/K, 1): finds the smallest eps whose middle accuracy reaches it.
+        accuracy: in (1/K, 1): finds the smallest eps whose middle accuracy reaches it; where none
+            does, the smallest that comes within `NEAR` of the most, with a warning.
         class_shares: K public guesses of the classes' shares; None: as uneven as those of other
             data sets.
         X: public features, (n, d) numbers.
 
     Raises:
-        InputError: a wrong value, or an accuracy that no eps reaches.
+        InputError: a wrong value, or an accuracy that not even the upper end reaches.
 
     >>> plan(num_rows=20_000, num_classes=5, eps=1.0).mechanism
     'subset_selection'
@@ -167,7 +171,10 @@ def _eps_for(
     shares: tuple[float, ...] | None,
     redundancy: float | None,
 ) -> float:
-    """Returns the smallest eps whose middle accuracy reaches the wanted one, by bisection."""
+    """Returns the smallest eps whose middle accuracy reaches the wanted one, by bisection.
+
+    Where none does, the smallest that comes within `NEAR` of the most, with a warning.
+    """
     check_number("accuracy", accuracy, above=0, below=1)
     if accuracy <= 1 / num_classes:
         raise InputError(
@@ -175,16 +182,28 @@ def _eps_for(
         )
 
     def middle(eps: float) -> float:
+        return expected(eps)[1]
+
+    def expected(eps: float) -> tuple[float, float, float]:
         best = recommended(num_classes, eps, shares)
-        return predicted(best, num_rows, num_classes, eps, shares, redundancy)[1]
+        return predicted(best, num_rows, num_classes, eps, shares, redundancy)
 
     low, high = EPS_RANGE
-    if middle(high) < accuracy:
+    _, most, upper_end = expected(high)
+    if upper_end < accuracy:
         raise InputError(
-            f"no eps reaches an accuracy of {accuracy:g} with {num_rows:,} rows: half of the real "
-            f"data sets stay below {middle(high):.3f} even without privacy (class shares, if "
-            "they are uneven, and more rows may help)"
+            f"no eps reaches an accuracy of {accuracy:g} with {num_rows:,} rows: nineteen of "
+            f"twenty real data sets stay below {upper_end:.3f} even without privacy (class shares, "
+            "if they are uneven, and more rows may help)"
         )
+    if most < accuracy:
+        warnings.warn(
+            f"an accuracy of {accuracy:g} is not to be expected at any eps with {num_rows:,} rows: "
+            f"half of the real data sets stay below {most:.3f} even without privacy; beyond this "
+            f"eps the middle gains less than {NEAR:g}",
+            stacklevel=3,
+        )
+        accuracy = most - NEAR
     if middle(low) >= accuracy:
         return low
     for _ in progress_bar(range(STEPS), STEPS, "halvings of eps", shown=num_classes >= SLOW):

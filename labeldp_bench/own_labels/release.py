@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased, joined
-from labeldp_bench.own_labels.file import part_of, write_parts
+from labeldp_bench.own_labels.file import holds_release, part_of, read_rows, write_parts
 from labeldp_bench.own_labels.manifest import GIVEN, PARTS, ClassName, Manifest
 from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.own_labels.summary import summary_of
@@ -138,11 +138,22 @@ class Release:
         return summary_of(self.manifest, len(self), self.eps_spent)
 
     def save(self, path: str | Path) -> None:
-        """Writes a Parquet file with row ids, what was released, what was spent, the manifest."""
+        """Writes a Parquet file with row ids, what was released, what was spent, the manifest.
+
+        Raises:
+            InputError: the file holds another release: what its rows have spent would be lost.
+            CannotWrite: the folder is not there, cannot be written to, or is full.
+        """
+        path = Path(path)
+        if holds_release(path) and read_rows(path)[2].release != self.manifest.release:
+            raise InputError(
+                f"{path} holds another release already, and what its rows have spent would be lost "
+                "(load that one, or save under another name; delete it only if nobody has seen it)"
+            )
         width = self.messages[0].nbytes if len(self) else 1
         rows = max(1, AT_ONCE // max(1, width))
         parts = self.batches(rows) if len(self) else iter([self])
-        write_parts(Path(path), (
+        write_parts(path, (
             part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
             for part in parts
         ))  # fmt: skip

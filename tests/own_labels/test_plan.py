@@ -53,6 +53,15 @@ def test_an_accuracy_that_needs_nothing_or_too_much():
         ldp.plan(num_rows=100, num_classes=2, eps=1, class_shares=[0.9, 0.2])
 
 
+def test_an_accuracy_that_few_data_sets_reach_has_the_eps_beyond_which_little_is_gained():
+    # The smallest eps at which the upper end reaches it would be far too small for most.
+    with pytest.warns(UserWarning, match=r"half of the real data sets stay below 0\.6"):
+        found = ldp.plan(num_rows=20_000, num_classes=5, accuracy=0.8)
+    assert found.accuracy_middle < 0.8 < found.accuracy_high
+    best = ldp.plan(num_rows=20_000, num_classes=5, eps=20.0)
+    assert 0.008 < best.accuracy_middle - found.accuracy_middle < 0.012
+
+
 def test_what_is_known_makes_the_range_narrower():
     blind = ldp.plan(5000, 2, eps=1)
     with_shares = ldp.plan(5000, 2, eps=1, class_shares=[0.9, 0.1])

@@ -294,3 +294,16 @@ def test_a_foreign_file_is_refused(tmp_path):
     path.write_text("no parquet")
     with pytest.raises(InputError, match="is not a Parquet file"):
         ldp.load_release(path)
+
+
+def test_a_file_of_another_release_is_not_replaced(tmp_path):
+    # After a restart nothing is remembered: the first release, maybe handed out, would not count.
+    path = tmp_path / "r.parquet"
+    first = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=1)
+    first.save(path)
+    first.save(path)
+    before = path.read_bytes()
+    second = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=2)
+    with pytest.raises(InputError, match=r"r\.parquet holds another release already"):
+        second.save(path)
+    assert path.read_bytes() == before

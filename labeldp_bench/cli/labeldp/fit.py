@@ -87,7 +87,7 @@ def run(given: argparse.Namespace) -> int:
     model.fit(table, release)
     save_model(model, given.out)
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
-          f"(eps={release.eps_spent:g}), {len(table.columns)} columns")  # fmt: skip
+          f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
     shares = class_shares(release)

@@ -69,7 +69,7 @@ def run(given: argparse.Namespace) -> int:
         class_shares=shares, X=features,
     )  # fmt: skip
     if given.accuracy is not None:
-        print(f"eps={found.eps:.3g} for a middle accuracy of {given.accuracy:.0%}, by "
+        print(f"eps={found.eps:.3g} for a middle accuracy of {found.accuracy_middle:.0%}, by "
               f"{found.mechanism}")  # fmt: skip
     print(found.text())
     return 0

@@ -16,7 +16,7 @@ from labeldp_bench.mechanisms.version import HISTOGRAM
 from labeldp_bench.privacy.account import Account, Request, check_task
 from labeldp_bench.privacy.ledger import BudgetError, LedgerEntry
 from labeldp_bench.privacy.noise import Drawn, NoiseStreams
-from labeldp_bench.privacy.polls import Vote, counted
+from labeldp_bench.privacy.polls import Vote, by_one_teacher, counted
 from labeldp_bench.privacy.release import Release
 from labeldp_bench.support.validate import InputError, check_eps, check_labels, check_values
 
@@ -268,14 +268,8 @@ class LabelVault:
             self.unsanitised = mechanism.unsanitised(counts, released)
             return released
 
-        def made_up(noise: Noise) -> Tensor:  # only one teacher is trained, and votes for all
-            answers: list[Tensor] = []
-
-            def first(indices: Tensor, labels: Tensor) -> Tensor:
-                answers[:] = answers or [vote(indices, labels)]
-                return answers[0]
-
-            return asked(self._made_up(slice(None)), first)
+        def made_up(noise: Noise) -> Tensor:
+            return asked(self._made_up(slice(None)), by_one_teacher(vote))
 
         request = Request.of(mechanism, "/votes", groups=parts)
         return self._account.once(request, draw, made_up)["outputs"]

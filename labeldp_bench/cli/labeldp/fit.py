@@ -113,7 +113,7 @@ def _check_names(release: "Release", given: argparse.Namespace) -> None:
     if theirs == "" and given.row_id is not None:
         raise InputError(
             f"the rows of {given.release} are counted from 0, in the order of the file that was "
-            f"released (leave --row-id out, and give --drop {given.row_id} if it is no feature)"
+            f"released (leave --row-id out; --drop {given.row_id} leaves that column out too)"
         )
 
 

@@ -61,7 +61,13 @@ class Estimate:
 
     @property
     def p(self) -> float:
-        """Two-sided p value of the hypothesis that the true value is 0."""
+        """Two-sided p value of the hypothesis that the true value is 0.
+
+        NaN too where two seeds or more agree to the last digit and not on 0: accuracies are counts,
+        so that few may coincide, and a spread of 0 would be taken for certainty.
+        """
+        if self.error == 0 and self.value and len(self.by_seed) > 1:
+            return math.nan
         one = self.probability_below
         return 2 * min(one, 1 - one)
 

@@ -50,6 +50,15 @@ def test_shared_seeds_are_compared_seed_by_seed_and_others_are_not():
     assert from_seeds(ONE).minus(from_seeds({0: 80.1})).value == pytest.approx(81.875 - 80.1)
 
 
+def test_seeds_that_agree_to_the_last_digit_are_no_certainty():
+    # Accuracies of 10,000 images coincide now and then: p would be 0, and pass any correction.
+    pairs = from_seeds({0: 97.31, 1: 97.25}).minus(from_seeds({0: 97.18, 1: 97.12}))
+    alike = from_seeds({seed: round(gap, 2) for seed, gap in pairs.by_seed.items()})
+    assert alike.value == pytest.approx(0.13) and alike.half_width == 0 and math.isnan(alike.p)
+    assert not is_significant(holm([alike.p, 0.5])[0])
+    assert from_seeds({0: 0.0, 1: 0.0}).p == 1  # no difference at all
+
+
 def test_holm_is_stepwise_and_between_bonferroni_and_nothing():
     # By hand: 4 * .01, 3 * .02, max(.06, 2 * .022), max(.06, .5).
     assert holm([0.02, 0.01, 0.5, 0.022]) == pytest.approx([0.06, 0.04, 0.5, 0.06])

@@ -116,7 +116,9 @@ def _scalar(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None
     _bounds(axes, {"B.1: e^eps/K": printed, "tight: e^eps/(e^eps+K-1)": tight})
     for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, halves, measured")):
         line = _line(rows, mechanism)
-        _measured(axes, line, line.records.map(_kept), name)
+        kept = line.records.map(_kept)
+        if kept.notna().any():  # else the legend would name what is not there
+            _measured(axes, line, kept, name)
 
 
 def _soft(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:

@@ -34,8 +34,10 @@ def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
     is_paper = figure.budget == PAPER
     small = "" if is_paper else f" at budget={figure.budget}, smaller than the paper's"
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
+    # Records without what x measures have no mark, so nothing is said of their training.
+    drawn = points[points.x.notna()] if figure.x_is_measured else points
     said = [
-        f"{what} from our own records{small}.", figure.spec.note, runs_of_networks(points),
+        f"{what} from our own records{small}.", figure.spec.note, runs_of_networks(drawn),
         figure.kind.caption,
         f"{cells - done} of {cells} cells are missing." if done < cells else "",
     ]  # fmt: skip

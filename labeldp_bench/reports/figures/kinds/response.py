@@ -44,8 +44,11 @@ class Response(Kind):
             axes.set_title(spec.panel_title(str(panel)))
             axes.set_xlabel(spec.x.label)
             axes.set_ylabel(spec.y.label)
-            shown |= _draw_panel(axes, rows, spec)
+            shown |= _draw_lines(axes, rows, spec)
         figure.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
+        figure.draw_without_rendering()  # beside the legend panels are narrower, and texts are not
+        for axes, (_, rows) in zip(all_axes, panels, strict=True):
+            _write_marks(axes, rows, spec)
         return figure
 
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
@@ -80,12 +83,10 @@ def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
     return {name: accuracy, f"{name}, eps": f"{np.interp(x, line.x, eps):.2g}" if inside else "-"}
 
 
-def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
+def _draw_lines(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
-    shown, joined = {}, bool(spec.options.get("joined", True))
-    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
-    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
+    shown, joined = {}, _is_joined(spec)
+    for line, colour in _lines(rows):
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
@@ -94,32 +95,53 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
             markerfacecolor="white" if "plain" in name else colour,
         )  # fmt: skip
     axes.margins(0.08)
-    axes.autoscale_view()  # else the transforms below are those of empty axes
-    taken = [box for line in lines for box in _on_line(axes, line, joined)]
-    for line, colour in zip(lines, colours, strict=True):
-        for point in line.to_dict("records"):
-            _write_mark(axes, point, _mark(point, spec), colour, taken)
+    axes.autoscale_view()
     return shown
 
 
+def _write_marks(axes: Axes, rows: pd.DataFrame, spec: Spec) -> None:
+    """Writes each point's text beside it; the layout must be final."""
+    lines = _lines(rows)
+    drawn = [box for line, _ in lines for box in _on_line(axes, line, _is_joined(spec))]
+    written: list[Bbox] = []
+    for line, colour in lines:
+        for point in line.to_dict("records"):
+            _write_mark(axes, point, _mark(point, spec), colour, drawn, written)
+
+
+def _lines(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, str]]:
+    """Returns (points from left to right, colour) of each line."""
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
+    return list(zip(lines, colours, strict=True))
+
+
+def _is_joined(spec: Spec) -> bool:
+    return bool(spec.options.get("joined", True))
+
+
 def _write_mark(
-    axes: Axes, point: dict[str, Any], text: str, colour: str, taken: list[Bbox]
-) -> None:
-    """Writes a point's text where it overlaps least; appends its box to `taken`."""
-    written = axes.annotate(
+    axes: Axes, point: dict[str, Any], text: str, colour: str, drawn: list[Bbox],
+    written: list[Bbox],
+) -> None:  # fmt: skip
+    """Writes a point's text where it overlaps least; appends its box to `written`.
+
+    A text over a text cannot be read, one over a line can.
+    """
+    mark = axes.annotate(
         text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
         fontsize=7.5, color=colour,
     )  # fmt: skip
     tried = []
     for up, right in itertools.product((-9, 4, -18, 13, -27, 22), (5, -5)):
-        written.set(position=(right, up), ha="left" if right > 0 else "right")
-        box = written.get_window_extent()
+        mark.set(position=(right, up), ha="left" if right > 0 else "right")
+        box = mark.get_window_extent()
         outside = box.x1 > axes.bbox.x1 or box.x0 < axes.bbox.x0
-        covered = sum(bool(box.overlaps(other)) for other in taken) + 2 * outside
+        covered = box.count_overlaps(drawn) + 2 * outside + 10 * box.count_overlaps(written)
         tried.append((covered, abs(up), right, up, box))
     _, _, right, up, box = min(tried, key=lambda each: each[:2])
-    written.set(position=(right, up), ha="left" if right > 0 else "right")
-    taken.append(box)
+    mark.set(position=(right, up), ha="left" if right > 0 else "right")
+    written.append(box)
 
 
 def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:

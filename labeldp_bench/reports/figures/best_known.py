@@ -29,11 +29,12 @@ COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
 CAPTION = (
-    "Best value at each eps: printed there by any paper, and ours, by the lower end of its "
+    "Best value at each eps: printed there by any paper, unless a better one is printed at a "
+    "smaller eps or, beside the central ones, for local privacy; and ours, by the lower end of its "
     "interval. Ours, filled: the mean of three seeds or more, with a bar for its 95 % t interval "
-    "over them; "
-    "where no bar shows, the interval is narrower than the mark. Hollow: fewer seeds. "
-    "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests."
+    "over them; where no bar shows, the interval is narrower than the mark. Hollow: fewer seeds. "
+    "results/tables/best_known.md names methods, networks, epochs, seeds, sources and tests, and "
+    "marks what was chosen after a look at test scores."
 )
 
 

@@ -47,13 +47,13 @@ method was chosen after a look at test scores or true labels; the last list says
 the others were chosen.
 
 *ahead*: by a t test against the printed local value, which counts as one run that spreads as ours \
-do. p is the smallest of all methods that ours was chosen from, times their number, then corrected \
-after Holm \
-for the {{tests}} tests of this table; 5 %. Where nothing is printed at this very eps, nothing is \
-tested. *unclear*: neither is. *untested*: one seed alone is \
-known. The central column is tested in the same way: a star where ours is ahead of the printed \
-central value. The runs of a method on SimCLR's features share one pre-trained network, and not \
-all methods the same: an interval covers the noise of the labels, not the pre-training."""
+do. p is the smallest of all methods that ours was chosen from, times their number (where ours is \
+lower, that of ours alone), then corrected after Holm for the {{tests}} tests of this table; 5 %. \
+Where nothing is printed at this very eps, nothing is tested. *unclear*: neither is. *untested*: \
+one seed alone is known. The central column is tested in the same way: a star where ours is ahead \
+of the printed central value. The runs of a method on SimCLR's features share one pre-trained \
+network, and not all methods the same: an interval covers the noise of the labels, not the \
+pre-training."""
 
 
 def markdown(rows: pd.DataFrame) -> str:

@@ -72,6 +72,10 @@ def test_what_a_curator_is_worth_is_compared_by_seed_and_corrected():
     assert both["p"] == pytest.approx(2 * 4 * gap.pvalue)  # of two families, of four pairs of lines
     assert (alone["panel"], alone["x"], alone["gap"].value) == ("b", 1, pytest.approx(-9.5))
     assert alone["p"] == pytest.approx(stats.ttest_1samp([-10, -9], 0).pvalue)
+    # One run on either side is no test: it stood there as p=1, and made the family larger.
+    rows += [point("c", 1, "central", 50.0), point("c", 1, "local", 60.0)]
+    *same, single = worth(pd.DataFrame(rows)).to_dict("records")
+    assert math.isnan(single["p"]) and [row["p"] for row in same] == [both["p"], alone["p"]]
 
 
 def test_the_page_quotes_the_written_numbers():

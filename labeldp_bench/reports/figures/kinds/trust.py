@@ -148,7 +148,7 @@ def worth(rows: pd.DataFrame) -> pd.DataFrame:
             best = [max(lines[trust], key=lambda one: one.value) for trust in ("central", "local")]
             gap = best[0].minus(best[1])
             pairs = len(lines["central"]) * len(lines["local"])
-            found.append((panel, x, *best, gap, min(1.0, pairs * gap.p)))
+            found.append((panel, x, *best, gap, float(np.minimum(1.0, pairs * gap.p))))
     compared = pd.DataFrame(found, columns=["panel", "x", "central", "local", "gap", "p"])
     return compared.assign(p=holm(compared.p.tolist()))
 
@@ -159,7 +159,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
         (row.panel, row.x): (
             f"{row.central.value:.1f}, {row.local.value:.1f}",
             f"{row.gap.value:+.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
-            f"{row.p:.2g}",
+            "-" if math.isnan(row.p) else f"{row.p:.2g}",
         )
         for row in compared.itertuples()
     }

@@ -47,6 +47,9 @@ def test_limits_are_named_and_the_runs_stand_below(drawn, tmp_path):
     draw_sweep(frame_of("mechanisms/mnist"), tmp_path / "mnist.png")
     assert drawn[1].get_supxlabel().startswith("60,000 training examples, 5 epochs, 2 seeds. ")
     assert drawn[1].axes[0].get_title(loc="left") == "MNIST"
+    # Intervals of two seeds made an axis from -80 to 220 percent, on which no dot could be told.
+    low, high = drawn[1].axes[0].get_xlim()
+    assert low >= 0 and high <= 103
 
 
 def point(mechanism, x, accuracy, x_name="eps", **other):

@@ -23,6 +23,8 @@ MARKERS = "os^"
 """At most two values of x and eps=inf, of what has a budget."""
 NO_BUDGET = "D"
 DASHES = ("--", ":")
+MOST = 103.0
+"""The end of an axis of percent: there is room for a whole mark at 100."""
 
 
 def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
@@ -95,7 +97,7 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
         axes.set_xticks(ticks)
     axes.margins(x=0.02)
     low, high = axes.get_ylim()
-    axes.set_ylim(max(0.0, low), min(103.0, high))  # room for a whole mark at 100
+    axes.set_ylim(max(0.0, low), min(MOST, high))
     axes.set_xlabel(X_LABELS[x_name])
     axes.set_ylabel("test accuracy, %")
     plotting.label_lines(axes, labels)
@@ -121,5 +123,7 @@ def _draw_dots(axes: Axes, rows: pd.DataFrame, symbol: str, marks: dict[float, s
     names = dict(zip(rows.line, rows.name, strict=True))
     axes.set_yticks(range(len(heights)), [names[line] for line in heights])
     axes.set_ylim(-0.7, len(heights) - 0.3)
+    low, high = axes.get_xlim()  # two seeds have intervals that go beyond what accuracies can be
+    axes.set_xlim(max(0.0, low), min(MOST, high))
     axes.grid(axis="x", color="#E3E3E3")
     axes.set_xlabel("test accuracy, %")

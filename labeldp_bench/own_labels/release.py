@@ -140,11 +140,18 @@ class Release:
     def save(self, path: str | Path) -> None:
         """Writes a Parquet file with row ids, what was released, what was spent, the manifest.
 
+        Args:
+            path: ends in .parquet, as `labeldp release` looks for what rows have spent only there.
+
         Raises:
-            InputError: the file holds another release: what its rows have spent would be lost.
+            InputError: another ending; or the file holds another release, and what its rows have
+                spent would be lost.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
         path = Path(path)
+        if path.suffix != ".parquet":
+            raise InputError(f"a release is saved as a Parquet file, whose name must end in "
+                             f".parquet, got {path}")  # fmt: skip
         if holds_release(path) and read_rows(path)[2].release != self.manifest.release:
             raise InputError(
                 f"{path} holds another release already, and what its rows have spent would be lost "

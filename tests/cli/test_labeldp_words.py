@@ -1,4 +1,4 @@
-"""`labeldp fit` on data that take it long."""
+"""What the commands for own labels say: how long a fit takes, and of options by their names."""
 
 import re
 
@@ -22,3 +22,26 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
     assert main(arguments) == 0
     said = capsys.readouterr().err.splitlines()[-1]
     assert re.fullmatch(r"about \d+ (s|min): 60 rows of 2 classes, fitted 6 times", said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("verify m.py:f --classes 10 --eps 1 --draws 10", "--draws must be >= 1000, got 10"),
+        ("verify m.py:f --classes 1 --eps 1", "--classes must be >= 2, got 1"),
+        ("verify m.py:f --classes 2 --eps inf", "--eps must be finite: --eps=inf claims nothing"),
+        ("verify m.py:f --classes 2 --eps 1 --calls 0", "--calls must be >= 1, got 0"),
+        ("plan --rows 9 --classes 2 --eps 0", "--eps must be a number > 0, got 0.0"),
+        ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
+        ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
+    ],
+)
+def test_a_message_names_the_option_as_one_writes_it(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    # It named the argument of a Python function that the user of a command has not seen.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
+    (tmp_path / "s.csv").write_text("y\n1\n")
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")

@@ -34,6 +34,10 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
         ("plan --rows 9 --classes 2 --eps 0", "--eps must be a number > 0, got 0.0"),
         ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
         ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
+        (  # it advised to add a class, which numbers do not have
+            "release s.csv --label y --bounds=0,1 --eps 1 --out r.parquet",
+            "s.csv, row 2, column y: the label is empty (leave the row out)",
+        ),
     ],
 )
 def test_a_message_names_the_option_as_one_writes_it(
@@ -42,6 +46,6 @@ def test_a_message_names_the_option_as_one_writes_it(
     # It named the argument of a Python function that the user of a command has not seen.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
-    (tmp_path / "s.csv").write_text("y\n1\n")
+    (tmp_path / "s.csv").write_text("y,z\n1,2\n,2\n")
     assert main(arguments.split()) == 2
     assert capsys.readouterr().err.startswith(f"error: {message}")

@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of those that occur would tell of rare ones",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
-                        help="of a column of numbers, in place of --classes")  # fmt: skip
+                        help="of a column of numbers, in place of --classes; what lies "
+                        "outside counts as the nearer end")  # fmt: skip
     parser.add_argument("--eps", type=number, required=True, help="> 0; smaller is more private")
     parser.add_argument("--out", type=Path, required=True, metavar="RELEASE.parquet",
                         help="the file to write")  # fmt: skip

@@ -213,6 +213,20 @@ def test_regressor():
         ldp.estimate_accuracy(model, features, release)
 
 
+def test_a_regressor_is_scored_on_its_own_rows_alone():
+    # One row was compared with all releases, and a frame in another order row for row.
+    frame = pd.DataFrame({"x": np.arange(100.0)})
+    release = ldp.privatize(frame.x, bounds=(0, 100), eps=50.0, seed=1)
+    model = ldp.LabelDPRegressor().fit(frame, release)
+    assert model.score(frame, release) > -50
+    with pytest.raises(InputError, match="1 rows of features, but 100 releases"):
+        model.score(frame[:1], release)
+    with pytest.raises(InputError, match="reset_index"):
+        model.score(frame[::-1], release)
+    with pytest.raises(InputError, match="score takes a release as its second argument, got list"):
+        model.score(frame, [1.0, 2.0])
+
+
 @pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])
 def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
     # N x K numbers would not fit into memory; batch by batch they must be the same numbers.

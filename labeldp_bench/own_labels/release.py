@@ -179,17 +179,27 @@ class Release:
         Raises:
             InputError: a report that the mechanism cannot have drawn.
         """
-        given = np.asarray(reports)
-        if given.dtype.kind not in "biuf":
+        try:
+            given = np.asarray(reports)
+        except ValueError:  # lists of several lengths
+            given = np.array("")
+        if given.dtype.kind not in "biuf" or given.ndim not in (1, 2):
             raise InputError(
                 "reports must be what clients draw: class numbers (N,), or bits (N, K)"
             )
-        kind = np.float32 if given.dtype.kind == "f" else np.uint8 if given.ndim == 2 else np.int64
+        are_bits = given.ndim == 2 and bool(np.isin(given, (0, 1)).all())
+        are_labels = given.ndim == 1 and given.dtype.kind != "f"
+        kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)
         own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
         release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
-        impossible = np.flatnonzero(np.isneginf(release.log_likelihood()).all(1))
+        try:
+            possible = (release.log_likelihood() > -np.inf).any(1)
+        except InputError as error:
+            raise InputError(f"reports do not fit {manifest.mechanism}: {error}") from None
+        numbers = np.isfinite(given).reshape(len(given), -1).all(1)
+        impossible = np.flatnonzero(~(possible & numbers))
         if len(impossible):
             raise InputError(
                 f"report {impossible[0]} cannot come from {manifest.mechanism} "
@@ -272,7 +282,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(ids)}")
     if not ids.is_unique:
         raise InputError(
-            f"row ids must be distinct, got {ids[ids.duplicated()][0]!r} twice "
+            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
             "(a person with several rows is named by unit=)"
         )
     values = ids.to_numpy()

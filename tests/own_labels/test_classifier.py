@@ -156,6 +156,17 @@ def test_a_frame_in_another_order_is_refused():
     clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
 
 
+def test_sets_are_not_made_from_a_frame_in_another_order():
+    # Each row was scored by the label of another one: sets of any coverage, without a word.
+    names = [f"p{n}" for n in range(150)]
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=3.0, row_ids=names, seed=0)
+    frame = pd.DataFrame(X, index=names)
+    clf = ldp.LabelDPClassifier(penalty=0.01).fit(frame[:100], release[:100])
+    ldp.PredictionSets(clf, frame[100:], release[100:])
+    with pytest.raises(InputError, match="another order"):
+        ldp.PredictionSets(clf, frame[100:][::-1], release[100:])
+
+
 def test_scikit_learns_tools():
     clf = ldp.LabelDPClassifier(penalty=0.01)
     scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)

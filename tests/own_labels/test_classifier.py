@@ -167,6 +167,12 @@ def test_sets_are_not_made_from_a_frame_in_another_order():
         ldp.PredictionSets(clf, frame[100:][::-1], release[100:])
 
 
+def test_few_rows_for_smooth_functions_are_one_line():
+    # It named a key of the benchmark's command line.
+    with pytest.raises(InputError, match="features='smooth' needs more than 10 rows, got 5"):
+        ldp.LabelDPClassifier(features="smooth").fit(X[:5], RELEASE[:5])
+
+
 def test_scikit_learns_tools():
     clf = ldp.LabelDPClassifier(penalty=0.01)
     scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)

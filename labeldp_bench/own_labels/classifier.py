@@ -34,6 +34,8 @@ from labeldp_bench.support.validate import InputError, check_choice, check_integ
 
 NAMES = ("linear", "mlp", "boosted_trees")
 FEATURES = ("given", "smooth")
+NEIGHBOURS = 10
+"""Of each row, over which functions are smooth; as in the benchmark."""
 PROBABILITIES = 10**7
 """At one time in a prediction of classes, rows x K: 80 MB, however many rows are asked."""
 
@@ -207,8 +209,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         if self.features == "smooth":
             if self.estimator is not None:
                 raise InputError("features='smooth' brings its own fit (leave estimator out)")
+            if len(numbers) <= NEIGHBOURS:
+                raise InputError(f"features='smooth' needs more than {NEIGHBOURS} rows, got "
+                                 f"{len(numbers)}")  # fmt: skip
             # The network is that of pre-training, which is not asked for.
-            model = Eigenmaps(network=LinearClassifier)
+            model = Eigenmaps(network=LinearClassifier, neighbours=NEIGHBOURS)
         session = Session(
             self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
             lambda line: None,

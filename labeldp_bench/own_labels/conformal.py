@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from labeldp_bench.own_labels.estimates import check_classes_released
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import refuse_fitted_rows
+from labeldp_bench.own_labels.rows import check_order, refuse_fitted_rows
 from labeldp_bench.own_labels.unbiased import unbiased_labels
 from labeldp_bench.support.validate import InputError, check_number
 
@@ -26,7 +26,7 @@ class PredictionSets:
 
     Args:
         model: fitted, with `predict_proba` and the release's classes as `classes_`.
-        X: features of rows that were not used in the fit.
+        X: features of rows that were not used in the fit, in the order of the release.
         release: of these rows.
         coverage: how often the set is to hold the true class, in (0, 1).
 
@@ -38,6 +38,7 @@ class PredictionSets:
         check_number("coverage", coverage, above=0, below=1)
         check_classes_released(release)
         refuse_fitted_rows(model, release)
+        check_order(X, release)
         self.model, self.coverage = model, coverage
         self.classes_ = np.asarray(model.classes_)
         if self.classes_.tolist() != release.classes:

@@ -1,5 +1,8 @@
 """The model of the command line, and its file."""
 
+import sys
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,12 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from labeldp_bench.data.tables.columns import floats_and_texts, numeric_columns, to_features
 from labeldp_bench.own_labels.classifier import LabelDPClassifier
 from labeldp_bench.own_labels.estimates import Estimate, released_hits, share_with_interval
+from labeldp_bench.own_labels.linear import PENALTIES
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.tree_files import TREE, check_trees
 from labeldp_bench.own_labels.unbiased import possible_values
 from labeldp_bench.support.files import replacing
-from labeldp_bench.support.progress import progress_bar
+from labeldp_bench.support.progress import duration, progress_bar, say
 from labeldp_bench.support.validate import InputError, check_choice
 
 FOLDS = 5
@@ -34,6 +38,9 @@ TRUSTED = [
     TREE,
 ]
 """Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
+LONG, SOME = 2**20, 2**18
+"""Sizes of a fit (`_size_of`): from which on it is said how long it takes, and of the one that is
+timed to know."""
 LINEAR, TREES = "logistic", "boosted_trees"
 MODELS = (LINEAR, TREES)
 """Names on the command line, as in the benchmark."""
@@ -95,12 +102,46 @@ def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estima
     """
     if len(release) < 2 * FOLDS:
         raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
+    _say_how_long(model, table, release)
     hits = np.empty(len(release))
     parts = KFold(FOLDS, shuffle=True, random_state=0).split(table)
     for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
     return share_with_interval(hits, possible_values(release))
+
+
+def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> None:
+    """Says on stderr how long a long cross-validation and fit take: some rows are timed."""
+    size = _size_of(model, len(release), len(release.classes))
+    if size < LONG:
+        return
+    short, fits = {"classifier__penalty": 1.0}, 2 * len(PENALTIES)
+    trees = model["classifier"].estimator
+    if trees is not None:  # one round of one tree for each class, in place of all of them
+        short |= {"classifier__max_rounds": 1, "classifier__estimator__max_iter": 1}
+        fits = trees.max_iter * model["classifier"].max_rounds
+    few = max(2 * FOLDS, len(release) * SOME // size)
+    seconds = 0.0
+    for count in (2 * FOLDS, few):  # the first fit of a process takes longer
+        rows = np.linspace(0, len(release) - 1, count).astype(np.int64)
+        started = time.perf_counter()
+        with warnings.catch_warnings():  # such as of a column that is empty in these rows
+            warnings.simplefilter("ignore")
+            clone(model).set_params(**short).fit(table.iloc[rows], release[rows])
+        seconds = time.perf_counter() - started
+    seconds *= fits * FOLDS * len(release) / few
+    say(f"about {duration(seconds)}: {len(release):,} rows of {len(release.classes):,} classes, "
+        f"fitted {FOLDS + 1} times", sys.stderr)  # fmt: skip
+
+
+def _size_of(model: Pipeline, num_rows: int, num_classes: int) -> int:
+    """Returns to what the time of a fit is proportional.
+
+    Trees see each row once per class, and each of these has a score for each class.
+    """
+    is_linear = model["classifier"].estimator is None
+    return num_rows * num_classes * (1 if is_linear else num_classes)
 
 
 def save_model(model: Pipeline, path: Path) -> None:

@@ -175,11 +175,7 @@ def _eps_for(
 
     Where none does, the smallest that comes within `NEAR` of the most, with a warning.
     """
-    check_number("accuracy", accuracy, above=0, below=1)
-    if accuracy <= 1 / num_classes:
-        raise InputError(
-            f"accuracy must be > {1 / num_classes:.3g}, what guessing reaches, got {accuracy}"
-        )
+    check_above_chance("accuracy", accuracy, num_classes)
 
     def middle(eps: float) -> float:
         return expected(eps)[1]
@@ -226,6 +222,15 @@ def _basis(shares: tuple[float, ...] | None, has_features: bool, redundancy: flo
     if shares is None:
         lines.append("guesses of the class shares would narrow it")
     return "\n".join(lines)
+
+
+def check_above_chance(name: str, accuracy: float, num_classes: int) -> None:
+    """Refuses an accuracy that guessing reaches, or that none can be."""
+    check_number(name, accuracy, above=0, below=1)
+    if accuracy <= 1 / num_classes:
+        raise InputError(
+            f"{name} must be > {1 / num_classes:.3g}, what guessing reaches, got {accuracy}"
+        )
 
 
 def check_shares(

@@ -94,22 +94,22 @@ def recipe_of(
     return Recipe(made, replace(manifest, identity=identity) if identity else manifest)
 
 
-def check_classes(classes: Sequence[Any] | None) -> tuple[ClassName, ...]:
+def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tuple[ClassName, ...]:
     """Returns the class names as plain Python values, at least two and all different."""
     if classes is None or isinstance(classes, str) or not is_flat(classes):
-        raise InputError(f"classes must be a list of names, got {classes!r}")
+        raise InputError(f"{option} must be a list of names, got {classes!r}")
     names = tuple(np.asarray(classes, dtype=object).tolist())
     names = tuple(map(as_python, names))
     wrong = [name for name in names if not is_class_name(name)]
     if wrong:
         raise InputError(
-            f"classes must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
+            f"{option} must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
             "missing, name a class by a text, such as 'none', in labels and classes)"
         )
     if len(set(names)) < len(names):
-        raise InputError(f"classes must be different, got {list(names)}")
+        raise InputError(f"{option} must be different, got {list(names)}")
     if len(names) < 2:
-        raise InputError(f"classes must be at least two, got {list(names)}")
+        raise InputError(f"{option} must be at least two, got {list(names)}")
     return names
 
 
@@ -126,14 +126,14 @@ def is_flat(values: Any) -> bool:
         return False
 
 
-def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[float, float]:
     """Returns the ends of the range of numbers."""
     try:
         low, high = (float(each) for each in bounds)
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not -np.inf < low < high < np.inf:
-        raise InputError(f"bounds must be finite numbers (low, high), low < high, got {bounds!r}")
+        raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
     return low, high
 
 

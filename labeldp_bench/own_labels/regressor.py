@@ -38,21 +38,13 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: anything but a release of numbers; another number of rows.
         """
-        if not isinstance(release, Release):
-            raise InputError(
-                f"fit takes a release as its second argument, got {type(release).__name__}: true "
-                "labels are not for training (make a release by labeldp_bench.privatize)"
-            )
-        if release.manifest.bounds is None:
-            raise InputError("this is a release of classes (use LabelDPClassifier)")
-        check_order(X, release)
+        bounds = _bounds_of(release, X, "fit")
         inputs = validate_data(self, X, dtype=np.float64)
-        if len(release) != len(inputs):
-            raise InputError(f"{len(inputs)} rows of features, but {len(release)} releases")
+        _check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
         model = own if self.estimator is None else clone(self.estimator)
         self.model_ = model.fit(inputs, release.unbiased_values())
-        self.bounds_ = release.manifest.bounds
+        self.bounds_ = bounds
         self.fitted_rows_ = keys_of(release)
         return self
 
@@ -66,5 +58,32 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         """Returns minus the mean squared distance to what was released; larger is better.
 
         It is the true error plus the variance of the noise, which no model changes.
+
+        Raises:
+            InputError: as `fit`.
         """
-        return -float(np.square(self.predict(X) - release.unbiased_values()).mean())
+        _bounds_of(release, X, "score")
+        found = self.predict(X)
+        _check_size(len(found), release)
+        return -float(np.square(found - release.unbiased_values()).mean())
+
+
+def _bounds_of(release: object, X: Any, asked: str) -> tuple[float, float]:
+    """Returns the bounds; refuses anything but a release of numbers, in the order of X.
+
+    `asked` is the method that was given it.
+    """
+    if not isinstance(release, Release):
+        raise InputError(
+            f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
+            "labels are not for training (make a release by labeldp_bench.privatize)"
+        )
+    if release.manifest.bounds is None:
+        raise InputError("this is a release of classes (use LabelDPClassifier)")
+    check_order(X, release)
+    return release.manifest.bounds
+
+
+def _check_size(num_rows: int, release: Release) -> None:
+    if len(release) != num_rows:
+        raise InputError(f"{num_rows} rows of features, but {len(release)} releases")

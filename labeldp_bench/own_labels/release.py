@@ -140,11 +140,18 @@ class Release:
     def save(self, path: str | Path) -> None:
         """Writes a Parquet file with row ids, what was released, what was spent, the manifest.
 
+        Args:
+            path: ends in .parquet, as `labeldp release` looks for what rows have spent only there.
+
         Raises:
-            InputError: the file holds another release: what its rows have spent would be lost.
+            InputError: another ending; or the file holds another release, and what its rows have
+                spent would be lost.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
         path = Path(path)
+        if path.suffix != ".parquet":
+            raise InputError(f"a release is saved as a Parquet file, whose name must end in "
+                             f".parquet, got {path}")  # fmt: skip
         if holds_release(path) and read_rows(path)[2].release != self.manifest.release:
             raise InputError(
                 f"{path} holds another release already, and what its rows have spent would be lost "
@@ -172,17 +179,27 @@ class Release:
         Raises:
             InputError: a report that the mechanism cannot have drawn.
         """
-        given = np.asarray(reports)
-        if given.dtype.kind not in "biuf":
+        try:
+            given = np.asarray(reports)
+        except ValueError:  # lists of several lengths
+            given = np.array("")
+        if given.dtype.kind not in "biuf" or given.ndim not in (1, 2):
             raise InputError(
                 "reports must be what clients draw: class numbers (N,), or bits (N, K)"
             )
-        kind = np.float32 if given.dtype.kind == "f" else np.uint8 if given.ndim == 2 else np.int64
+        are_bits = given.ndim == 2 and bool(np.isin(given, (0, 1)).all())
+        are_labels = given.ndim == 1 and given.dtype.kind != "f"
+        kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)
         own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
         release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
-        impossible = np.flatnonzero(np.isneginf(release.log_likelihood()).all(1))
+        try:
+            possible = (release.log_likelihood() > -np.inf).any(1)
+        except InputError as error:
+            raise InputError(f"reports do not fit {manifest.mechanism}: {error}") from None
+        numbers = np.isfinite(given).reshape(len(given), -1).all(1)
+        impossible = np.flatnonzero(~(possible & numbers))
         if len(impossible):
             raise InputError(
                 f"report {impossible[0]} cannot come from {manifest.mechanism} "
@@ -265,7 +282,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(ids)}")
     if not ids.is_unique:
         raise InputError(
-            f"row ids must be distinct, got {ids[ids.duplicated()][0]!r} twice "
+            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
             "(a person with several rows is named by unit=)"
         )
     values = ids.to_numpy()

@@ -123,8 +123,8 @@ class Stream:
         if len(wrong):
             where = f"{self.table.path}, row {start + wrong[0] + 1}, column {self.column}: "
             if empty[0]:
-                raise InputError(f"{where}the label is empty (leave the row out, or add a class "
-                                 "for it, such as refused)")  # fmt: skip
+                other = "" if manifest.bounds else ", or add a class for it, such as refused"
+                raise InputError(f"{where}the label is empty (leave the row out{other})")
             raise InputError(f"{where}{what} {SECRET}")
         return coded
 

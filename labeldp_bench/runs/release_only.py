@@ -1,6 +1,7 @@
 """The first half of a run, in its own process: draws all releases and writes them to a file."""
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.data.unlabelled import unlabelled
-from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.handover import write_releases
 from labeldp_bench.privacy.vault import LabelVault
@@ -18,7 +19,7 @@ from labeldp_bench.runs.stored import manifest_of
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.files import writable_folder
+from labeldp_bench.support.files import only_one, writable_folder
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
 
@@ -95,12 +96,25 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
             "release_only= is for images from a file, as releases= could not take others (tables: "
             "labeldp release)"
         ) from None
+    _check_new(path)
+    writable_folder(str(path.parent), f"release_only must be in a folder one can write to: {path}")
+    waiting = f"waits for another process that releases into {path}"
+    with only_one(path, lambda: say(waiting, sys.stderr)):  # two at once would both draw
+        _check_new(path)
+        _draw(cell, parts, environment, path)
+
+
+def _check_new(path: Path) -> None:
     if path.exists():
         raise InputError(
             f"release_only={path} exists: a second draw of the same labels would add up (give "
             "another file for other labels, or use this one by releases=)"
         )
-    writable_folder(str(path.parent), f"release_only must be in a folder one can write to: {path}")
+
+
+def _draw(cell: Cell, parts: Parts, environment: Environment, path: Path) -> None:
+    """Draws the releases, writes them to `path`, and says what they cost."""
+    mechanism = parts.mechanism
     run = Run(cell, path.parent, parts)
     trial_data = TrialData(run, environment)
     data, seed = trial_data.of(0), trial_data.seed(0)

@@ -156,6 +156,23 @@ def test_a_frame_in_another_order_is_refused():
     clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
 
 
+def test_sets_are_not_made_from_a_frame_in_another_order():
+    # Each row was scored by the label of another one: sets of any coverage, without a word.
+    names = [f"p{n}" for n in range(150)]
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=3.0, row_ids=names, seed=0)
+    frame = pd.DataFrame(X, index=names)
+    clf = ldp.LabelDPClassifier(penalty=0.01).fit(frame[:100], release[:100])
+    ldp.PredictionSets(clf, frame[100:], release[100:])
+    with pytest.raises(InputError, match="another order"):
+        ldp.PredictionSets(clf, frame[100:][::-1], release[100:])
+
+
+def test_few_rows_for_smooth_functions_are_one_line():
+    # It named a key of the benchmark's command line.
+    with pytest.raises(InputError, match="features='smooth' needs more than 10 rows, got 5"):
+        ldp.LabelDPClassifier(features="smooth").fit(X[:5], RELEASE[:5])
+
+
 def test_scikit_learns_tools():
     clf = ldp.LabelDPClassifier(penalty=0.01)
     scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)
@@ -211,6 +228,20 @@ def test_regressor():
         ldp.LabelDPRegressor().fit(X, RELEASE)
     with pytest.raises(InputError, match="a release of classes is needed, got one of numbers"):
         ldp.estimate_accuracy(model, features, release)
+
+
+def test_a_regressor_is_scored_on_its_own_rows_alone():
+    # One row was compared with all releases, and a frame in another order row for row.
+    frame = pd.DataFrame({"x": np.arange(100.0)})
+    release = ldp.privatize(frame.x, bounds=(0, 100), eps=50.0, seed=1)
+    model = ldp.LabelDPRegressor().fit(frame, release)
+    assert model.score(frame, release) > -50
+    with pytest.raises(InputError, match="1 rows of features, but 100 releases"):
+        model.score(frame[:1], release)
+    with pytest.raises(InputError, match="reset_index"):
+        model.score(frame[::-1], release)
+    with pytest.raises(InputError, match="score takes a release as its second argument, got list"):
+        model.score(frame, [1.0, 2.0])
 
 
 @pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])

@@ -277,33 +277,24 @@ def test_reports_that_nobody_can_have_drawn_are_refused():
         ldp.Release.of_reports(manifest, [0, 1], [[1, 0, 0, 0], [1, 1, 1, 0]])
     with pytest.raises(InputError, match="reports must be what clients draw"):
         ldp.Release.of_reports(manifest, [0, 1], ["no", "yes"])
+    with pytest.raises(InputError, match="reports must be what clients draw"):
+        ldp.Release.of_reports(manifest, [0, 1], [[0], [0, 1]])
+    rr = ldp.manifest_for_clients(CLASSES, eps=1.0, mechanism="rr")
+    with pytest.raises(
+        InputError, match=r"reports do not fit rr: labels must be in \[0, 3\], got 4"
+    ):
+        ldp.Release.of_reports(rr, [0, 1], [0, 4])
 
 
-def test_a_folder_that_is_not_there_is_named_as_it_is(tmp_path):
-    path = tmp_path / "Folder" / "a.parquet"
-    with pytest.raises(InputError) as caught:
-        released().save(path)
-    said = f"cannot write {path}: no such file or directory (make the folder, and run again)"
-    assert str(caught.value) == said
-
-
-def test_a_foreign_file_is_refused(tmp_path):
-    path = tmp_path / "a.parquet"
-    with pytest.raises(InputError, match="there is no file"):
-        ldp.load_release(path)
-    path.write_text("no parquet")
-    with pytest.raises(InputError, match="is not a Parquet file"):
-        ldp.load_release(path)
-
-
-def test_a_file_of_another_release_is_not_replaced(tmp_path):
-    # After a restart nothing is remembered: the first release, maybe handed out, would not count.
-    path = tmp_path / "r.parquet"
-    first = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=1)
-    first.save(path)
-    first.save(path)
-    before = path.read_bytes()
-    second = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=2)
-    with pytest.raises(InputError, match=r"r\.parquet holds another release already"):
-        second.save(path)
-    assert path.read_bytes() == before
+def test_reports_are_taken_as_they_are_or_not_at_all():
+    # 256 became bit 0, a report of NaN was kept, and a real of -2 became 254.
+    rappor = ldp.manifest_for_clients(["no", "yes"], eps=1.0, mechanism="rappor")
+    with pytest.raises(InputError, match="reports do not fit rappor: released bits must be 0 or 1"):
+        ldp.Release.of_reports(rappor, [0, 1], [[256, 1], [0, 0]])
+    with pytest.raises(InputError, match="report 0 cannot come from rappor"):
+        ldp.Release.of_reports(rappor, [0, 1], [[np.nan, 1], [0, 0]])
+    alibi = ldp.manifest_for_clients(["no", "yes"], eps=1.0, mechanism="alibi")
+    release = ldp.Release.of_reports(alibi, [0, 1], [[-2, 3], [0, 1]])
+    assert release.outputs.tolist() == [[-2, 3], [0, 1]]
+    with pytest.raises(InputError, match="report 1 cannot come from alibi"):
+        ldp.Release.of_reports(alibi, [0, 1], [[-2, 3], [np.nan, 1]])

@@ -1,13 +1,15 @@
 """Release in one process, learn in another, which has no training labels at all."""
 
 import json
+import multiprocessing
+import time
 
 import numpy as np
 import pytest
 import torch
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.privacy.handover import read_releases
+from labeldp_bench.privacy.handover import read_releases, write_releases
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.runs.release_only import release_only
@@ -97,6 +99,31 @@ def test_labels_are_not_drawn_twice_into_one_file(tiny_network, tiny_images, tmp
     with pytest.raises(InputError, match=r"release\.npz exists: a second draw of the same labels"):
         release_only(cell, environment(tmp_path / "a", tiny_images), path)
     assert path.read_bytes() == before
+
+
+def test_two_processes_at_once_do_not_both_draw(
+    tiny_network, tiny_images, tmp_path, monkeypatch, capfd
+):
+    # Each saw that the file was absent, and drew: the same labels twice, one file left.
+    cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
+    path = tmp_path / "release.npz"
+    given = (cell, environment(tmp_path / "a", tiny_images), path)
+    context, original = multiprocessing.get_context("fork"), write_releases
+    inside = context.Event()
+
+    def write(*parts):
+        inside.set()
+        time.sleep(0.5)
+        original(*parts)
+
+    monkeypatch.setattr("labeldp_bench.runs.release_only.write_releases", write)
+    first = context.Process(target=release_only, args=given)
+    first.start()
+    assert inside.wait(60)
+    with pytest.raises(InputError, match=r"release\.npz exists: a second draw of the same labels"):
+        release_only(*given)
+    first.join(60)
+    assert "waits for another process that releases into" in capfd.readouterr().err
 
 
 def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(

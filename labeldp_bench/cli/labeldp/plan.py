@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labeldp_bench.cli.labeldp.arguments import number, numbers
 from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people
-from labeldp_bench.support.validate import InputError, check_integer, check_number
+from labeldp_bench.support.validate import InputError, check_eps, check_integer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Prints the plan."""
     check_integer("--rows", given.rows, low=1)
-    if given.accuracy is not None:
-        check_number("--accuracy", given.accuracy, above=0, below=1)
+    if given.eps is not None:
+        check_eps(given.eps, "--eps")
     if (given.eps is None) == (given.accuracy is None):
         raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
     if given.drop and given.features is None:
         raise InputError("--drop leaves out a column of --features, and there is no --features")
-    from labeldp_bench.own_labels.plan import MOST_CLASSES, check_shares, plan
+    from labeldp_bench.own_labels.plan import MOST_CLASSES, check_above_chance, check_shares, plan
 
     check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
+    if given.accuracy is not None:
+        check_above_chance("--accuracy", given.accuracy, given.classes)
     shares = check_shares("--shares", given.shares, given.classes)
     features = None
     if given.features is not None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new, names, number, two_numbers
 from labeldp_bench.cli.labeldp.people import row_ids_in
-from labeldp_bench.support.validate import InputError, check_eps, check_integer
+from labeldp_bench.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
     from labeldp_bench.data.tables.batches import Table
@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of those that occur would tell of rare ones",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
-                        help="of a column of numbers, in place of --classes")  # fmt: skip
+                        help="of a column of numbers, in place of --classes; what lies "
+                        "outside counts as the nearer end")  # fmt: skip
     parser.add_argument("--eps", type=number, required=True, help="> 0; smaller is more private")
     parser.add_argument("--out", type=Path, required=True, metavar="RELEASE.parquet",
                         help="the file to write")  # fmt: skip
@@ -98,15 +99,18 @@ def run(given: argparse.Namespace) -> int:
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp_bench.data.tables.batches import Table
+    from labeldp_bench.own_labels.known import REAL, class_mechanisms
     from labeldp_bench.own_labels.recipe import check_bounds, check_classes, recipe_of, warn
     from labeldp_bench.own_labels.streaming import Rows, Stream
     from labeldp_bench.own_labels.units import capped
 
-    check_eps(given.eps)
+    check_eps(given.eps, "--eps")
     if given.bounds is None:
-        check_classes(given.classes)
+        check_classes(given.classes, "--classes")
     else:
-        check_bounds(given.bounds)
+        check_bounds(given.bounds, "--bounds")
+    known = REAL if given.classes is None else class_mechanisms()
+    check_choice("--mechanism", given.mechanism, ["auto", *known])
 
     table = Table(given.file)
     table.check_column("--label", given.label)

@@ -39,8 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints claimed, found and verdict."""
-    from labeldp_bench.privacy.audits.verify import verify
+    from labeldp_bench.privacy.audits.verify import check_request, verify
 
+    check_request(given.classes, given.eps, given.draws, given.calls, "--")
     found = verify(
         load(given.object), given.classes, given.eps, draws=given.draws, calls=given.calls
     )

@@ -86,16 +86,16 @@ class Verdict:
 
     def _sampled(self) -> list[str]:
         seen = "" if self.bound else "no loss seen: "
+        power = f"{self.power:.3g}" if math.isfinite(self.power) else "none: too few draws"
         lines = [
             f"found      {seen}eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} "
             f"confidence, from {self.draws:,} draws",
             f"           {self.event}",
-            "power      90 of 100 such audits find a true eps from "
-            + (f"{self.power:.3g}" if math.isfinite(self.power) else "none: too few draws"),
+            f"power      90 of 100 such audits find a true eps from {power}",
         ]
         noise = {
             "fresh": "drawn anew on every call: eps is for ONE call on the same labels,\n"
-            "           T epochs that call again cost up to T times eps (calls=T checks that)",
+            "           T epochs that call again cost up to T times eps (give calls to check that)",
             "kept": "the same labels gave the same outputs again: further calls cost nothing,\n"
             "           if outputs are kept by example and not by a seed that others know",
             "none": "NONE: the output follows from the label alone",
@@ -124,10 +124,10 @@ class Verdict:
         if self.exact is not None:
             return "verdict    the claim holds"
         if self.calls > 1 and self.noise == "fresh":
-            each = self.claimed / self.calls
             return (
                 "verdict    nothing contradicts the claim; it needs eps = "
-                f"{each:.4g} for each of {self.calls} calls, and one call shows {self.bound:.4g}"
+                f"{self.claimed / self.calls:.4g} for each of {self.calls} calls, and one call "
+                f"shows {self.bound:.4g}"
             )
         return "verdict    nothing contradicts the claim (draws can refute it, never prove it)"
 
@@ -150,8 +150,7 @@ def verify(
     mechanisms are calculated exactly instead.
 
     Args:
-        randomiser: a function labels -> outputs, a `ClassMechanism`, or a table of probabilities
-            (K, V), row = true label.
+        randomiser: a function, a `ClassMechanism`, or probabilities (K, V), row = true label.
         num_classes: K >= 2.
         eps: claimed, > 0 and finite.
         draws: labels given to the function in all.
@@ -162,11 +161,7 @@ def verify(
     Raises:
         InputError: a bad argument; or the function fails, or returns another number of outputs.
     """
-    check_integer("classes", num_classes, low=2)
-    if not math.isfinite(check_eps(eps)):
-        raise InputError("eps must be finite: eps=inf claims nothing")
-    check_integer("calls", calls, low=1)
-    check_integer("draws", draws, low=100 * num_classes)
+    check_request(num_classes, eps, draws, calls)
     check_number("delta", delta, low=0.0, high=1.0)
     if isinstance(randomiser, ClassMechanism) or not callable(randomiser):
         exact, table = _exact(randomiser, num_classes)
@@ -174,6 +169,15 @@ def verify(
         return Verdict(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
                        "table", "")  # fmt: skip
     return _sampled(randomiser, num_classes, eps, draws, calls, delta, seed)
+
+
+def check_request(num_classes: int, eps: float, draws: int, calls: int, before: str = "") -> None:
+    """Refuses wrong arguments of `verify`; `before` stands before their names, such as `--`."""
+    check_integer(f"{before}classes", num_classes, low=2)
+    if not math.isfinite(check_eps(eps, f"{before}eps")):
+        raise InputError(f"{before}eps must be finite: {before}eps=inf claims nothing")
+    check_integer(f"{before}calls", calls, low=1)
+    check_integer(f"{before}draws", draws, low=100 * num_classes)
 
 
 def _exact(
@@ -205,10 +209,11 @@ def _sampled(
     order = seeding.generator(seed, "verify")
     # Labels come mixed, as in a data set, in blocks: one block per stage of the audit.
     each = draws // 2 // num_classes
-    few = min(1000, each)
-    pilot = _by_label(randomiser, few, num_classes, order)
-    literals = choose_literals(pilot, has_law=False)
-    first = _by_label(randomiser, each, num_classes, order)
+    pilot = _by_label(randomiser, min(1000, each), num_classes, order)
+    literals, first = (
+        choose_literals(pilot, has_law=False),
+        _by_label(randomiser, each, num_classes, order),
+    )
     counts = torch.stack([event_counts(literals(part, None)) for part in first])
     more, less, event = choose_event(counts, delta * each)
     # Only the two labels that were chosen, each half of the rest.

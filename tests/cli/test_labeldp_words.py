@@ -1,0 +1,51 @@
+"""What the commands for own labels say: how long a fit takes, and of options by their names."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp_bench as ldp
+from labeldp_bench.cli.labeldp.__main__ import main
+
+
+@pytest.mark.parametrize("model", ["logistic", "boosted_trees"])
+def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, capsys):
+    # Nothing was said before the first fifth was done, which may be after an hour.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("labeldp_bench.own_labels.models.LONG", 1)
+    labels = np.arange(60) % 2
+    ldp.privatize(labels, classes=[0, 1], eps=8.0, seed=0).save("r.parquet")
+    pd.DataFrame({"x": labels, "empty": np.where(labels > 2, 1.0, np.nan)}).to_csv("f.csv")
+    arguments = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops", "--model", model]
+    assert main(arguments) == 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"about \d+ (s|min): 60 rows of 2 classes, fitted 6 times", said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("verify m.py:f --classes 10 --eps 1 --draws 10", "--draws must be >= 1000, got 10"),
+        ("verify m.py:f --classes 1 --eps 1", "--classes must be >= 2, got 1"),
+        ("verify m.py:f --classes 2 --eps inf", "--eps must be finite: --eps=inf claims nothing"),
+        ("verify m.py:f --classes 2 --eps 1 --calls 0", "--calls must be >= 1, got 0"),
+        ("plan --rows 9 --classes 2 --eps 0", "--eps must be a number > 0, got 0.0"),
+        ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
+        ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
+        (  # it advised to add a class, which numbers do not have
+            "release s.csv --label y --bounds=0,1 --eps 1 --out r.parquet",
+            "s.csv, row 2, column y: the label is empty (leave the row out)",
+        ),
+    ],
+)
+def test_a_message_names_the_option_as_one_writes_it(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    # It named the argument of a Python function that the user of a command has not seen.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
+    (tmp_path / "s.csv").write_text("y,z\n1,2\n,2\n")
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")

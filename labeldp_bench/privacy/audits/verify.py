@@ -210,10 +210,8 @@ def _sampled(
     # Labels come mixed, as in a data set, in blocks: one block per stage of the audit.
     each = draws // 2 // num_classes
     pilot = _by_label(randomiser, min(1000, each), num_classes, order)
-    literals, first = (
-        choose_literals(pilot, has_law=False),
-        _by_label(randomiser, each, num_classes, order),
-    )
+    literals = choose_literals(pilot, has_law=False)
+    first = _by_label(randomiser, each, num_classes, order)
     counts = torch.stack([event_counts(literals(part, None)) for part in first])
     more, less, event = choose_event(counts, delta * each)
     # Only the two labels that were chosen, each half of the rest.

@@ -102,10 +102,8 @@ class Verdict:
         }
         lines.append(f"noise      {noise[self.noise]}")
         if self.calls > 1 and self.noise == "fresh":
-            lines.append(
-                f"           {min(self.calls, MEASURED_CALLS)} calls: eps >= "
-                f"{self.bound_of_calls:.4g} measured"
-            )
+            together = min(self.calls, MEASURED_CALLS)
+            lines.append(f"           {together} calls: eps >= {self.bound_of_calls:.4g} measured")
         return lines
 
     def _table(self) -> list[str]:

@@ -158,7 +158,7 @@ def warn(recipe: Recipe, size: int, stacklevel: int) -> None:
         )
     elif size > 1 and worth < NOISE * num_classes:
         warnings.warn(
-            f"the release is practically noise: {size:,} labels at eps={mechanism.eps:g} tell as "
-            f"much as about {worth:,.0f} true ones (take a larger eps, or more rows)",
+            f"the release is practically noise: {size:,} labels at eps={mechanism.eps:g} tell no "
+            f"more than about {worth:,.1f} true labels (take a larger eps, or more rows)",
             stacklevel=stacklevel + 1,
         )

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,10 @@ FIRST_SENTENCE = re.compile(r"(?<!\bal)\.\s+(?=[A-Z0-9\"“]|$)|\.$")
 
 
 @cache
-def _root() -> Path:
-    return CONFIGS if CONFIGS.is_dir() else Path(str(resources.files("labeldp_bench.configs")))
-
-
-@cache
 def choices_of(group: str, own: str | None = None) -> dict[str, Path]:
     """Returns {choice: its file} of a group, those of the folder `own` among them."""
     found: dict[str, Path] = {}
-    for root in (_root(), *([Path(own)] if own else [])):
+    for root in (CONFIGS, *([Path(own)] if own else [])):
         files = (root / group).rglob("*.yaml")
         found |= {file.relative_to(root / group).with_suffix("").as_posix(): file for file in files}
     return dict(sorted(found.items()))
@@ -61,7 +55,7 @@ def first_sentence(text: str) -> str:
 @cache
 def group_meanings() -> dict[str, str]:
     """Returns {group: one line}: the comments of config.yaml's list of defaults."""
-    text = (_root() / "config.yaml").read_text(encoding="utf-8")
+    text = (CONFIGS / "config.yaml").read_text(encoding="utf-8")
     found = dict(re.findall(r"^  - (\w+): \w+ +# (.*)$", text, re.MULTILINE))
     return {group: found.get(group, "") for group in CHOICES}
 

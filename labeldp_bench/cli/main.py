@@ -23,7 +23,7 @@ from labeldp_bench.experiments.compose import cell_of, compose_cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import key_of, scaled
-from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
@@ -31,11 +31,6 @@ from labeldp_bench.support.validate import InputError
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """The environment variable that asks for a traceback in place of one line."""
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
-
-if (CHECKOUT / "configs" / "config.yaml").is_file():
-    CONFIG_PATH = str(CHECKOUT / "configs")
-else:
-    CONFIG_PATH = "pkg://labeldp_bench.configs"
 
 
 def task(config: DictConfig) -> int:
@@ -139,7 +134,7 @@ def main() -> None:
     sweeper.register()
     # With this set Hydra lets exceptions pass, so that one place prints them all.
     os.environ[FULL_ERROR] = "1"
-    run = hydra.main(version_base="1.3", config_path=CONFIG_PATH, config_name="config")(task)
+    run = hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="config")(task)
     try:
         if wants_help(sys.argv[1:]):
             say(help_text(sys.argv[1:]))

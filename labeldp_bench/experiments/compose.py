@@ -4,7 +4,6 @@ import pickle
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
-from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.validate import (
     InputError,
     check_choice,
@@ -105,13 +104,9 @@ OmegaConf.register_new_resolver("file_stem", lambda file: Path(str(file)).name.p
 
 
 def use_configs() -> None:
-    """Lets Hydra find configs/: the checkout's, else those inside the wheel."""
-    if GlobalHydra.instance().is_initialized():
-        return
-    if (CHECKOUT / "configs" / "config.yaml").is_file():
-        hydra.initialize_config_dir(str(CHECKOUT / "configs"), version_base="1.3")
-    else:
-        hydra.initialize_config_module("labeldp_bench.configs", version_base="1.3")
+    """Lets Hydra find configs/."""
+    if not GlobalHydra.instance().is_initialized():
+        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3")
 
 
 def experiment_names() -> list[str]:
@@ -126,8 +121,7 @@ def mechanism_names() -> list[str]:
 
 def options_of(group: str) -> list[str]:
     """Returns what a group of configs/ takes, such as `sweep`."""
-    folder = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
-    root = Path(str(folder)) / group
+    root = CONFIGS / group
     return sorted(
         path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
     )

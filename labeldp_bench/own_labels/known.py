@@ -4,8 +4,6 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -28,9 +26,8 @@ def class_mechanisms() -> dict[str, type[ClassMechanism]]:
     They are the files of configs/mechanism that bring no learner of their own: each label is
     released once, on its own.
     """
-    packaged = resources.files("labeldp_bench.configs") if not CONFIGS.is_dir() else CONFIGS
     found = {}
-    for path in sorted((Path(str(packaged)) / "mechanism").glob("*.yaml")):
+    for path in sorted((CONFIGS / "mechanism").glob("*.yaml")):
         config = yaml.safe_load(path.read_text())
         if "defaults" in config:
             continue

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from labeldp_bench.supervision.interfaces import State
-from labeldp_bench.support.files import replacing
 from labeldp_bench.support.progress import say
-from labeldp_bench.training.checkpoint import FitStates
+from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,12 @@ class TrainingState:
         if not self.path.is_file():
             return states
         try:
-            saved = torch.load(self.path, map_location="cpu", weights_only=True)
+            saved = read_state(self.path)
             for name, value in self.belongs_to.items():
                 if saved["belongs_to"].get(name) != value:
                     raise ValueError(f"it is of {name} {saved['belongs_to'].get(name)!r}")
             epoch = states.restore(saved["fits"])
-        except Exception as error:  # a torn or foreign file may raise anything
+        except Exception as error:  # whatever `read_state` raises
             reason = " ".join(str(error).split())[:100] or type(error).__name__
             say(f"{self.path} cannot be used: {reason}; pre-training starts afresh")
             self.remove()
@@ -50,8 +47,5 @@ class TrainingState:
         self.path.unlink(missing_ok=True)
 
     def _save(self, fits: list[State]) -> None:
-        try:
-            with replacing(self.path) as path:
-                torch.save({"belongs_to": dict(self.belongs_to), "fits": fits}, path)
-        except (OSError, RuntimeError):  # the training itself needs none of it
-            say(f"no checkpoint: cannot write {self.path}; pre-training goes on")
+        state = {"belongs_to": dict(self.belongs_to), "fits": fits}
+        write_state(self.path, state, "pre-training")

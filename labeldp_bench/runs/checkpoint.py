@@ -6,20 +6,16 @@ a resumed run never draws noise for a label twice, whatever it ran on.
 """
 
 import time
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import torch
-
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
-from labeldp_bench.support.files import CannotWrite, replacing
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
-from labeldp_bench.training.checkpoint import FitStates
+from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
 NAME = "checkpoint.pt"
 FORMAT = "2"
@@ -72,10 +68,7 @@ class Checkpoint:
         if not self.path.is_file():
             return
         try:
-            with zipfile.ZipFile(self.path) as archive:  # torch.load compares no checksums
-                if archive.testzip() is not None:
-                    raise ValueError("a checksum is wrong")
-            state = torch.load(self.path, map_location="cpu", weights_only=True)
+            state = read_state(self.path)
             others = {
                 name: f"it is of {name} {state['belongs_to'].get(name)!r}"
                 for name, value in self.belongs_to.items()
@@ -83,7 +76,7 @@ class Checkpoint:
             }
             for name in others.keys() - OF_TRAINING:
                 raise ValueError(others[name])
-        except Exception as error:  # a torn or foreign file may raise anything
+        except Exception as error:  # whatever `read_state` raises
             reason = " ".join(str(error).split())[:100] or type(error).__name__
             if self.is_secret:
                 raise InputError(
@@ -115,19 +108,10 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def _save(self, fits: list[State]) -> None:
-        """Writes the state; the old file stays whole until the new one is complete."""
         state = {
             "belongs_to": dict(self.belongs_to),
             "seconds": self.seconds_before + time.perf_counter() - self._started,
             "fits": fits,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
         }
-        try:
-            with replacing(self.path) as path:
-                torch.save(state, path)
-        except (CannotWrite, RuntimeError) as error:  # the run itself needs none of it
-            why = error.reason if isinstance(error, CannotWrite) else str(error).lower()
-            why = " ".join(why.split())[:100]
-            if "inline_container" in why:  # torch's message about its archive is a page long
-                why = "is the disk full?"
-            say(f"no checkpoint: cannot write {self.path} ({why}); training goes on")
+        write_state(self.path, state, "training")

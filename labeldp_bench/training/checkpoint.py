@@ -1,13 +1,18 @@
-"""The states of a run's fits, from which an interrupted run goes on."""
+"""The states of a run's fits, from which an interrupted run goes on, and the files they lie in."""
 
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import State
 from labeldp_bench.support.device import device_failed
+from labeldp_bench.support.files import CannotWrite, replacing
+from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
 
 SECONDS_BETWEEN_SAVES = 60.0
@@ -82,6 +87,32 @@ class FitStates:
             self._last_save = time.perf_counter()
         if not finished:
             self._fits[-1] = {}  # its tensors are the fit's own, which change in the next epoch
+
+
+def write_state(path: Path, state: State, what: str) -> None:
+    """Writes a state; the old file stays whole until the new one is complete.
+
+    Where it cannot be written a line says why, and no more: `what`, such as the training, needs it
+    only after an interruption.
+    """
+    try:
+        with replacing(path) as partial:
+            torch.save(state, partial)
+    except (CannotWrite, RuntimeError) as error:
+        why = error.reason if isinstance(error, CannotWrite) else str(error).lower()
+        why = " ".join(why.split())[:100]
+        if "inline_container" in why:  # torch's message about its archive is a page long
+            why = "is the disk full?"
+        say(f"no checkpoint: cannot write {path} ({why}); {what} goes on")
+
+
+def read_state(path: Path) -> State:
+    """Returns what `write_state` wrote; a torn or foreign file may raise anything."""
+    with zipfile.ZipFile(path) as archive:  # torch.load compares no checksums
+        if archive.testzip() is not None:
+            raise ValueError("a checksum is wrong")
+    state: State = torch.load(path, map_location="cpu", weights_only=True)
+    return state
 
 
 def _finished(state: State) -> State:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.pretraining.state import TrainingState
 from labeldp_bench.pretraining.supervised import Pretraining
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -159,6 +160,18 @@ def test_interrupted_training_leaves_no_file(environment, monkeypatch):
         run_cells([tiny_cell()], environment)
     left = [path.name for path in (environment.data_dir / "pretrained").iterdir()]
     assert all(name.endswith(".lock") for name in left)
+
+
+def test_full_disk_costs_the_checkpoint_and_not_the_pre_training(tmp_path, monkeypatch, capsys):
+    # Hours of SimCLR ended because the file that was to save them could not be written.
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    states = TrainingState(tmp_path / "x.checkpoint.pt", {}, every=1).resumed()
+    states.next_fit()
+    states.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
+    assert "(no space left on device); pre-training goes on" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def _run_job(config: DictConfig) -> int:
     from labeldp_bench.runs.job import run_cells
 
     prepare_training()
-    environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
+    environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
     cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
     if config.job.deadline is not None:
         cells = finished_in_time(cells, environment, config.job.deadline - time.time())
@@ -108,7 +108,7 @@ def _run_one(config: DictConfig) -> int:
     sweeper.check_effect(keys, [cell])
     if "eps" in keys and not cell.has("mechanism.eps"):
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
-    environment = environment_of(*(config[key] for key in LOCAL)).on_own_card()
+    environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
     if environment.release_only is not None:
         release_only(cell, environment, environment.release_only)
         return 0

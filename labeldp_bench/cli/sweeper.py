@@ -93,7 +93,7 @@ class CellSweeper(Sweeper):
         from labeldp_bench.runs.changed_data import refuse_changed_data
         from labeldp_bench.runs.environment import environment_of
 
-        environment = environment_of(*(self.config[key] for key in LOCAL))
+        environment = environment_of(**{key: self.config[key] for key in LOCAL})
         out_dir = environment.out_dir
         with open_dict(self.config):
             self.config.out_dir = str(out_dir)  # `~` is a name to Hydra

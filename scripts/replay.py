@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
         for cell in progress_bar(chosen, len(chosen), "records"):
             failed = run_cells([cell], environment)
             again = None if failed else read_record(environment.out_dir / cell.folder)
-            rows.append(_compared(cell, records[cell.config_hash], again, here))
+            rows.append(_compared(records[cell.config_hash], again, here))
             say(f"{rows[-1]['verdict']:>8}  {cell.title}: {rows[-1]['why']}")
     table = pd.DataFrame(rows)
     counted = table.groupby(["expected", "verdict"]).size().reset_index(name="records")
@@ -121,9 +121,7 @@ def _missing(cell: Cell, data_dir: Path) -> str | None:
     return None
 
 
-def _compared(
-    cell: Cell, before: dict[str, Any], again: dict[str, Any] | None, here: str
-) -> dict[str, str]:
+def _compared(before: dict[str, Any], again: dict[str, Any] | None, here: str) -> dict[str, str]:
     """Returns verdict, expectation and reason for one record."""
     draws = int(before["draws"])
     alike = same_hardware(str(before["device"]), here)

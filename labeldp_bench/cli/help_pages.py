@@ -100,7 +100,7 @@ def choice_page(group: str, name: str, overrides: list[str], own: str | None) ->
     parts = [f"{group}={name}", _wrapped(header(path))]
     if group in OF_A_RUN:
         config, choices = composed([*overrides, f"{group}={name}"], own)
-        parts += _of_class(group, path, config)
+        parts += _of_class(group, config)
         brought = " ".join(f"{key}={choice}" for key, choice in brings(path).items())
         parts += [f"  brings     {brought}"] if brought else []
         shown = tuple(each for each in OF_A_RUN if each == group or each in brings(path))
@@ -138,7 +138,7 @@ def key_page(name: str, overrides: list[str], own: str | None) -> str:
     return f"{page}\n\n{_columns(losses())}" if name == "learner.loss" else page
 
 
-def _of_class(group: str, path: Path, config: dict[str, object]) -> list[str]:
+def _of_class(group: str, config: dict[str, object]) -> list[str]:
     node = config.get(group)
     target = str(node.get("_target_", "")) if isinstance(node, dict) else ""
     kind = read_class(target) if target else None

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
+from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
 from labeldp_bench.support.validate import Diverged, check_number, check_numbers
@@ -96,10 +96,7 @@ class Probe(PretrainableModel):
         self, inputs: Tensor, supervision: Supervision, session: Session, weights: Tensor
     ) -> tuple[float, Tensor]:
         """Returns the penalty with the least loss on held-out releases, and its classifier."""
-        stream = seeding.generator(session.seed, "train", "held_out")
-        order = torch.randperm(len(inputs), generator=stream)
-        kept_out = min(max(1, round(self.held_out * len(order))), len(order) - 1)
-        out, fitted = order[:kept_out], order[kept_out:]
+        fitted, out = held_out_rows(len(inputs), self.held_out, session.seed)
         found = []
         falling = sorted(self.penalties, reverse=True)
         for penalty in progress_bar(falling, len(falling), "penalties"):

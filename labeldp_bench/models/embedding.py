@@ -14,11 +14,10 @@ from labeldp_bench.models.smooth_functions import NearestSearch, SmoothFunctions
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import InputError, check_choice, check_integer
+from labeldp_bench.training.classifier import IMAGE_AXES
 
 LONG = 500_000
 """Values of all functions together that take longer than a person waits without a word."""
-IMAGES = 4
-"""Axes of (N, H, W, C)."""
 
 
 @dataclass(frozen=True)
@@ -145,4 +144,4 @@ def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
     if encoder is not None:
         return nn.functional.normalize(encoder(features).cpu())
     points = features.flatten(1).to(torch.float32) - mean
-    return nn.functional.normalize(points) if features.dim() == IMAGES else points
+    return nn.functional.normalize(points) if features.dim() == IMAGE_AXES else points

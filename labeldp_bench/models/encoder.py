@@ -1,13 +1,14 @@
 """A pre-trained network that stays as it is: what it makes of an image."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from labeldp_bench.models.beside import Beside
+from labeldp_bench.supervision.interfaces import NetworkFactory
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.training.classifier import (
     INFERENCE_BATCH,
@@ -37,7 +38,7 @@ class Encoder:
     @classmethod
     def pretrained(
         cls,
-        network: Callable[..., nn.Module],
+        network: NetworkFactory,
         weights: Mapping[str, Tensor],
         features: Tensor,
         device: torch.device,

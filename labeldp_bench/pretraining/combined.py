@@ -11,9 +11,8 @@ from torch import Tensor
 
 from labeldp_bench.models.beside import Beside, MirroredBeside
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint
+from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.support.validate import InputError, check_made
-from labeldp_bench.training.classifier import NetworkFactory
 
 
 @dataclass(frozen=True)

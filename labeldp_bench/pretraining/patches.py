@@ -10,10 +10,10 @@ from torch import Tensor
 
 from labeldp_bench.models.patches import FLAT, PatchNetwork
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint
+from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer, check_number
-from labeldp_bench.training.classifier import NetworkFactory, check_images
+from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.pixels import pixel_scale
 
 DRAWN = 100_000

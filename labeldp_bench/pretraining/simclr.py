@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint, Session, State
+from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory, Session, State
 from labeldp_bench.support import seeding
 from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import (
@@ -24,7 +24,6 @@ from labeldp_bench.support.validate import (
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import (
     NetworkClassifier,
-    NetworkFactory,
     below_classifier,
     check_images,
     classifier_of,

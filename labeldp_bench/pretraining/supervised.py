@@ -10,13 +10,19 @@ from labeldp_bench.data.images import ImageData
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, Session
+from labeldp_bench.supervision.interfaces import (
+    Classifier,
+    Epoch,
+    FitCheckpoint,
+    NetworkFactory,
+    Session,
+)
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import check_made
-from labeldp_bench.training.classifier import NetworkFactory, adopt, below_classifier
+from labeldp_bench.training.classifier import adopt, below_classifier
 
 
 @dataclass(frozen=True)

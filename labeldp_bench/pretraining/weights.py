@@ -12,11 +12,11 @@ from torch import Tensor
 
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.pretraining.state import TrainingState
+from labeldp_bench.supervision.interfaces import NetworkFactory
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import only_one, replacing
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import Diverged, InputError
-from labeldp_bench.training.classifier import NetworkFactory
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""

@@ -18,13 +18,13 @@ from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
-from labeldp_bench.supervision.interfaces import Model
+from labeldp_bench.supervision.interfaces import Model, NetworkFactory
 from labeldp_bench.support.device import DeviceLost, device_lost
 from labeldp_bench.support.files import writing
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
 from labeldp_bench.support.validate import InputError
-from labeldp_bench.training.classifier import IMAGE_AXES, NetworkFactory
+from labeldp_bench.training.classifier import IMAGE_AXES
 
 WORKERS_FROM_SECONDS = 8.0
 """Work that takes longer than this goes to processes, which take some seconds to start."""

@@ -123,7 +123,7 @@ class Averages(Protocol):
         """Returns the training examples in groups."""
 
 
-NetworkMaker = Callable[..., nn.Module]
+NetworkFactory = Callable[..., nn.Module]
 """Called with `num_classes` and `image_shape` (H, W, C)."""
 
 
@@ -146,7 +146,7 @@ class Linear(Protocol):
         """Returns the classifier whose scores are features times weights, (d, K)."""
 
 
-WeightsFor = Callable[[NetworkMaker], tuple[NetworkMaker, Mapping[str, Tensor]]]
+WeightsFor = Callable[[NetworkFactory], tuple[NetworkFactory, Mapping[str, Tensor]]]
 """Takes a model's network; returns the one that is pre-trained, often the same, and its weights."""
 
 

@@ -1,6 +1,6 @@
 """A network with the scale of its input and its precision, and its weights by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,6 @@ from labeldp_bench.support.validate import InputError
 INFERENCE_BATCH = 2000
 IMAGE_AXES = 4
 """Axes of (N, H, W, C)."""
-
-NetworkFactory = Callable[..., nn.Module]
-"""Called with `num_classes` and `image_shape` (H, W, C)."""
 
 
 @dataclass(frozen=True)

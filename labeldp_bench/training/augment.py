@@ -52,7 +52,7 @@ class PadCrop:
         """Draws one offset down and one across per image."""
         last = 2 * self.padding if self.max_offset is None else self.max_offset
         offsets = torch.randint(last + 1, (len(images), 2), generator=generator)
-        return crop(images, _send(offsets, images), self.padding, self.mode)
+        return crop(images, send(offsets, images), self.padding, self.mode)
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Flip:
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Draws one coin per image."""
-        coins = _send(torch.randint(2, (len(images),), generator=generator), images)
+        coins = send(torch.randint(2, (len(images),), generator=generator), images)
         is_mirrored = coins[:, None, None, None] != 0
-        return _like(images, torch.where(is_mirrored, images.flip(-1), images))
+        return like(images, torch.where(is_mirrored, images.flip(-1), images))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Cutout:
         size = (_draws_per_batch(self.scope, images),)
         drawn = [torch.randint(place, size, generator=generator) for place in places]
         corners = torch.stack(drawn, 1).expand(len(images), 2)
-        return erase(images, _send(corners, images), self.size, self.fill)
+        return erase(images, send(corners, images), self.size, self.fill)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Affine:
             torch.stack([angle.cos() * wide, shear - angle.sin(), across], 1),
             torch.stack([angle.sin(), angle.cos() * high, down], 1),
         ]
-        return warp(images, _send(torch.stack(rows, 1), images))
+        return warp(images, send(torch.stack(rows, 1), images))
 
 
 class Mixing(NamedTuple):
@@ -203,13 +203,13 @@ class Mixup:
         # torch.distributions.Beta draws the same way, but takes no generator.
         shape = torch.full((count, 2), float(self.alpha), dtype=torch.float64)
         drawn = torch._sample_dirichlet(shape, generator=generator)[:, 0].float()
-        weight = _send(drawn.expand(len(images)).contiguous(), images)
+        weight = send(drawn.expand(len(images)).contiguous(), images)
         if self.partner == "random":
             order = torch.randperm(len(images), generator=generator)
         else:
             order = torch.arange(len(images)).flip(0)
-        partner = _send(order, images)
-        others = _like(images, images.index_select(0, partner))
+        partner = send(order, images)
+        others = like(images, images.index_select(0, partner))
         share = weight[:, None, None, None].to(images.dtype)
         return torch.lerp(others, images, share), Mixing(partner, weight)
 
@@ -232,7 +232,7 @@ def crop(images: Tensor, offsets: Tensor, padding: int, mode: str = "zeros") -> 
     first = torch.arange(count, device=images.device) * ((height + 2 * padding) * wide)
     index = (first[:, None] + rows * wide)[:, :, None] + columns[:, None, :]
     pixels = padded.reshape(-1, channels).index_select(0, index.flatten())
-    return _like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
+    return like(images, pixels.view(count, height, width, channels).permute(0, 3, 1, 2))
 
 
 def warp(images: Tensor, matrices: Tensor, side: int | None = None) -> Tensor:
@@ -242,7 +242,7 @@ def warp(images: Tensor, matrices: Tensor, side: int | None = None) -> Tensor:
     """
     size = list(images.shape) if side is None else [*images.shape[:2], side, side]
     grid = F.affine_grid(matrices, size, align_corners=False).to(images.dtype)
-    return _like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
+    return like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
 
 
 def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tensor:
@@ -253,20 +253,20 @@ def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tens
     inside_rows = (rows >= 0) & (rows < size)
     inside_columns = (columns >= 0) & (columns < size)
     inside = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
-    return _like(images, torch.where(inside, fill, images))
+    return like(images, torch.where(inside, fill, images))
 
 
 def _draws_per_batch(scope: str, images: Tensor) -> int:
     return len(images) if scope == "per_sample" else 1
 
 
-def _send(drawn: Tensor, images: Tensor) -> Tensor:
+def send(drawn: Tensor, images: Tensor) -> Tensor:
     """Returns drawn numbers on the images' device."""
     # CUDA copies ordinary memory to a buffer first, so that not waiting is safe.
     return drawn.to(images.device, non_blocking=True)
 
 
-def _like(images: Tensor, result: Tensor) -> Tensor:
+def like(images: Tensor, result: Tensor) -> Tensor:
     """Returns the result in the memory format of the images."""
     last = images.is_contiguous(memory_format=torch.channels_last)
     return result.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.support.validate import InputError, check_integer, check_number
-from labeldp_bench.training.augment import _like, _send, warp
+from labeldp_bench.training.augment import like, send, warp
 
 LUMA = (0.299, 0.587, 0.114)
 """Share of red, green and blue in how bright a colour looks (ITU-R BT.601)."""
@@ -54,7 +54,7 @@ class CropResize:
         across, down = (1 - wide) * (2 * drawn[2] - 1), (1 - high) * (2 * drawn[3] - 1)
         none = torch.zeros_like(wide)
         rows = [torch.stack([wide, none, across], 1), torch.stack([none, high, down], 1)]
-        return warp(images, _send(torch.stack(rows, 1), images), self.side)
+        return warp(images, send(torch.stack(rows, 1), images), self.side)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ColourJitter:
         numbers = torch.stack(
             [brightness, contrast, saturation, 2 * torch.pi * self.hue * drawn[3]]
         )
-        return recolour(images, *_send(numbers, images))
+        return recolour(images, *send(numbers, images))
 
 
 def recolour(
@@ -141,4 +141,4 @@ def recolour(
     shift = brightness + (1 - contrast) * middle
     pixels = images.permute(0, 2, 3, 1).flatten(1, 2)
     changed = torch.baddbmm(shift[:, None, None], pixels, mixed.transpose(1, 2))
-    return _like(images, changed.view(len(images), *images.shape[2:], channels).permute(0, 3, 1, 2))
+    return like(images, changed.view(len(images), *images.shape[2:], channels).permute(0, 3, 1, 2))

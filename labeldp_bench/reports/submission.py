@@ -13,6 +13,7 @@ from labeldp_bench.experiments.identity import NOISES, SEEDED, canonical
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.record import CHECKSUM, SCHEMA_VERSION, Record, checksum, draws_of
 from labeldp_bench.support.validate import InputError, did_you_mean
+from labeldp_bench.training.trainer import SELECTIONS
 
 REQUIRED = (
     "schema_version", "task", "dataset", "mechanism", "model", "learner", "eps", "seed", "budget",
@@ -24,8 +25,6 @@ REQUIRED = (
 """Every field that a record must have."""
 MAY_BE_EMPTY = {"released_agreement", "response_accuracy", "epochs", "images_per_second", "loss"}
 """Fields that some methods have no value for: sums of labels, models without epochs."""
-SELECTIONS = ("last", "mean_last_10", "best_validation")
-"""Rules that say before training which epochs count, or that use labels held out for it."""
 TRUSTED = ("local", "central", "none")
 SAME_IN_IDENTITY = ("mechanism", "model", "learner", "seed", "pretrain")
 SLACK = 1e-6

@@ -14,9 +14,9 @@ from labeldp_bench.runs.probability_scores import probability_scores
 from labeldp_bench.supervision.interfaces import Classifier, Epoch
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.support.files import writing
+from labeldp_bench.training.trainer import SELECTIONS
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
-EPOCHS_AVERAGED = {"last": 1, "mean_last_10": 10, "best_validation": 1}
 
 
 def confusion_matrix(true_labels: Tensor, predicted: Tensor, num_classes: int) -> Tensor:
@@ -69,10 +69,10 @@ class Evaluator:
     train_seconds: float = 0.0
     trained_examples: int = 0
     best_epoch_accuracy: float | None = None
-    _kept: deque[Tensor] = field(default_factory=deque)
+    _kept: deque[Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kept = deque(maxlen=EPOCHS_AVERAGED[self.selection])
+        self._kept = deque(maxlen=SELECTIONS[self.selection])
         if self.history is not None:
             self.history.unlink(missing_ok=True)  # an earlier try's
 

@@ -112,7 +112,8 @@ class FixMatchFit(NetworkFit):
                 own = torch.randint(
                     len(self.released), (self.consistency.released_batch,), generator=draws
                 ).to(self.place.device)
-                logits = network(self._viewed(self.released[own], draws)).float()
+                images = self.classifier.normalise(self.images[self.released[own]])
+                logits = network(self.trainer.augmented(images, draws)).float()
             losses = self.supervision.loss(logits, self.targets[own])
             loss = losses.mean()
             if self.done >= self.consistency.begin * self.trainer.epochs:
@@ -150,12 +151,6 @@ class FixMatchFit(NetworkFit):
             distorted = augmentation(distorted, self.streams[1])
         logits = network(distorted).float()
         return (functional.cross_entropy(logits, guess, reduction="none") * is_sure).mean()
-
-    def _viewed(self, examples: Tensor, draws: Generator) -> Tensor:
-        batch = self.classifier.normalise(self.images[examples])
-        for augmentation in self.trainer.augment:
-            batch = augmentation(batch, draws)
-        return batch
 
 
 def check_trainer(trainer: Trainer) -> None:

@@ -33,9 +33,8 @@ from labeldp_bench.training.resolution import (
 )
 from labeldp_bench.training.schedules import Schedule
 
-SELECTIONS = ("last", "mean_last_10", "best_validation")
-ALWAYS_SCORED = {"mean_last_10": 10}
-"""Last epochs that the reported accuracy is made of, where it is more than one."""
+SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
+"""{rule: how many of the last epochs the reported accuracy is the mean of}."""
 PRECISIONS = ("auto", "bf16", "float32")
 
 
@@ -123,8 +122,8 @@ class Trainer:
 
     def scores(self, number: int) -> bool:
         """Returns whether the classifier is scored after epoch `number`, from 1."""
-        reported = ALWAYS_SCORED.get(self.selection, 1)
-        return number % self.eval_every == 0 or number > self.epochs - reported
+        last = number > self.epochs - SELECTIONS[self.selection]
+        return last or number % self.eval_every == 0
 
     def run(self, fit: Fit, images: Tensor, session: Session) -> None:
         """Feeds every batch of every epoch to `fit`; order and augmentation follow from the seed.
@@ -160,7 +159,7 @@ class Trainer:
                     fit.set_rate(self.schedule(step, self.epochs * steps))
                 rows = rows.repeat(self.views)
                 batch = fit.classifier.normalise(images[indices[rows]])
-                batch = shrunk(self._augmented(batch, draws), scale)
+                batch = shrunk(self.augmented(batch, draws), scale)
                 mixing: Mixing | None = None
                 if mixup is not None:
                     batch, mixing = mixup(batch, draws)
@@ -178,9 +177,10 @@ class Trainer:
         """Yields new augmented views of all examples in order, part by part; nothing is mixed."""
         for part in indices.split(INFERENCE_BATCH):
             batch = fit.classifier.normalise(images[part])
-            yield [shrunk(self._augmented(batch, draws), scale) for _ in range(self.views)]
+            yield [shrunk(self.augmented(batch, draws), scale) for _ in range(self.views)]
 
-    def _augmented(self, batch: Tensor, draws: Generator) -> Tensor:
+    def augmented(self, batch: Tensor, draws: Generator) -> Tensor:
+        """Returns a batch, float (B, C, H, W), after every one of `augment`."""
         for augmentation in self.augment:
             batch = augmentation(batch, draws)
         return batch

@@ -3,14 +3,18 @@
 import re
 import sys
 
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
-from omegaconf.errors import MissingMandatoryValue
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import YAMLError
 
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.experiments.compose import CHOICES, experiment_names
 from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.validate import InputError, did_you_mean
+
+MENDABLE = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
+"""What a user can mend: shown as one line."""
 
 
 def print_error(error: Exception) -> int:

@@ -9,15 +9,12 @@ from contextlib import contextmanager
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from labeldp_bench import __version__
 from labeldp_bench.cli import submit, sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
-from labeldp_bench.cli.errors import print_error
+from labeldp_bench.cli.errors import MENDABLE, print_error
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.experiments.compose import cell_of, compose_cell
 from labeldp_bench.experiments.grid import LOCAL
@@ -37,7 +34,7 @@ def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     try:
         return _run_job(config) if config.job is not None else _run_one(config)
-    except (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError) as error:
+    except MENDABLE as error:
         if FULL_ERROR_WANTED:
             raise
         if comes_from_ctrl_c(error):
@@ -149,7 +146,7 @@ def main() -> None:
         if comes_from_ctrl_c(error):  # or a worker's pipe
             sys.exit(130)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError) as error:
+    except MENDABLE as error:
         if FULL_ERROR_WANTED:
             raise
         sys.exit(130 if comes_from_ctrl_c(error) else print_error(error))

@@ -9,19 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
-from labeldp_bench.cli.errors import print_error
+from labeldp_bench.cli.errors import MENDABLE, print_error
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 from labeldp_bench.support.files import writable_folder
 from labeldp_bench.support.validate import InputError, check_integer, did_you_mean
 
 Main = Callable[[list[str]], int]
-MENDABLE = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
-"""What a user can mend: shown as one line."""
 OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
 """The keys without a dot that a cell has."""
 

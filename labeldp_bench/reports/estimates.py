@@ -11,6 +11,7 @@ import pandas as pd
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, is_done, read_record
+from labeldp_bench.runs.checkpoint import NAME
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
@@ -168,7 +169,7 @@ def _seconds_left(cell: Cell, folder: Path, estimator: Estimator) -> float:
 def _share_left(cell: Cell, folder: Path) -> float:
     """Returns the share of a cell's epochs that it has not done yet."""
     history, epochs = folder / "history.csv", cell.setting("trainer.epochs")
-    if not (folder / "checkpoint.pt").is_file() or not history.is_file() or not epochs:
+    if not (folder / NAME).is_file() or not history.is_file() or not epochs:
         return 1.0
     stages = len(cell.setting("learner.fractions") or [1.0])
     done = len(history.read_text().splitlines()) - 1

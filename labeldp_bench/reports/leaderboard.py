@@ -14,7 +14,7 @@ from labeldp_bench.reports.commands import command_of, overrides_of
 from labeldp_bench.reports.draws import Average, average
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.rendering import TEMPLATES
-from labeldp_bench.reports.tables.best_known import WITH_FEATURES
+from labeldp_bench.reports.tables.best_known import ON_A_GRAPH
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
@@ -25,6 +25,10 @@ FEATURES = {
     "simclr": "a network trained on the unlabelled training images (SimCLR)",
     "cifar100": "a network trained on CIFAR-100, whose labels count as public",
     "patches": "whitened patches of the unlabelled training images",
+    "patches_simclr": "whitened patches and a network (SimCLR), both of the unlabelled training "
+    "images",
+    "mirrored": "whitened patches and a network (SimCLR), both of the unlabelled training images, "
+    "averaged over each image and its mirror image",
 }
 """{pretrain: what was known before any label was released}."""
 SEED = "seed"
@@ -160,7 +164,7 @@ def _features_of(record: Record) -> str:
     """Returns what was learnt without a release, in words."""
     pretrain = str(record.get("pretrain") or "none")
     learnt = [FEATURES.get(pretrain, pretrain)] if pretrain != "none" else []
-    if record["model"] in WITH_FEATURES[1:]:
+    if record["model"] in ON_A_GRAPH:
         learnt.append("a graph of neighbours among the unlabelled images")
     return "; ".join(learnt) or "none"
 

@@ -6,13 +6,13 @@ import shlex
 
 import pytest
 
-from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.compose import compose_cell, options_of
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports import commands
 from labeldp_bench.reports.commands import command_of, overrides_of
-from labeldp_bench.reports.leaderboard import LEADERBOARD, page_of, rows_of
+from labeldp_bench.reports.leaderboard import FEATURES, LEADERBOARD, page_of, rows_of
 
 
 def runs(accuracies, *, first_seed=0, setting=None, **values):
@@ -60,6 +60,14 @@ def test_two_methods_never_share_a_name_and_a_budget_is_no_method():
     assert {row["features"].partition(" (")[0] for row in several} == {
         "none", "a network trained on the unlabelled training images"
     }  # fmt: skip
+
+
+def test_a_row_says_what_was_learnt_without_a_release():
+    # Rows of ridge said that it had a graph, those of two pre-trainings said their key alone.
+    [ridge] = rows(runs([0.9], model="ridge", pretrain="simclr"))
+    [graph] = rows(runs([0.9], model="eigenmaps"))
+    assert "graph" not in ridge["features"] and graph["features"].startswith("a graph")
+    assert {*options_of("pretrain")} - {"none"} == {*FEATURES}
 
 
 def test_what_protects_nothing_stands_below_and_says_so():

@@ -28,15 +28,10 @@ from labeldp_bench.support.official_data import OFFICIAL
 
 DATA_SETS = ("mnist", "fashion_mnist", "kmnist", "cifar10", "cifar100")
 BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
-WITH_FEATURES = (
-    "probe",
-    "eigenmaps",
-    "clusters",
-    "ridge",
-    "laplace_learning",
-    "poisson_learning",
-    "graph_gaussian_process",
-)
+ON_A_GRAPH = (
+    "eigenmaps", "clusters", "laplace_learning", "poisson_learning", "graph_gaussian_process",
+)  # fmt: skip
+WITH_FEATURES = ("probe", "ridge", *ON_A_GRAPH)
 """Models that learn from all unlabelled images before they see a release."""
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""

@@ -146,11 +146,8 @@ def _size_of(model: Pipeline, num_rows: int, num_classes: int) -> int:
 
 def save_model(model: Pipeline, path: Path) -> None:
     """Writes a file that is read back without executing code (skops)."""
-    try:
-        with replacing(path) as partial:
-            skops.io.dump(model, partial)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror or error})") from None
+    with replacing(path) as partial:
+        skops.io.dump(model, partial)
 
 
 def load_model(path: Path) -> Pipeline:

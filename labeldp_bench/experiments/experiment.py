@@ -16,6 +16,8 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.support.validate import InputError, check_choice
 
+PROGRAM = "python -m labeldp_bench"
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -37,7 +39,11 @@ class Experiment:
     @property
     def command(self) -> str:
         """What fills missing cells."""
-        return f"python -m labeldp_bench experiment={self.name}"
+        return f"{PROGRAM} experiment={self.name}"
+
+    def command_at(self, budget: str) -> str:
+        """Returns what fills the cells of a budget's version."""
+        return self.command + ("" if budget == PAPER else f" budget={budget}")
 
     def cells(self, budget: str = PAPER) -> list[Cell]:
         """Returns its cells in the version of a budget, each once."""

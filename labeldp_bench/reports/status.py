@@ -72,9 +72,8 @@ def every_status(
 def table(statuses: list[Status], budget: str = PAPER) -> str:
     """Returns the status as text, with the command that fills each experiment."""
     rows: list[tuple[Any, ...]] = []
-    of_budget = "" if budget == PAPER else f" budget={budget}"
     for each in statuses:
-        command = f"python -m labeldp_bench experiment={each.name}{of_budget}"
+        command = read_experiment(each.name).command_at(budget)
         rows.append(
             (each.name, each.cells, each.done, each.failed, each.missing, hours(each.left),
              command if each.missing else "")

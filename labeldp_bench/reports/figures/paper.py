@@ -56,7 +56,7 @@ class PaperFigure:
     @property
     def command(self) -> str:
         """What fills missing cells."""
-        return self.experiment.command + f" budget={self.budget}" * (self.budget != PAPER)
+        return self.experiment.command_at(self.budget)
 
     @cached_property
     def spec(self) -> Spec:

@@ -82,7 +82,8 @@ class CellSweeper(Sweeper):
         if experiment and choices.get("sweep"):
             raise InputError("an experiment names its cells itself: give experiment= or sweep=")
         axes = parse_axes(arguments, self.hydra_context.config_loader)
-        cells = self._cells(axes, experiment or choices.get("sweep"))
+        named = experiment or choices.get("sweep")
+        cells = self._cells(axes, named)
         every = [cell for cell, _ in cells.values()]
         check_effect(axes, every)
         if self.config.rerun and not experiment:
@@ -117,26 +118,34 @@ class CellSweeper(Sweeper):
             unfinished = len(every) - len(find())
             say(f"interrupted: {unfinished} of {len(every)} cells left; the same command goes on")
             raise SystemExit(130) from None
-        name = (experiment or choices.get("sweep") or "sweep").replace("/", "_")
-        name = "_".join([name, *sorted({cell.budget for cell in every} - {PAPER})])
-        # Only the whole experiment has the plain name; parts and versions get names of their own.
-        name += f"-{hash_of(cells)}" if name == "sweep" or axes.keys() - {"budget"} else ""
+        name = name_of(cells, {cell.budget for cell in every}, named, axes)
         # Where two processes share the cells, the last to end writes the table of all of them.
         with only_one(out_dir / name, lambda: None):
             done = find()
             close_sweep(every, done, out_dir, name)
         say(sources(every, done, out_dir))
-        if failed:
-            say(f"{failed} of {len(cells)} cells failed; each has an error.txt")
         missing = [cell.title for cell in every if cell.config_hash not in done]
-        if len(missing) > failed:
-            by_minutes, titles = self.config.minutes is not None, "; ".join(missing)
-            elsewhere = "left to another process, which is still at work"
-            how = "left" if by_minutes or not ended else elsewhere
-            say(f"{len(missing)} of {len(cells)} cells {how} (the same command goes on): {titles}")
-            raise SystemExit(CELLS_LEFT if ended else 1)
-        if failed or not ended:
-            raise SystemExit(1)
+        if status := self._status(len(cells), failed, missing, ended):
+            raise SystemExit(status)
+
+    def _status(self, total: int, failed: int, missing: list[str], ended: bool) -> int:
+        """Says how many cells failed and which are missing; returns the command's exit status.
+
+        Args:
+            total: number of cells.
+            failed: of these.
+            missing: titles of those without a record, the failed ones among them.
+            ended: whether all jobs came to an end.
+        """
+        if failed:
+            say(f"{failed} of {total} cells failed; each has an error.txt")
+        if len(missing) <= failed:
+            return 1 if failed or not ended else 0
+        elsewhere = "left to another process, which is still at work"
+        how = "left" if self.config.minutes is not None or not ended else elsewhere
+        titles = "; ".join(missing)
+        say(f"{len(missing)} of {total} cells {how} (the same command goes on): {titles}")
+        return CELLS_LEFT if ended else 1
 
     def _cells(self, axes: Axes, name: str | None) -> dict[str, tuple[Cell, list[str]]]:
         """Returns {config_hash: cell, its overrides}; says first how many there are."""
@@ -283,9 +292,21 @@ def progress(before: int, total: int, seconds: float) -> str:
     return f"{text}, about {duration(seconds / before * (total - before))} left"
 
 
-def hash_of(cells: Iterable[str]) -> str:
-    """Returns eight digits that name a set of cells: no sweep overwrites another's table."""
-    return hashlib.sha256(" ".join(sorted(cells)).encode()).hexdigest()[:8]
+def name_of(cells: Iterable[str], budgets: set[str], named: str | None, axes: Axes) -> str:
+    """Returns the name of a sweep's files: no sweep overwrites another's table.
+
+    Only a whole experiment has its plain name; parts and versions have eight digits of their own.
+
+    Args:
+        cells: their hashes.
+        budgets: of the cells.
+        named: the experiment, or the choice of `sweep=`; None without either.
+        axes: what the command line says.
+    """
+    name = "_".join([(named or "sweep").replace("/", "_"), *sorted(budgets - {PAPER})])
+    if name != "sweep" and not axes.keys() - {"budget"}:
+        return name
+    return f"{name}-{hashlib.sha256(' '.join(sorted(cells)).encode()).hexdigest()[:8]}"
 
 
 def title(cells: Sequence[Cell]) -> str:

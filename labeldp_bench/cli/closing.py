@@ -9,6 +9,7 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import Records, is_heuristic, read_record
+from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.sweeps import (
     RISKS,
@@ -35,8 +36,9 @@ def show_run(folder: Path) -> None:
         budget += f" by {record['trials']} trials on the same labels"
     privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
     if is_heuristic(record):
-        agreement = 100 * record["released_agreement"]
-        privacy = f"{NO_GUARANTEE}, trust: none; response accuracy {agreement:.2f} %"
+        share = score_of(record, "response_accuracy")
+        privacy = f"{NO_GUARANTEE}, trust: none"
+        privacy += "" if share is None else f"; response accuracy {100 * share:.2f} %"
     lines = [
         *_score_lines(record, spread),
         f"privacy         {privacy}",

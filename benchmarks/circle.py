@@ -47,7 +47,7 @@ from labeldp_bench.support.validate import check_choice
 Result = TypeVar("Result")
 MECHANISMS = ("rr", "rappor", "alibi", "subset_selection")
 CPU = torch.device("cpu")
-SESSION = Session(0, CPU, lambda *_: None, lambda _: None)
+SESSION = Session(0, CPU)
 TRIALS = {PAPER: 20, "quick": 3}
 STAGES = ("search", "noise", "votes")
 PATHS = ("compiled", "tree", "scikit-learn")

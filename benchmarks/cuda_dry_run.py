@@ -202,9 +202,7 @@ def _train(step: Step, device: torch.device) -> Trainer:
     for stage in range(step.stages):
         kept = torch.arange(len(images)) >= 8 * stage  # each stage has another number of examples
         supervision = Supervision.of([release.take(kept)], loss_named(loss))
-        session = Session(
-            0, device, lambda *_: None, lambda _: None, stage=stage, stages=step.stages
-        )
+        session = Session(0, device, stage=stage, stages=step.stages)
         start = model.fit(images, supervision, session, start)
     return model.trainer
 

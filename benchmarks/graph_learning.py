@@ -70,7 +70,7 @@ def measured(library: Any, count: int, eps: float, every: int, apart: float) -> 
     mechanism = RandomizedResponse(eps)
     outputs = mechanism.release(labels[rows], 3, torch.Generator().manual_seed(1))
     supervision = Supervision.of([Release(rows, outputs, mechanism, 3)], loss_named("unbiased"))
-    session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    session = Session(0, torch.device("cpu"))
     pairs = {
         "Poisson": (PoissonLearning(torch.nn.Linear), library.ssl.poisson),
         "Laplace": (LaplaceLearning(torch.nn.Linear), library.ssl.laplace),

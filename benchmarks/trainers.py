@@ -75,7 +75,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name, again="timing")
     release = ReleaseDoor(vault).release(mechanism)
-    session = Session(seed, device, lambda *_: None, say)
+    session = Session(seed, device, say=say)
     started = time.perf_counter()
     classifier = model.fit(
         bundle.train_features, Supervision.of([release], loss_named("plain")), session

@@ -107,7 +107,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
     seed = seeding.derive(cell.seed, "trial", 0)
     bundle = parts.dataset.draw(data_dir, seed)
     vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
-    session = Session(seed, torch.device("cpu"), lambda *_: None, say)
+    session = Session(seed, torch.device("cpu"), say=say)
     release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
     parts.learner.fit(bundle.train_features, ReleaseDoor(vault), mechanism, release_only, session)
     # The attack is scored on true labels, which come from a vault of its own.

@@ -166,7 +166,7 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
     labels, is_canary = _with_canaries(bundle, draws)
     vault = LabelVault(labels, bundle.num_classes)
     vault = vault.open(parts.mechanism.eps, seed, data=f"audit/{cell.data_name}")
-    session = Session(seed, torch.device("cpu"), lambda *_: None, lambda _: None)
+    session = Session(seed, torch.device("cpu"))
     classifier = parts.learner.fit(
         bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session
     )

@@ -17,7 +17,7 @@ TWO_STAGES = MultiStage(loss="plain", fractions=[0.5, 0.5], first=RR_FIRST)
 
 
 def session(seed=0):
-    return Session(seed, CPU, lambda *_: None, lambda _: None)
+    return Session(seed, CPU)
 
 
 @dataclass(frozen=True)

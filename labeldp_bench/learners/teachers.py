@@ -103,7 +103,7 @@ class NetworkTeachers(Teachers):
     ) -> Vote:
         """Returns what trains one network; nothing of its training is shown or kept."""
         network = replace(check_network(model), trainer=self.trainer)
-        silent = Session(session.seed, session.device, lambda *_: None, lambda _: None, stage=1)
+        silent = Session(session.seed, session.device, stage=1)
         loss = loss_named("plain")
 
         def vote(indices: Tensor, labels: Tensor) -> Tensor:

@@ -214,10 +214,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
                                  f"{len(numbers)}")  # fmt: skip
             # The network is that of pre-training, which is not asked for.
             model = Eigenmaps(network=LinearClassifier, neighbours=NEIGHBOURS)
-        session = Session(
-            self.random_state, torch.device("cpu"), lambda epoch, classifier: None,
-            lambda line: None,
-        )  # fmt: skip
+        session = Session(self.random_state, torch.device("cpu"))
         loss = loss_named(self.loss, "loss")
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
             epochs = as_python(self.epochs)

@@ -93,7 +93,7 @@ class SimCLR(TrainedRecipe):
             scale = pixel_scale(self.trainer.pixels, features, device)
             classifier = NetworkClassifier(encoder, *scale, precision)
             fit = SimCLRFit(self, classifier, len(features), checkpoint)
-            self.trainer.run(fit, features, Session(self.seed, device, lambda *_: None, say))
+            self.trainer.run(fit, features, Session(self.seed, device, say=say))
         trained = encoder.state_dict()
         tensors = {key: self._stored(trained[key]) for key in kept}
         return Weights(tensors, {"contrastive_loss": f"{fit.last_loss:.6f}"})

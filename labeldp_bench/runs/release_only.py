@@ -122,9 +122,7 @@ def _draw(cell: Cell, parts: Parts, environment: Environment, path: Path) -> Non
     learner = learner_of_unit(parts.learner, data.labels_per_unit)
     vault = open_vault(run, mechanism, data, seed, environment)
     vault.check_task(mechanism)
-    session = Session(
-        seed, environment.device, lambda epoch, classifier: None, say, queries=data.test_features
-    )
+    session = Session(seed, environment.device, say=say, queries=data.test_features)
     model = StopsAtFit(parts.model, bool(cell.config["pretrain"]))
     with contextlib.suppress(Released):
         learner.fit(data.train_features, ReleaseDoor(vault), mechanism, model, session)

@@ -47,6 +47,10 @@ class FitCheckpoint(Protocol):
         """Saves, if it is time, the state of the fit under way."""
 
 
+def _unheard(*_: object) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Session:
     """Where and how a fit runs.
@@ -57,8 +61,8 @@ class Session:
     Attributes:
         seed: the run's seed; fits use its stream "train".
         device: where networks live.
-        on_epoch: called after every epoch with the classifier so far.
-        say: prints one line for the user.
+        on_epoch: called after every epoch with the classifier so far; by default nobody looks.
+        say: prints one line for the user; by default nobody reads it.
         queries: test features, for learners that average around given points. Features are
             public, test labels stay away.
         notes: what a fit wants in the record; made from releases and features only.
@@ -70,8 +74,8 @@ class Session:
 
     seed: int
     device: torch.device
-    on_epoch: Callable[[Epoch, Classifier], None]
-    say: Callable[[str], None]
+    on_epoch: Callable[[Epoch, Classifier], None] = _unheard
+    say: Callable[[str], None] = _unheard
     queries: Tensor | None = None
     notes: dict[str, object] = field(default_factory=dict)
     stage: int = 0

@@ -256,7 +256,7 @@ def test_learner_tells_the_stage_to_the_fit():
     labels = torch.arange(30) % 3
     learner = MultiStage("plain", [0.5, 0.5], RandomizedResponse(1.0), retrain="consensus")
     spy = Spy()
-    session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    session = Session(0, torch.device("cpu"))
     vault = LabelVault(labels, 3).open(1.0, seed=0)
     mechanism = RandomizedResponseWithPrior(1.0)
     learner.fit(torch.zeros(30, 2), vault, mechanism, spy, session)

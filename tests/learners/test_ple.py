@@ -190,7 +190,7 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
     model = Recorder(parts.model.network, parts.model.trainer)
     opened = LabelVault(LABELS, 10).open(math.inf, 0)
     server = replace(parts.learner, stay_within_top=stay, ramp_epochs=1)
-    session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    session = Session(0, torch.device("cpu"))
     server.fit(torch.zeros(50, 28, 28, 1), ReleaseDoor(opened), parts.mechanism, model, session)
     (supervision,) = model.server
     first = supervision.targets[:, 0]

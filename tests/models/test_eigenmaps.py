@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def session(seed=0):
-    return Session(seed, CPU, lambda *_: None, lambda _: None)
+    return Session(seed, CPU)
 
 
 def released(mechanism, labels, loss, num_classes=3):
@@ -211,7 +211,7 @@ def test_few_examples_are_not_met_one_by_one():
     outputs = RandomizedResponse(8.0).release(classes[part], 40, draws)
     release = Release(part, outputs, RandomizedResponse(8.0), 40)
     told = []
-    talking = Session(0, CPU, lambda *_: None, told.append)
+    talking = Session(0, CPU, say=told.append)
     fitted = model().fit(points, Supervision.of([release], loss_named("plain")), talking)
     assert len(fitted.weights) <= 20
     assert fitted.scores(points).abs().max() < 3

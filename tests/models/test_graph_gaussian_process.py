@@ -24,7 +24,7 @@ NOISE = 0.7
 
 
 def session():
-    return Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    return Session(0, torch.device("cpu"))
 
 
 def released(labels, eps, rows=None, mechanism=SubsetSelection, classes=3, seed=1):
@@ -170,7 +170,7 @@ def test_too_few_examples_for_the_classes_are_said():
     heard = []
     points, labels = rings(30, seed=0)
     rows = torch.arange(6)  # two functions, three classes
-    now = Session(0, torch.device("cpu"), lambda *_: None, heard.append)
+    now = Session(0, torch.device("cpu"), say=heard.append)
     GraphGaussianProcess(torch.nn.Linear).fit(points, released(labels, 1.0, rows), now)
     assert heard == [
         "  only 2 smooth functions for 3 classes: some will be taken for others "

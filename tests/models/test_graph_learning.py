@@ -19,7 +19,7 @@ from tests.learning import rings
 
 
 def session(seed=0):
-    return Session(seed, torch.device("cpu"), lambda *_: None, lambda _: None)
+    return Session(seed, torch.device("cpu"))
 
 
 def released(labels, eps, rows=None):

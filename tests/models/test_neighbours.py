@@ -16,7 +16,7 @@ from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from tests.conftest import TINY_CIRCLE
 
-SESSION = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+SESSION = Session(0, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def problem(rows=3000, classes=2, seed=0):
 def fitted(model, x, y, mechanism, loss, classes=2):
     vault = LabelVault(y, classes).open(mechanism.eps, 0)
     supervision = Supervision.of([ReleaseDoor(vault).release(mechanism)], LOSSES[loss])
-    session = Session(0, torch.device("cpu"), lambda *_: None, lambda _: None)
+    session = Session(0, torch.device("cpu"))
     return model.fit(x, supervision, session)
 
 

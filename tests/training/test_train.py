@@ -190,7 +190,7 @@ def test_too_few_steps_are_said_before_training(epochs, few, monkeypatch):
     images, labels = images_and_labels(60)
     model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=epochs))
     said: list[str] = []
-    session = Session(SEED, CPU, lambda *_: None, said.append)
+    session = Session(SEED, CPU, say=said.append)
     model.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session)
     expected = "  only 198 steps on 60 examples: a network may learn little (few examples suit "
     assert [line[: len(expected)] for line in said] == [expected] * few

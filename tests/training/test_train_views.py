@@ -81,7 +81,7 @@ def test_the_best_epoch_is_put_back_and_patience_ends_training():
     supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
     supervision = dataclasses.replace(supervision, validate=validate)
     notes: dict = {}
-    session = Session(SEED, CPU, lambda *_: None, lambda _: None, notes=notes)
+    session = Session(SEED, CPU, notes=notes)
     recipe = trainer(epochs=9, selection="best_validation", patience=2)
     classifier = NetworkModel(LINEAR, recipe).fit(images, supervision, session, None)
     assert torch.equal(classifier.scores(images), kept[1]) and len(kept) == 4

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from labeldp_bench.records.record import Record
-from labeldp_bench.records.tables import read_rows, reading
-from labeldp_bench.support.files import write_text
+from labeldp_bench.records.tables import merge_rows, read_rows, reading
 
 COLUMNS = [
     "config_hash", "dataset", "mechanism", "loss", "eps", "seed", "stage", "lr", "average",
     "epochs", "held_out_log_likelihood",
 ]  # fmt: skip
+ORDER = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
 
 
 class Chosen(NamedTuple):
@@ -32,10 +32,7 @@ class Chosen(NamedTuple):
 
 
 def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
-    """Writes the choices among `records` to a CSV, each in place of an older one of its cell.
-
-    Older ones stay where their config_hash is in `kept`; those of retired records go.
-    """
+    """Merges the choices among `records` into a CSV; see `merge_rows`."""
     rows = [
         (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
          float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
@@ -44,18 +41,7 @@ def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> N
         for key, choice in (record.get("notes") or {}).items()
         if (stage := _stage_of(key))
     ]  # fmt: skip
-    if not rows and not path.is_file():
-        return
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    if path.is_file():
-        old = pd.read_csv(path, dtype={"config_hash": str})
-        old = old[old.config_hash.isin(list(kept))]
-        table = pd.concat([table, old]) if rows else old
-    table = table.drop_duplicates(["config_hash", "stage"], keep="first")
-    table = table.sort_values(
-        ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
-    )
-    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    merge_rows(path, pd.DataFrame(rows, columns=COLUMNS), kept, ORDER)
 
 
 def read_choices(path: Path) -> dict[str, list[Chosen]]:

@@ -9,35 +9,23 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import Record
-from labeldp_bench.records.tables import read_rows, reading
-from labeldp_bench.support.files import write_text
+from labeldp_bench.records.tables import merge_rows, read_rows, reading
 
 Diagnosis = dict[str, Any]
 """As `learners.ple_client.diagnosis` returns it."""
 COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
+ORDER = ["dataset", "loss", "seed", "config_hash", "measure"]
 
 
 def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) -> None:
-    """Writes the diagnoses among `records` to a CSV, each in place of an older one of its cell.
-
-    Older ones stay where their config_hash is in `kept`; those of retired records go.
-    """
+    """Merges the diagnoses among `records` into a CSV; see `merge_rows`."""
     rows = [
         (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
          measure, json.dumps(values, separators=(",", ":")))
         for record in records
         for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
     ]  # fmt: skip
-    if not rows and not path.is_file():
-        return
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    if path.is_file():
-        old = pd.read_csv(path, dtype={"config_hash": str}).assign(guarantee=NO_GUARANTEE)
-        old = old[old.config_hash.isin(list(kept))]
-        table = pd.concat([table, old]) if rows else old
-    table = table.drop_duplicates(["config_hash", "measure"], keep="first")
-    table = table.sort_values(["dataset", "loss", "seed", "config_hash", "measure"])
-    write_text(path, table.to_csv(index=False, lineterminator="\n"))
+    merge_rows(path, pd.DataFrame(rows, columns=COLUMNS), kept, ORDER)
 
 
 def read_diagnoses(path: Path) -> dict[str, Diagnosis]:

@@ -1,11 +1,15 @@
-"""CSV tables of records, read so that a damaged one is named in one line. Imports no torch."""
+"""CSV tables of records: a damaged one is named in one line, new rows replace older ones.
 
-from collections.abc import Iterator, Sequence
+Imports no torch.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
+from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
 MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
@@ -50,3 +54,25 @@ def read_rows(path: Path, filled: Sequence[str], numbers: Sequence[str] = ()) ->
         for name in numbers:
             pd.to_numeric(table[name])
     return table
+
+
+def merge_rows(path: Path, new: pd.DataFrame, kept: Collection[str], order: Sequence[str]) -> None:
+    """Writes rows to a CSV, each in place of an older one of its cell.
+
+    Older ones stay where their config_hash is in `kept`; those of retired records go. Where there
+    are none at all, no file is made.
+
+    Args:
+        path: of the file.
+        new: with a column `config_hash`.
+        kept: the config_hash of each record that there is.
+        order: columns that rows are sorted by; the last two name a row.
+    """
+    if path.is_file():
+        old = pd.read_csv(path, dtype={"config_hash": str})
+        old = old[old.config_hash.isin(list(kept))]
+        new = pd.concat([new, old]) if len(new) else old
+    elif new.empty:
+        return
+    rows = new.drop_duplicates(list(order[-2:]), keep="first").sort_values(list(order))
+    write_text(path, rows.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

@@ -12,6 +12,7 @@ from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.vectors import as_vectors
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
 from labeldp_bench.supervision.losses import Loss
+from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import check_integer, check_number
 
@@ -181,7 +182,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class BoostedClassifier:
+class BoostedClassifier(LogitClassifier):
     """The fitted trees.
 
     Attributes:
@@ -199,10 +200,6 @@ class BoostedClassifier:
         x = self.bins(as_vectors(features).numpy())
         logits = self.constant.expand(len(x), -1)
         return sum((stage.outputs(x) for stage in self.stages), start=logits)
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns softmax of logits / temperature, float64 (m, K)."""
-        return (self.scores(features) / temperature).softmax(1)
 
 
 def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor) -> float:

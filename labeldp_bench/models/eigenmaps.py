@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import check_integer, check_numbers
@@ -93,7 +93,7 @@ class Eigenmaps(SmoothModel):
 
 
 @dataclass(frozen=True)
-class EigenmapClassifier:
+class EigenmapClassifier(VoteClassifier):
     """What was released, smoothed: functions of an example times weights, (M, K)."""
 
     embedding: Embedding
@@ -102,10 +102,6 @@ class EigenmapClassifier:
     def scores(self, features: Tensor) -> Tensor:
         """Returns the votes that are to be expected, float64 (m, K)."""
         return self.embedding.functions(features)[:, : len(self.weights)] @ self.weights
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
 
 
 def usable_functions(functions: Tensor, num_classes: int, session: Session) -> int:

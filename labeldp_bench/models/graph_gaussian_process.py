@@ -11,7 +11,7 @@ from torch import Tensor
 from labeldp_bench.models.eigenmaps import least_squares, usable_functions
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import check_number, check_numbers
 
@@ -92,7 +92,7 @@ class GraphGaussianProcess(SmoothModel):
 
 
 @dataclass(frozen=True)
-class ProcessClassifier:
+class ProcessClassifier(VoteClassifier):
     """The posterior's mean, each class at its expected variance.
 
     Attributes:
@@ -111,10 +111,6 @@ class ProcessClassifier:
         """Returns the votes that are to be expected, float64 (m, K), all rows with the same sum."""
         functions = self.embedding.functions(features)[:, : len(self.weights)]
         return (functions - self.centre) @ self.weights + self.offset
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
 
 
 class Posterior(NamedTuple):

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 
 
 @dataclass(frozen=True)
-class GroupEstimator:
+class GroupEstimator(VoteClassifier):
     """Class sums or means, one for each group.
 
     Attributes:
@@ -28,10 +28,6 @@ class GroupEstimator:
     def scores(self, features: Tensor) -> Tensor:
         """Returns one score per class, float64 (m, K)."""
         return self.outputs[self.locate(features)]
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
 
     def values(self, features: Tensor) -> Tensor:
         """Returns the mean of each example's group, float64 (m,)."""

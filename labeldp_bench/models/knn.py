@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from labeldp_bench.models.neighbour_means import NeighbourMeans
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.process import remembering_ctrl_c
@@ -173,7 +173,7 @@ class NearestNeighbours(Model):
 
 
 @dataclass(frozen=True)
-class NeighbourClassifier:
+class NeighbourClassifier(VoteClassifier):
     """The fitted k nearest neighbours.
 
     Attributes:
@@ -199,10 +199,6 @@ class NeighbourClassifier:
         labels = self.votes.index_select(0, neighbours.flatten()).view(neighbours.shape)
         counts = torch.zeros((len(labels), self.num_classes))
         return counts.scatter_add_(1, labels, torch.ones(1).expand(labels.shape))
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
 
 
 def tree_search(

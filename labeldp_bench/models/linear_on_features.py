@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 
 EXACT_UP_TO = 2000
 """Features whose eigenvectors are found in float64; in float32 more take minutes rather than an
@@ -93,7 +93,7 @@ def _likeliest_prior(moments: Tensor, values: Tensor, stddev: float) -> tuple[fl
 
 
 @dataclass(frozen=True)
-class MomentsClassifier:
+class MomentsClassifier(VoteClassifier):
     """An encoder and weights (d, K) of its features, which are scaled to length 1."""
 
     encoder: Encoder
@@ -102,7 +102,3 @@ class MomentsClassifier:
     def scores(self, features: Tensor) -> Tensor:
         """Returns the votes that are to be expected, float32 (m, K), CPU."""
         return nn.functional.normalize(self.encoder(features)).cpu() @ self.weights
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)

@@ -11,6 +11,7 @@ from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.penalised import fit_penalised, with_constant
 from labeldp_bench.models.vectors import as_vectors
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import Diverged, check_number, check_numbers
 
@@ -69,7 +70,7 @@ class Logistic(Model):
 
 
 @dataclass(frozen=True)
-class LogisticClassifier:
+class LogisticClassifier(LogitClassifier):
     """Scores that are linear in standardised columns.
 
     Attributes:
@@ -85,7 +86,3 @@ class LogisticClassifier:
         """Returns logits, float32 (m, K)."""
         inputs = (as_vectors(features) - self.mean) * self.scale
         return inputs @ self.weights[:-1] + self.weights[-1]
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns softmax of logits / temperature, float64 (m, K)."""
-        return (self.scores(features).to(torch.float64) / temperature).softmax(1)

@@ -11,6 +11,7 @@ from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.progress import progress_bar
@@ -108,7 +109,7 @@ class Probe(PretrainableModel):
 
 
 @dataclass(frozen=True)
-class ProbeClassifier:
+class ProbeClassifier(LogitClassifier):
     """An encoder and a linear classifier, (d + 1, K); its last row is the bias."""
 
     encoder: Encoder
@@ -117,10 +118,6 @@ class ProbeClassifier:
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float32 (m, K), CPU."""
         return _logits(self.encoder(features), self.weights).cpu()
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
-        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
 
 
 def _logits(inputs: Tensor, weights: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear_on_features import EXACT_UP_TO, LinearOnFeatures, directions_of
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Classifier, Session
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import check_numbers
@@ -146,7 +146,7 @@ class Ridge(PretrainableModel):
 
 
 @dataclass(frozen=True)
-class RidgeClassifier:
+class RidgeClassifier(VoteClassifier):
     """An encoder, weights (d, K) of its features, and what is added, (K,)."""
 
     encoder: Encoder
@@ -156,10 +156,6 @@ class RidgeClassifier:
     def scores(self, features: Tensor) -> Tensor:
         """Returns the votes that are to be expected, float32 (m, K), CPU."""
         return (self.encoder(features) @ self.weights + self.bias).cpu()
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
 
 
 def spectrum_of(features: Tensor, indices: Tensor) -> Spectrum:

@@ -1,5 +1,6 @@
 """Fitted models, and the way from their scores to a class."""
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import torch
@@ -23,6 +24,30 @@ class Estimator(Protocol):
 
     def values(self, features: Tensor) -> Tensor:
         """Returns one estimate per example, float64 (m,), CPU."""
+
+
+class LogitClassifier(ABC):
+    """A fitted model of classes whose scores are logits."""
+
+    @abstractmethod
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float (m, K), CPU."""
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
+        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
+
+
+class VoteClassifier(ABC):
+    """A fitted model of classes whose scores are votes, or what votes are to be expected."""
+
+    @abstractmethod
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns votes, float (m, K), CPU."""
+
+    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
+        return vote_shares(self.scores(features), temperature)
 
 
 Fitted = Classifier | Estimator

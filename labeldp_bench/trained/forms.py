@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from labeldp_bench.models.cnn import CNN
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.patches import PatchNetwork
-from labeldp_bench.supervision.prediction import vote_shares
+from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.training.classifier import NetworkClassifier, classifier_of
 
 NETWORKS: Mapping[str, type[nn.Module]] = {"CNN": CNN, "PatchNetwork": PatchNetwork}
@@ -64,7 +64,7 @@ class StoredEncoder:
 
 
 @dataclass(frozen=True)
-class LinearScores:
+class LinearScores(VoteClassifier):
     """Features times weights, (d, K), and what is added, (K,).
 
     Attributes:
@@ -88,13 +88,9 @@ class LinearScores:
         encoded = nn.functional.normalize(encoded) if self.unit else encoded
         return encoded @ self.weights + self.bias
 
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)
-
 
 @dataclass(frozen=True)
-class NeighbourScores:
+class NeighbourScores(VoteClassifier):
     """The mean score of the k training images that are nearest.
 
     This is what smooth functions (`model=eigenmaps`) say of an image that is not in the graph: each
@@ -141,7 +137,3 @@ class NeighbourScores:
             raw = features.flatten(1).float() - self.pixels
         located = (nn.functional.normalize(raw) - self.centre) @ self.axes
         return self.votes[self.search(self.points, located, self.neighbours).long()].mean(1)
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.scores(features), temperature)

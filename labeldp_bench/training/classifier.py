@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.support.validate import InputError
 
 INFERENCE_BATCH = 2000
@@ -16,7 +17,7 @@ IMAGE_AXES = 4
 
 
 @dataclass(frozen=True)
-class NetworkClassifier:
+class NetworkClassifier(LogitClassifier):
     """A network with the statistics that standardise its input.
 
     Attributes:
@@ -62,10 +63,6 @@ class NetworkClassifier:
                     logits = part.new_empty((len(features), part.shape[1]))
                 logits[start : start + INFERENCE_BATCH] = part
         return logits.cpu()  # one wait, not one for each batch
-
-    def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Returns softmax of logits / temperature, float64 (m, K), CPU."""
-        return (self.scores(features).to(torch.float64) / temperature).softmax(1)
 
 
 def check_images(features: Tensor) -> None:

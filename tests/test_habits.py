@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -121,6 +122,21 @@ def test_a_public_name_has_one_meaning_in_a_room(room):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(path.stem)
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_what_says_that_it_imports_no_torch_imports_none():
+    # Three modules said so and did: tables of records waited seconds for it.
+    light = []
+    for path in sorted((CHECKOUT / "labeldp_bench").rglob("*.py")):
+        said = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+        if re.search("mports no torch|mports nothing heavy", said):
+            module = path.relative_to(CHECKOUT).with_suffix("")
+            light.append(".".join(module.parts).removesuffix(".__init__"))
+    assert len(light) > 20
+    told = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    told += "    assert 'torch' not in sys.modules, name"
+    outcome = subprocess.run([sys.executable, "-c", told, *light], cwd=CHECKOUT, check=False)
+    assert outcome.returncode == 0
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -10,7 +10,6 @@ import time
 import types
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
@@ -29,13 +28,11 @@ from labeldp_bench.experiments.experiment import is_picked
 from labeldp_bench.experiments.grid import LOCAL, Axes, parse_axes, quote, spell, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
+from labeldp_bench.records.record import Records, is_done
 from labeldp_bench.support.files import only_one
 from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import duration, say
 from labeldp_bench.support.validate import InputError, check_number
-
-if TYPE_CHECKING:  # records import torch, which the first line need not wait for
-    from labeldp_bench.records.record import Records
 
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
@@ -101,7 +98,7 @@ class CellSweeper(Sweeper):
 
         stored = experiment is not None and not self.config.rerun
 
-        def find() -> "Records":
+        def find() -> Records:
             return find_done(every, out_dir, committed=stored)
 
         done = find()
@@ -267,7 +264,7 @@ def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str
 
 def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
     """Returns how many cells are done, and where their records are."""
-    here = sum((out_dir / cell.folder / "record.json").is_file() for cell in cells)
+    here = sum(is_done(out_dir / cell.folder) for cell in cells)
     stored = sum(cell.config_hash in done for cell in cells) - here
     from_table = (
         f"{stored} stored in results/records.csv (rerun=true trains anew), " if stored else ""

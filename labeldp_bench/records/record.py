@@ -1,4 +1,7 @@
-"""Records: one JSON file per run, written last and atomically; its presence means done."""
+"""Records: one JSON file per run, written last and atomically; its presence means done.
+
+Imports no torch, which whoever reads records need not wait for.
+"""
 
 import hashlib
 import json
@@ -7,17 +10,16 @@ import os
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import without_paths
-from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SCHEMA_VERSION = 1
 Record = dict[str, Any]
@@ -31,20 +33,24 @@ CHECKSUM = "checksum"
 """The key under which a record keeps the checksum of all others."""
 
 
-def new_record(cell: Cell, **measured: Any) -> Record:
+def new_record(
+    cell: Cell, *, dataset: str, task: str, eps: float, draws: int, **measured: Any
+) -> Record:
     """Returns a record: what the cell is, what was measured, and what it ran on."""
+    import torch
+
     identity = cell.identity
     return {
         "schema_version": SCHEMA_VERSION,
-        "draws": measured.pop("draws", DRAWS),
+        "draws": draws,
         "noise": cell.noise,  # who knows the seed can undo what is seeded
-        "task": measured.pop("task", "classification"),
-        "dataset": measured.pop("dataset"),
+        "task": task,
+        "dataset": dataset,
         "mechanism": identity["mechanism"],
         "model": identity["model"],
         "learner": identity["learner"],
         "loss": identity.get("learner.loss"),
-        "eps": measured.pop("eps"),
+        "eps": eps,
         "seed": cell.seed,
         "budget": cell.budget,
         **measured,
@@ -101,7 +107,7 @@ def checksum(record: Record) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def write_confusion(folder: Path, confusion: Tensor) -> None:
+def write_confusion(folder: Path, confusion: "Tensor") -> None:
     """Writes `confusion.csv` (counts, row = true class) and `per_class.csv` of a run.
 
     The interval of a class is Clopper and Pearson's at 95 %: it covers the sampling of the test

@@ -6,6 +6,7 @@ import pytest
 
 from labeldp_bench.cli.submit import main
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.record import checksum, new_record, write_record
 from labeldp_bench.reports.submission import REQUIRED, check_submission
 from tests.shell import quick
@@ -17,11 +18,11 @@ def record(tmp_path):
     cell = compose_cell(["dataset=mnist", "mechanism=rappor", "eps=1", "trainer.epochs=3"])
     classes = [0.9] * 5 + [0.8] * 5
     record = new_record(
-        cell, dataset="mnist", eps=1.0, accuracy=0.86, per_class_accuracy=classes,
-        per_class_mean=0.85, eps_spent=1.0, delta=0.0, trust="local", private=True,
-        released_agreement=0.2, response_accuracy=0.2, selection="last", precision="float32",
-        epochs=3, n_train=60_000, n_test=10_000, wall_seconds=9.0, images_per_second=1.0,
-        device="cpu", ledger=[{"trust": "local"}],
+        cell, dataset="mnist", task="classification", eps=1.0, draws=DRAWS, accuracy=0.86,
+        per_class_accuracy=classes, per_class_mean=0.85, eps_spent=1.0, delta=0.0, trust="local",
+        private=True, released_agreement=0.2, response_accuracy=0.2, selection="last",
+        precision="float32", epochs=3, n_train=60_000, n_test=10_000, wall_seconds=9.0,
+        images_per_second=1.0, device="cpu", ledger=[{"trust": "local"}],
     )  # fmt: skip
     write_record(tmp_path, record | {"git_commit": "a" * 40})
     return json.loads((tmp_path / "record.json").read_text())

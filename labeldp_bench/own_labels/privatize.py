@@ -247,15 +247,19 @@ class _Released:
     def digest_of(self, ids: NDArray, labels: list[Any]) -> bytes | None:
         """Returns what names these rows with these labels, whatever classes or bounds are given.
 
-        None of a single label, which is not remembered: many clients have the same one.
+        Rows in another order are the same ones. None of a single label, which is not remembered:
+        many clients have the same one.
         """
         if len(ids) < 2:
             return None
+        names = names_of(ids)
+        order = np.argsort(pd.util.hash_array(names, categorize=False), kind="stable")
         try:
-            places, different = pd.factorize(np.array([*labels, None], dtype=object)[:-1])
+            given = np.array([*labels, None], dtype=object)[:-1][order]
+            places, different = pd.factorize(given)
         except TypeError:  # no names of classes; `codes` says so
             return None
-        content = repr((names_of(ids).tolist(), names_of(different).tolist())).encode()
+        content = repr((names[order].tolist(), names_of(different).tolist())).encode()
         return hmac.new(self.key, content + places.tobytes(), hashlib.sha256).digest()
 
     def earlier(self, digest: bytes | None) -> list[Earlier]:

@@ -178,6 +178,18 @@ def test_a_second_release_is_noticed_whatever_else_is_asked(other):
         ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
 
 
+def test_a_second_release_is_noticed_in_another_order():
+    # A table that was sorted anew released every label again, and said eps of the first time.
+    rng = np.random.default_rng(3)
+    labels, ids = rng.choice(CLASSES, 60), np.arange(500, 560)
+    ldp.privatize(labels, classes=CLASSES, eps=1.0, row_ids=ids)
+    order = rng.permutation(60)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids[order].astype(str))
+    other = ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids)  # of other persons
+    assert other.eps_spent == 1.0
+
+
 def test_a_second_release_of_numbers_is_noticed_under_other_bounds():
     numbers = np.random.default_rng(11).integers(100, size=50)
     ldp.privatize(numbers, bounds=(0, 100), eps=1.0)

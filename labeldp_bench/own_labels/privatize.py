@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import hmac
 import secrets
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -243,6 +244,7 @@ class _Released:
     def __init__(self) -> None:
         self.key = secrets.token_bytes(32)
         self.releases: dict[bytes, list[Earlier]] = {}
+        self.looking = threading.Lock()
 
     def digest_of(self, ids: NDArray, labels: list[Any]) -> bytes | None:
         """Returns what names these rows with these labels, whatever classes or bounds are given.
@@ -277,12 +279,14 @@ class _Released:
             yield
             return
         known = self.releases.setdefault(digest, [])
-        if known and not allowed:
-            raise BudgetError(
-                "these labels were released before, and a second release adds its eps to the first "
-                "(use the release that there is; or give it as after=, so that eps_spent says both)"
-            )
-        known.append(release)  # before the draw: another thread may have the same labels
+        with self.looking:  # another thread may have the same labels, and look before it draws
+            if known and not allowed:
+                raise BudgetError(
+                    "these labels were released before, and a second release adds its eps to the "
+                    "first (use the release that there is; or give it as after=, so that eps_spent "
+                    "says both)"
+                )
+            known.append(release)
         try:
             yield
         except BaseException:

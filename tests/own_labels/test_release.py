@@ -1,6 +1,8 @@
 """Releases of own labels: what they hold, what they refuse, and that they add up."""
 
 import json
+import threading
+import time
 import warnings
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp_bench as ldp
+from labeldp_bench.own_labels import privatize
 from labeldp_bench.own_labels.known import class_mechanisms
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support.validate import InputError
@@ -176,6 +179,35 @@ def test_a_second_release_is_noticed_whatever_else_is_asked(other):
     ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
     with pytest.raises(BudgetError, match="released before"):
         ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
+
+
+def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
+    # Both looked before either had written down what it was about to draw.
+    class Slow(list):
+        def __bool__(self):
+            found = len(self) > 0
+            time.sleep(0.2)
+            return found
+
+    class Remembered(dict):
+        def setdefault(self, key, value):
+            return super().setdefault(key, Slow(value))
+
+    monkeypatch.setattr(privatize._RELEASED, "releases", Remembered())
+    ended = []
+
+    def run():
+        try:
+            ended.append(len(ldp.privatize(LABELS[:300], classes=CLASSES, eps=1.0)))
+        except BudgetError:
+            ended.append("refused")
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, ended)) == ["300", "refused"]
 
 
 def test_a_second_release_is_noticed_in_another_order():

@@ -144,7 +144,11 @@ def check_bits(released: Tensor, num_classes: int) -> Tensor:
 def refuse_non_bits(released: Tensor, num_classes: int) -> None:
     """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
     check_shape("bits", released, num_classes)
-    if released.numel() and (released.min() < 0 or released.max() > 1):
+    if released.is_floating_point():  # 0.5 would count as 0, and NaN is below and above nothing
+        are_bits = bool(((released == 0) | (released == 1)).all())
+    else:
+        are_bits = not released.numel() or bool(released.min() >= 0 and released.max() <= 1)
+    if not are_bits:
         raise InputError("released bits must be 0 or 1")
 
 

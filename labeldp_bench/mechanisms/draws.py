@@ -23,6 +23,8 @@ Stream: TypeAlias = np.random.Generator | SecretGenerator
 FACES = 256  # of the byte that decides nearly every coin
 LAST_KEY = 2**32 - 1
 AT_ONCE = 2**15
+MOST_SCALES = 65 * math.log(2)
+"""The size of the largest noise that 64 bits give, in scales; see `discrete_laplace`."""
 ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they are compared
 
 
@@ -129,15 +131,32 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
         shape: of the result.
         scale: >= 0, in steps; 0 gives zeros.
         stream: where random numbers come from.
+
+    Raises:
+        InputError: see `check_scale`.
     """
     count = math.prod(shape)
     if scale == 0:
         return np.zeros(shape, np.int64)
+    check_scale(scale)
     found = np.empty(count, np.int64)
     for start in range(0, count, AT_ONCE):  # what is drawn at once stays in the cache
         part = found[start : start + AT_ONCE]
         part[:] = _signed_sizes(len(part), scale, stream)
     return found.reshape(shape)
+
+
+def check_scale(scale: float) -> None:
+    """Refuses a scale at which no number but 0 can be drawn from 64 bits: the noise would be gone.
+
+    Raises:
+        InputError: it is so small, but not 0.
+    """
+    if scale * MOST_SCALES < 1:
+        raise InputError(
+            f"eps is too large here: Laplace noise of scale {scale:.3g} on whole numbers vanishes "
+            "in floating point, so that counts would leave as they are (take a smaller eps, or inf)"
+        )
 
 
 def _signed_sizes(count: int, scale: float, stream: Stream) -> NDArray[np.int64]:

@@ -7,7 +7,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 
-from labeldp_bench.mechanisms.draws import Noise, uniforms
+from labeldp_bench.mechanisms.draws import Noise, step_of, uniforms
+from labeldp_bench.mechanisms.secret import SecretGenerator
 
 SENSITIVITY = math.sqrt(2)
 """A replaced label moves a row of length at most 1 from one column to another."""
@@ -21,6 +22,25 @@ def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> T
     # Half a step away from 0 and 1, where the variable would be infinite; next to 1 it is rounded.
     uniform = (uniforms(shape, generator) + 2.0**-54).clamp_max(1 - 2.0**-53)
     return stddev * torch.from_numpy(ndtri(uniform.numpy()))
+
+
+def as_released(noisy: Tensor, stddev: float, generator: Noise) -> Tensor:
+    """Returns sums with normal noise as they may leave: with secret noise, in whole steps.
+
+    Only 2^53 values of a normal variable can be drawn. Whoever knows all labels but one subtracts
+    the sums that each label would give, and sees which difference is such a value. In steps of a
+    thousandth of the noise, each stands for billions of them. From a seed the noise can be undone
+    anyhow, and stays as records have it.
+
+    Args:
+        noisy: float64, of any shape.
+        stddev: of the noise; 0: none.
+        generator: what the noise was drawn from.
+    """
+    if stddev == 0 or not isinstance(generator, SecretGenerator):
+        return noisy
+    step = step_of(stddev)
+    return (noisy / step).round() * step
 
 
 def gaussian_stddev(eps: float, delta: float) -> float:

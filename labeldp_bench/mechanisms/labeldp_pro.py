@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise, uniforms
-from labeldp_bench.mechanisms.gaussian import SMALLEST_DELTA, gaussian_noise
+from labeldp_bench.mechanisms.gaussian import SMALLEST_DELTA, as_released, gaussian_noise
 from labeldp_bench.mechanisms.noisy_moments import check_rows
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_stddev
 from labeldp_bench.support.progress import progress_bar
@@ -109,6 +109,7 @@ class LabelDPPro(Mechanism[int]):
             sums = released[step].zero_()
             sums.index_add_(0, labels[batch], rows[batch].to(torch.float64))
             sums += gaussian_noise(shape, stddev, generator)
+            sums.copy_(as_released(sums, stddev, generator))
         return released.transpose(1, 2)
 
     @property
@@ -150,7 +151,7 @@ class LabelDPPro(Mechanism[int]):
             for start in range(0, len(batch), AT_ONCE):
                 part = batch[start : start + AT_ONCE]
                 total += self.clipped_sum(descent.gradients(part, labels[part]))
-            descent.step(total / expected)
+            descent.step(as_released(total, self.descent_stddev, generator) / expected)
         return descent.weights
 
     def summary(self) -> dict[str, object]:

@@ -11,6 +11,7 @@ from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.gaussian import (
     SENSITIVITY,
     SMALLEST_DELTA,
+    as_released,
     gaussian_noise,
     gaussian_stddev,
 )
@@ -28,8 +29,8 @@ class NoisyMoments(Mechanism[int]):
     one row of X, of length at most 1, from one column of X'Y to another. Least squares and logistic
     regression need no more of the labels, so one release serves every penalty and every refit.
 
-    The guarantee is that of real Gaussian noise; it is drawn in float64, whose gaps are not
-    accounted for.
+    The guarantee is that of real Gaussian noise; it is drawn in float64. With secret noise sums are
+    rounded (`gaussian.as_released`), so that its gaps do not show.
 
     Source: WALR (Interoperable Private Attribution drafts, logistic_regression.md); the noise:
     Balle, Wang (2018), arXiv:1805.06530, theorem 8.
@@ -63,7 +64,8 @@ class NoisyMoments(Mechanism[int]):
         check_rows(rows)
         sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
         sums.index_add_(0, labels, rows.to(torch.float64))
-        return sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
+        noisy = sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
+        return as_released(noisy, self.stddev, generator)
 
     def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise, for the record."""

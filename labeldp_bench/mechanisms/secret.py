@@ -13,6 +13,17 @@ ZEROS = bytes(1 << 18)  # what is enciphered: the result is the key stream itsel
 STEP = 2.0**-53
 """Uniforms are multiples of it, as NumPy's and torch's are."""
 
+FORKS = [0]
+"""How often this process, or one that it was forked from, was the copy of another one."""
+
+
+def _count_fork() -> None:
+    FORKS[0] += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_count_fork)
+
 
 class SecretGenerator:
     """Draws from the key stream of ChaCha20, under 256 bits of key from the operating system.
@@ -20,15 +31,20 @@ class SecretGenerator:
     A mechanism takes it in place of a `torch.Generator`. Outputs tell nothing of each other, nor
     of the key, unless ChaCha20 is broken; those of a Mersenne Twister tell its whole state
     (scripts/attack_twister.py). The key is kept by the cipher alone: no attribute holds it, and the
-    object can be neither copied nor pickled. Two objects never share their numbers. Its methods
-    have the names and the meaning of a NumPy generator's.
+    object can be neither copied nor pickled. Two objects never share their numbers: the copy in a
+    forked process takes a new key. Its methods have the names and the meaning of a NumPy
+    generator's.
 
     Source: Bernstein (2008), "ChaCha, a variant of Salsa20"; package `cryptography`.
     """
 
-    __slots__ = ("__cipher",)
+    __slots__ = ("__cipher", "__forks")
 
     def __init__(self) -> None:
+        self.__take_key()
+
+    def __take_key(self) -> None:
+        self.__forks = FORKS[0]
         # The first half of the nonce counts blocks, from 0; the second is random.
         stream = ChaCha20(os.urandom(32), bytes(8) + os.urandom(8))
         self.__cipher = Cipher(stream, mode=None).encryptor()
@@ -67,6 +83,8 @@ class SecretGenerator:
 
     def _words(self, count: int, kind: type[np.unsignedinteger]) -> NDArray:
         """Returns random words, which the caller may change."""
+        if self.__forks != FORKS[0]:  # the process that this one was forked from has the old key
+            self.__take_key()
         words = np.empty(count, kind)
         left = words.view(np.uint8)
         while len(left):

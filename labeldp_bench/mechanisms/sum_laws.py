@@ -11,7 +11,7 @@ import torch
 from scipy.stats import nbinom
 from torch import Tensor
 
-from labeldp_bench.mechanisms.draws import Stream, discrete_laplace
+from labeldp_bench.mechanisms.draws import Stream, check_scale, discrete_laplace
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.support.validate import check_labels
 
@@ -46,6 +46,9 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     Such a variable is a difference of two geometric ones, so that n of them are a difference of two
     negative binomial ones; 0 where there are none. Single ones are drawn digit by digit; of secret
     sums the uniforms are inverted, so that their law holds to 2^-53.
+
+    Raises:
+        InputError: see `check_scale`.
     """
     sizes = counts.numpy()
     if scale == 0 or not sizes.any():
@@ -53,6 +56,7 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     if sizes.max() == 1:
         single = discrete_laplace(counts.shape, scale, stream) * sizes
         return torch.from_numpy(single).to(torch.float64)
+    check_scale(scale)
     share, some = -math.expm1(-1 / scale), np.maximum(sizes, 1)
     if isinstance(stream, SecretGenerator):
         parts = [nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]

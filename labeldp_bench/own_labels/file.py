@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from labeldp_bench.own_labels.manifest import BEFORE, Manifest
+from labeldp_bench.own_labels.spending import ROUNDING, names_of
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.validate import InputError
 
@@ -127,6 +129,37 @@ def holds_release(path: Path) -> bool:
         ) from None
     except (OSError, pa.ArrowInvalid):
         return False
+
+
+def check_replaces(
+    path: Path, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
+) -> None:
+    """Refuses to write a release over a file if what some row has spent would be lost.
+
+    Args:
+        path: of the file, which need not be there.
+        row_ids: of the release that is to be written, (N,).
+        spent: as `part_of`.
+        manifest: of that release.
+
+    Raises:
+        InputError: the file holds another release, or rows that this part of it lacks.
+    """
+    if not holds_release(path):
+        return
+    ids, before, earlier = read_rows(path)
+    what = "another release already, and what its rows have"
+    if earlier.release == manifest.release:
+        now = pd.Series(spent, names_of(row_ids)).groupby(level=0).max()
+        left = now.reindex(names_of(ids), fill_value=0.0).to_numpy()
+        lost = int((left < before * (1 - ROUNDING)).sum())
+        if not lost:
+            return
+        what = f"{lost:,} rows of this release that are not here, and what they have"
+    raise InputError(
+        f"{path} holds {what} spent would be lost (load that one, or save under another name; "
+        "delete it only if nobody has seen it)"
+    )
 
 
 def read_table(path: Path) -> pa.Table:

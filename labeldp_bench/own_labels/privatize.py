@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import hmac
 import secrets
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -243,19 +244,24 @@ class _Released:
     def __init__(self) -> None:
         self.key = secrets.token_bytes(32)
         self.releases: dict[bytes, list[Earlier]] = {}
+        self.looking = threading.Lock()
 
     def digest_of(self, ids: NDArray, labels: list[Any]) -> bytes | None:
         """Returns what names these rows with these labels, whatever classes or bounds are given.
 
-        None of a single label, which is not remembered: many clients have the same one.
+        Rows in another order are the same ones. None of a single label, which is not remembered:
+        many clients have the same one.
         """
         if len(ids) < 2:
             return None
+        names = names_of(ids)
+        order = np.argsort(pd.util.hash_array(names, categorize=False), kind="stable")
         try:
-            places, different = pd.factorize(np.array([*labels, None], dtype=object)[:-1])
+            given = np.array([*labels, None], dtype=object)[:-1][order]
+            places, different = pd.factorize(given)
         except TypeError:  # no names of classes; `codes` says so
             return None
-        content = repr((names_of(ids).tolist(), names_of(different).tolist())).encode()
+        content = repr((names[order].tolist(), names_of(different).tolist())).encode()
         return hmac.new(self.key, content + places.tobytes(), hashlib.sha256).digest()
 
     def earlier(self, digest: bytes | None) -> list[Earlier]:
@@ -273,12 +279,14 @@ class _Released:
             yield
             return
         known = self.releases.setdefault(digest, [])
-        if known and not allowed:
-            raise BudgetError(
-                "these labels were released before, and a second release adds its eps to the first "
-                "(use the release that there is; or give it as after=, so that eps_spent says both)"
-            )
-        known.append(release)  # before the draw: another thread may have the same labels
+        with self.looking:  # another thread may have the same labels, and look before it draws
+            if known and not allowed:
+                raise BudgetError(
+                    "these labels were released before, and a second release adds its eps to the "
+                    "first (use the release that there is; or give it as after=, so that eps_spent "
+                    "says both)"
+                )
+            known.append(release)
         try:
             yield
         except BaseException:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms.forms import AsReleased, joined
-from labeldp_bench.own_labels.file import holds_release, part_of, read_rows, write_parts
+from labeldp_bench.own_labels.file import check_replaces, part_of, write_parts
 from labeldp_bench.own_labels.manifest import GIVEN, PARTS, ClassName, Manifest
 from labeldp_bench.own_labels.recipe import is_flat
 from labeldp_bench.own_labels.summary import summary_of
@@ -86,7 +86,7 @@ class Release:
         if isinstance(rows, tuple):  # scikit-learn writes y[indices, ...]
             rows = rows[0]
         if not isinstance(rows, slice) or (rows.step or 1) < 0:
-            rows = np.atleast_1d(np.arange(len(self))[rows])  # type: ignore[call-overload]
+            rows = np.ascontiguousarray(np.arange(len(self))[rows])  # type: ignore[call-overload]
         return replace(
             self,
             messages=self.messages[rows],
@@ -144,19 +144,15 @@ class Release:
             path: ends in .parquet, as `labeldp release` looks for what rows have spent only there.
 
         Raises:
-            InputError: another ending; or the file holds another release, and what its rows have
-                spent would be lost.
+            InputError: another ending; or the file holds another release, or more rows of this one,
+                and what these have spent would be lost.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
         path = Path(path)
         if path.suffix != ".parquet":
             raise InputError(f"a release is saved as a Parquet file, whose name must end in "
                              f".parquet, got {path}")  # fmt: skip
-        if holds_release(path) and read_rows(path)[2].release != self.manifest.release:
-            raise InputError(
-                f"{path} holds another release already, and what its rows have spent would be lost "
-                "(load that one, or save under another name; delete it only if nobody has seen it)"
-            )
+        check_replaces(path, self.row_ids, self.spent, self.manifest)
         width = self.messages[0].nbytes if len(self) else 1
         rows = max(1, AT_ONCE // max(1, width))
         parts = self.batches(rows) if len(self) else iter([self])

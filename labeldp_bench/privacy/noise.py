@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.secret import SecretGenerator
+from labeldp_bench.mechanisms.secret import FORKS, SecretGenerator
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support import seeding
 
@@ -32,6 +32,7 @@ class NoiseStreams:
     def __init__(self, seed: int | None, data: str) -> None:
         self.key = None if seed is None else str(seed).encode()
         self.data = data
+        self.forks = FORKS[0]
 
     def stream(
         self, number: int, name: str, part: Tensor | None = None, prior: Tensor | None = None
@@ -43,8 +44,17 @@ class NoiseStreams:
             name: the mechanism with its parameters, see `spelled`.
             part: which labels, or in which groups; None for all of them, each on its own.
             prior: what the mechanism may assume.
+
+        Raises:
+            BudgetError: the noise is secret, and this process is a forked copy of the one that
+                opened the vault: both would draw, and neither ledger would say so.
         """
         if self.key is None:
+            if self.forks != FORKS[0]:
+                raise BudgetError(
+                    "the vault was opened before this process was forked, and a release here would "
+                    "be missing in the ledger there (open the vault in the process that releases)"
+                )
             return SecretGenerator()
         digests = ["-" if each is None else _digest(each) for each in (part, prior)]
         return seeding.keyed_generator(self.key, "privacy", self.data, name, number, *digests)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,6 +91,12 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # such as a folder without the right to write
             partial.unlink(missing_ok=True)
+
+
+def torn(path: Path) -> list[Path]:
+    """Returns what `replacing` left beside `path`, in processes that were killed or still write."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.\d+\.partial")
+    return [each for each in sorted(path.parent.iterdir()) if name.fullmatch(each.name)]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,9 +8,18 @@ import pytest
 import torch
 from scipy.stats import binomtest, chi2_contingency, chisquare, dlaplace, ks_2samp
 
-from labeldp_bench.mechanisms import BlockRR, HadamardResponse, Rappor, SubsetSelection, draws
+from labeldp_bench.mechanisms import (
+    BlockRR,
+    HadamardResponse,
+    LocalFull,
+    NoisyClusters,
+    Rappor,
+    SubsetSelection,
+    draws,
+)
 from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.mechanisms.sum_laws import laplace_sums
+from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import SMALLEST_EPS, InputError
 from tests.laws import has_law
 
@@ -188,3 +197,20 @@ def test_eps_at_which_rounding_takes_the_noise_away_is_refused(mechanism, num_cl
     mechanism(largest - 1.5).release(labels, num_classes, noise)
     released = mechanism(math.inf).release(labels, num_classes, noise)
     assert len(released) == num_classes
+
+
+@pytest.mark.parametrize("mechanism", [NoisyClusters, LocalFull])
+@pytest.mark.parametrize("secret", [False, True])
+def test_eps_at_which_counts_would_leave_as_they_are_is_refused(mechanism, secret):
+    # At eps=100 all of a thousand noisy counts were the true ones.
+    labels = torch.arange(6) % 3
+    noise = SecretGenerator() if secret else torch.Generator().manual_seed(0)
+
+    def released(eps):
+        return mechanism(eps).release_groups(labels, 3, labels, 3, noise)
+
+    with pytest.raises(InputError, match="eps is too large here: Laplace noise"):
+        released(91.0)
+    assert torch.equal(released(90.0), released(math.inf))  # rare, as it should be
+    with pytest.raises(InputError, match="too large"):
+        LabelVault(labels, 3).open(91.0, 0).release_histogram(torch.arange(6), 91.0)

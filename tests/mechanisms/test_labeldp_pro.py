@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from labeldp_bench.mechanisms import LabelDPPro, NoisyMoments, PateFM, poisson_gaussian
+from labeldp_bench.mechanisms.draws import step_of
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_stddev
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta, poisson_stddev
+from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.support.validate import InputError
 
 
@@ -143,6 +145,10 @@ def test_a_descent_is_answered_with_noisy_means_of_secret_batches():
     found = 0.1 * 10 * torch.stack(asking.answers)
     assert float(found.std()) == pytest.approx(noisy.descent_stddev, rel=0.03)
     assert noisy.descent_stddev == pytest.approx(math.sqrt(2) * noisy.stddev)
+    asking = Asking(torch.full((2, 400), 0.01))
+    noisy.release_descent(labels[:10], asking, SecretGenerator())
+    steps = torch.stack(asking.answers) / step_of(noisy.descent_stddev)
+    assert torch.equal(steps, steps.round())  # or their last bits would tell the sums
 
 
 @pytest.mark.parametrize("angle", [0.5, 1.0])

@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr, ndtri
 
 from labeldp_bench.mechanisms import LabelDPPro, NoisyMoments, Rappor
 from labeldp_bench.mechanisms.gaussian import SENSITIVITY, gaussian_delta, gaussian_stddev
@@ -52,6 +54,37 @@ def test_draws_have_the_stated_noise_around_the_true_sums(generator):
     ])  # fmt: skip
     assert noise.std() == pytest.approx(SENSITIVITY * gaussian_stddev(1.0, 1e-5), rel=0.05)
     assert abs(float(noise.mean())) < 4 * mechanism.stddev / math.sqrt(len(noise))
+
+
+def explained(outputs, sums, stddev):
+    """Which share of outputs is a sum plus a value that normal noise of 53 bits can have."""
+    nearest = np.round((ndtr((outputs - sums) / stddev) - 2.0**-54) * 2**53)
+    found = np.zeros(outputs.shape, bool)
+    for near in range(-4, 5):
+        uniform = np.minimum((nearest + near) * 2.0**-53 + 2.0**-54, 1 - 2.0**-53)
+        found |= sums + stddev * ndtri(uniform) == outputs
+    return found.mean()
+
+
+@pytest.mark.parametrize("kind", [NoisyMoments, LabelDPPro])
+@pytest.mark.parametrize("generator", [torch.Generator().manual_seed(0), SecretGenerator()])
+def test_secret_sums_do_not_show_in_their_last_bits_what_noise_was_added_to(kind, generator):
+    # Whoever knew all labels but one read that one off at any eps: 40 of 40 at eps=0.01.
+    mechanism = NoisyMoments(0.01) if kind is NoisyMoments else LabelDPPro(0.01, steps=1, share=1)
+    random = torch.Generator().manual_seed(1)
+    rows = torch.nn.functional.normalize(torch.randn(500, 60, generator=random).double())
+    labels = torch.randint(3, (500,), generator=random)
+    outputs = mechanism.release_moments(labels, 3, rows, generator).reshape(60, 3).numpy()
+    shares = []
+    for label in range(3):
+        guessed = labels.clone()
+        guessed[0] = label
+        sums = torch.zeros((3, 60), dtype=torch.float64).index_add_(0, guessed, rows)
+        shares.append(explained(outputs, sums.T.numpy(), mechanism.stddev))
+    if isinstance(generator, SecretGenerator):
+        assert max(shares) < 0.8
+    else:  # what the attack finds without rounding
+        assert np.argmax(shares) == labels[0] and max(shares) == 1
 
 
 def test_a_replaced_label_moves_the_sums_by_the_sensitivity_at_most():

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+import multiprocessing
 import os
 import pickle
 
@@ -44,6 +45,22 @@ def test_its_numbers_are_used_once():
             take(one)
     public = [name for name, _ in inspect.getmembers(one) if not name.startswith("_")]
     assert public == ["integers", "random"] and not hasattr(one, "__dict__")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_numbers_of_its_own():
+    # Parts of the labels that workers release side by side would all have the same noise.
+    noise = SecretGenerator()
+    noise.random(1)  # in use before the fork
+    fork, outputs = multiprocessing.get_context("fork"), []
+    for _ in range(2):
+        theirs, ours = fork.Pipe(duplex=False)
+        child = fork.Process(target=lambda end=ours: end.send_bytes(noise.random(8).tobytes()))
+        child.start()
+        assert theirs.poll(60)
+        outputs.append(theirs.recv_bytes())
+        child.join()
+    assert len({*outputs, noise.random(8).tobytes()}) == 3
 
 
 def test_draws_are_uniform():

@@ -1,6 +1,8 @@
 """Releases of own labels: what they hold, what they refuse, and that they add up."""
 
 import json
+import threading
+import time
 import warnings
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp_bench as ldp
+from labeldp_bench.own_labels import privatize
 from labeldp_bench.own_labels.known import class_mechanisms
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support.validate import InputError
@@ -178,6 +181,47 @@ def test_a_second_release_is_noticed_whatever_else_is_asked(other):
         ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
 
 
+def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
+    # Both looked before either had written down what it was about to draw.
+    class Slow(list):
+        def __bool__(self):
+            found = len(self) > 0
+            time.sleep(0.2)
+            return found
+
+    class Remembered(dict):
+        def setdefault(self, key, value):
+            return super().setdefault(key, Slow(value))
+
+    monkeypatch.setattr(privatize._RELEASED, "releases", Remembered())
+    ended = []
+
+    def run():
+        try:
+            ended.append(len(ldp.privatize(LABELS[:300], classes=CLASSES, eps=1.0)))
+        except BudgetError:
+            ended.append("refused")
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, ended)) == ["300", "refused"]
+
+
+def test_a_second_release_is_noticed_in_another_order():
+    # A table that was sorted anew released every label again, and said eps of the first time.
+    rng = np.random.default_rng(3)
+    labels, ids = rng.choice(CLASSES, 60), np.arange(500, 560)
+    ldp.privatize(labels, classes=CLASSES, eps=1.0, row_ids=ids)
+    order = rng.permutation(60)
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids[order].astype(str))
+    other = ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids)  # of other persons
+    assert other.eps_spent == 1.0
+
+
 def test_a_second_release_of_numbers_is_noticed_under_other_bounds():
     numbers = np.random.default_rng(11).integers(100, size=50)
     ldp.privatize(numbers, bounds=(0, 100), eps=1.0)
@@ -289,10 +333,9 @@ def test_reports_that_nobody_can_have_drawn_are_refused():
 def test_reports_are_taken_as_they_are_or_not_at_all():
     # 256 became bit 0, a report of NaN was kept, and a real of -2 became 254.
     rappor = ldp.manifest_for_clients(["no", "yes"], eps=1.0, mechanism="rappor")
-    with pytest.raises(InputError, match="reports do not fit rappor: released bits must be 0 or 1"):
-        ldp.Release.of_reports(rappor, [0, 1], [[256, 1], [0, 0]])
-    with pytest.raises(InputError, match="report 0 cannot come from rappor"):
-        ldp.Release.of_reports(rappor, [0, 1], [[np.nan, 1], [0, 0]])
+    for wrong in (256, np.nan, 0.5):
+        with pytest.raises(InputError, match="do not fit rappor: released bits must be 0 or 1"):
+            ldp.Release.of_reports(rappor, [0, 1], [[wrong, 1], [0, 0]])
     alibi = ldp.manifest_for_clients(["no", "yes"], eps=1.0, mechanism="alibi")
     release = ldp.Release.of_reports(alibi, [0, 1], [[-2, 3], [0, 1]])
     assert release.outputs.tolist() == [[-2, 3], [0, 1]]

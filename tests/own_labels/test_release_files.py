@@ -44,6 +44,19 @@ def test_a_file_of_another_release_is_not_replaced(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_a_part_of_a_release_does_not_replace_the_whole(tmp_path):
+    # The rows left out would count as never released, and a second release of them as the first.
+    path, release = tmp_path / "r.parquet", released()
+    release[:10].save(path)
+    release.save(path)  # more rows lose nothing
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"r\.parquet holds 390 rows of this release that are not"):
+        release[10:0:-1].save(path)
+    assert path.read_bytes() == before
+    release[::-1].save(path)
+    assert len(ldp.load_release(path)) == 400
+
+
 @pytest.mark.parametrize("name", ["r.csv", "r", "r.parquet.bak"])
 def test_a_name_that_says_no_parquet_is_refused(name, tmp_path):
     # `labeldp release` would not find it beside its output, and count too little as spent.

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -175,7 +176,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(people, monkeypatch, capsys)
     assert sorted(os.listdir()) == before
 
 
-def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkeypatch):
+def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkeypatch, capsys):
     monkeypatch.setattr(streaming, "ROWS", 64)
     drawn = []
     original = Recipe.draw
@@ -193,7 +194,10 @@ def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkey
     assert worker.exitcode == -signal.SIGKILL
     assert not os.path.exists("r.parquet")
     monkeypatch.setattr(Recipe, "draw", original)
+    [left] = Path().glob(".r.parquet.*.partial")  # with four parts of a draw that nobody counts
     assert release(people) == 0 and len(ldp.load_release("r.parquet")) == SIZE
+    assert f"note: {left} is removed: it held part of a release" in capsys.readouterr().err
+    assert not left.exists()
 
 
 def test_labels_of_every_type_are_compared_as_texts(tmp_path, monkeypatch):

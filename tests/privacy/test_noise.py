@@ -1,12 +1,15 @@
 """The noise of releases: a stream of its own, shared by nothing that differs."""
 
 import hashlib
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
 import torch
 
 from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
+from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from tests.privacy.test_privacy import LABELS, open_vault
@@ -101,3 +104,24 @@ def test_keyed_generator_is_the_mersenne_twister_in_the_state_that_the_key_gives
         -(2**63), None, generator=seeding.keyed_generator(b"key", "a", 1)
     )
     assert (drawn.numpy().view(np.uint64) == (high << np.uint64(32)) + low).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_of_an_open_vault_releases_nothing_secret():
+    # Each process would draw and book every label once, and nobody would see both.
+    vault = LabelVault(LABELS, 4).open(1.0, None)
+    theirs, ours = multiprocessing.get_context("fork").Pipe(duplex=False)
+
+    def release() -> None:
+        try:
+            vault.release(Rappor(1.0))
+            ours.send("a second release")
+        except BudgetError as error:
+            ours.send(str(error))
+
+    child = multiprocessing.get_context("fork").Process(target=release)
+    child.start()
+    assert theirs.poll(60)
+    assert "before this process was forked" in theirs.recv()
+    child.join()
+    assert vault.release(Rappor(1.0)).outputs.shape == (len(LABELS), 4)

@@ -157,10 +157,25 @@ def _alone(out: Path) -> Iterator[None]:
         with writing(out):
             alone.enter_context(only_one(out.with_name(LOCK), wait))
         check_new(out, ".parquet")  # the other one may have written it
+        _remove_torn(out)
         try:
             yield
         finally:
             out.with_name(f".{LOCK}.lock").unlink(missing_ok=True)
+
+
+def _remove_torn(out: Path) -> None:
+    """Removes what a command that was killed left of this release: a draw that nobody counts."""
+    from labeldp_bench.support.files import torn, writing
+
+    for left in torn(out):
+        with writing(left):
+            left.unlink(missing_ok=True)
+        warnings.warn(
+            f"{left.name} is removed: it held part of a release that was cut off (if somebody has "
+            "seen it, its rows have spent that eps too, which is counted nowhere)",
+            stacklevel=1,
+        )
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:

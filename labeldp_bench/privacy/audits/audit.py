@@ -19,6 +19,7 @@ from labeldp_bench.mechanisms import (
     PateFM,
     RealMechanism,
 )
+from labeldp_bench.privacy.audits import rows
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.channels import channels_of
 from labeldp_bench.privacy.audits.group_channels import (
@@ -76,6 +77,11 @@ class Audit:
                 faults.append(
                     f"draws of {found.sampler} do not follow the formula "
                     f"(p = {found.fit.p_value:.1g})"
+                )
+            if found.apart < rows.LEVEL:
+                faults.append(
+                    f"outputs of {found.sampler} depend on other rows, or share their noise "
+                    f"(p = {found.apart:.1g})"
                 )
         return faults
 

@@ -9,6 +9,7 @@ from labeldp_bench.privacy.audits.fit import Fit
 
 Draw = Callable[[int, int, Generator], Tensor]
 Law = Callable[[Tensor], Tensor]
+Mixed = Callable[[Tensor, Generator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Channel:
         chunk: outputs that are held in memory at once.
         noise: (draws, generator) -> a further comparison with the stated noise, or None.
         delta: of the claim.
+        mixed: (numbers of inputs, int64 (n,), generator) -> an output of each, all of one call;
+            None where the sampler has no rows.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Channel:
     chunk: int = 50_000
     noise: Callable[[int, Generator], Fit | None] | None = None
     delta: float = 0.0
+    mixed: Mixed | None = None
 
     def batches(self, size: int) -> list[int]:
         """Returns the sizes of the batches that `size` draws of one input are made in."""

@@ -15,7 +15,8 @@ from labeldp_bench.mechanisms import (
     PateFM,
     RealMechanism,
 )
-from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.mechanisms.forms import AsReleased
+from labeldp_bench.privacy.audits.channel import Channel, Draw, Mixed
 from labeldp_bench.privacy.audits.group_channels import group_channels
 from labeldp_bench.privacy.audits.sums import releases_sums, sums_channels
 from labeldp_bench.privacy.audits.votes import votes_channels
@@ -62,24 +63,35 @@ def _class_channels(
     inputs = tuple(f"label {label}" for label in labels)
     chosen = torch.tensor(labels)
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        same = torch.full((size,), labels[number])
-        return mechanism.release(same, num_classes, generator, prior)
+    def release(asked: Tensor, generator: Generator) -> Tensor:
+        return mechanism.release(asked, num_classes, generator, prior)
 
-    def draw_sums(number: int, size: int, generator: Generator) -> Tensor:
-        same, each = torch.full((size,), labels[number]), torch.arange(size)
-        sums = mechanism.release_groups(same, num_classes, each, size, generator)
-        single = mechanism.release(same[:1], num_classes, torch.Generator().manual_seed(0), prior)
+    def sums(asked: Tensor, generator: Generator) -> Tensor:
+        size = len(asked)
+        sums = mechanism.release_groups(asked, num_classes, torch.arange(size), size, generator)
+        single = mechanism.release(asked[:1], num_classes, torch.Generator().manual_seed(0), prior)
         return sums.argmax(1) if single.dim() == 1 else sums.to(single.dtype)
 
     def law(outputs: Tensor) -> Tensor:
         return mechanism.log_likelihood(outputs, num_classes, prior)[:, chosen]
 
     chunk, most = max(1, IN_MEMORY // num_classes), max(1000, MOST_ENTRIES // num_classes)
-    channels = [Channel("release", inputs, draw, law, most, chunk)]
-    # Sums take no prior: they are drawn as without one.
+
+    def channel(name: str, sampler: Mixed, chunk: int) -> Channel:
+        draw, mixed = _of_rows(sampler, chosen)
+        return Channel(name, inputs, draw, law, most, chunk, mixed=mixed)
+
+    channels = [channel("release", release, chunk)]
+    # Sums and messages take no prior: they are drawn as without one.
     if prior is None and chunk > 1000:
-        channels.append(Channel("release_groups", inputs, draw_sums, law, most, min(chunk, 20_000)))
+        channels.append(channel("release_groups", sums, min(chunk, 20_000)))
+    form = mechanism.form(num_classes) if prior is None else None
+    if form is not None and not isinstance(form, AsReleased):  # own labels leave by its own draws
+
+        def messages(asked: Tensor, generator: Generator) -> Tensor:
+            return form.outputs(form.draw(asked, generator))
+
+        channels.append(channel("release_messages", messages, chunk))
     return channels
 
 
@@ -92,18 +104,36 @@ def _real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel
     inputs = tuple(f"label {value:g}" for value in ends)
     clipped = torch.tensor(ends, dtype=torch.float64).clamp(-reach, reach)
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        same = torch.full((size,), ends[number], dtype=torch.float64)
-        return mechanism.release(same, bound, generator)
+    def release(asked: Tensor, generator: Generator) -> Tensor:
+        return mechanism.release(asked, bound, generator)
 
-    def draw_sums(number: int, size: int, generator: Generator) -> Tensor:
-        same = torch.full((size,), ends[number], dtype=torch.float64)
-        return mechanism.release_groups(same, bound, torch.arange(size), size, generator)
+    def sums(asked: Tensor, generator: Generator) -> Tensor:
+        size = len(asked)
+        return mechanism.release_groups(asked, bound, torch.arange(size), size, generator)
 
     def law(outputs: Tensor) -> Tensor:
         return mechanism.log_density(outputs, clipped, bound)
 
-    return [
-        Channel("release", inputs, draw, law),
-        Channel("release_groups", inputs, draw_sums, law),
-    ]
+    places = torch.tensor(ends, dtype=torch.float64)
+    channels = []
+    for name, sampler in (("release", release), ("release_groups", sums)):
+        draw, mixed = _of_rows(sampler, places)
+        channels.append(Channel(name, inputs, draw, law, mixed=mixed))
+    return channels
+
+
+def _of_rows(sampler: Mixed, values: Tensor) -> tuple[Draw, Mixed]:
+    """Returns how a sampler of rows draws for one input, and for many in one call.
+
+    Args:
+        sampler: (labels, generator) -> an output of each.
+        values: the label of each input.
+    """
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        return sampler(values[number].repeat(size), generator)
+
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+        return sampler(values[numbers], generator)
+
+    return draw, mixed

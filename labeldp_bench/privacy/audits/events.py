@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 MOST_VALUES = 256
@@ -133,3 +135,16 @@ def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[in
     pair, first, second = (int(each) for each in torch.unravel_index(gaps.argmax(), gaps.shape))
     high, low = pairs[pair]
     return int(high.indices[first, second]), int(low.indices[first, second]), (first, second)
+
+
+def shares_of(
+    outputs: list[Tensor], most: int
+) -> tuple[NDArray[np.float64] | None, tuple[float, ...]]:
+    """Returns the share of each output for each label, where both are at most so many."""
+    if outputs[0].dim() != 1 or len(outputs) > most:
+        return None, ()
+    values = torch.cat([part[:10_000] for part in outputs]).unique()
+    if len(values) > most:
+        return None, ()
+    shares = [[float((part == value).double().mean()) for value in values] for part in outputs]
+    return np.array(shares), tuple(values.tolist())

@@ -14,6 +14,7 @@ from labeldp_bench.privacy.audits.events import (
     event_counts,
 )
 from labeldp_bench.privacy.audits.fit import Calibration, Fit, all_of
+from labeldp_bench.privacy.audits.rows import ROWS, rows_apart, two_inputs
 from labeldp_bench.support.progress import progress_bar
 
 PILOT = 1000
@@ -33,6 +34,7 @@ class Sampled:
         event: the inputs and the event, in words.
         fit: whether the draws follow the claimed law; None where no law is known.
         delta: of the claim.
+        apart: p-value of the largest correlation between rows of one call, see `rows_apart`.
     """
 
     sampler: str
@@ -43,6 +45,7 @@ class Sampled:
     event: str
     fit: Fit | None
     delta: float = 0.0
+    apart: float = 1.0
 
     def flagged_from(self, eps: float) -> float:
         """Returns the smallest true eps that 90 of 100 such audits would put above `eps`."""
@@ -96,7 +99,18 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
     bound = eps_bound(hits[0], hits[1], rest, confidence, channel.delta)
     share, fit = hits[0] / rest, all_of(fits)
-    return Sampled(channel.name, bound, confidence, 2 * rest, share, words, fit, channel.delta)
+    apart = _apart(channel, min(ROWS, asked, channel.chunk), generator)
+    return Sampled(
+        channel.name, bound, confidence, 2 * rest, share, words, fit, channel.delta, apart
+    )
+
+
+def _apart(channel: Channel, size: int, generator: Generator) -> float:
+    """Returns whether rows are drawn apart, as a p-value; asked last, so that no bound moves."""
+    if channel.mixed is None:
+        return 1.0
+    numbers = two_inputs(size, (0, len(channel.inputs) - 1), generator)
+    return rows_apart(channel.mixed(numbers, generator), numbers > 0)
 
 
 def _look(

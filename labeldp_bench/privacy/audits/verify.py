@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms import ClassMechanism
+from labeldp_bench.privacy.audits import rows
 from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from
 from labeldp_bench.privacy.audits.events import (
     Literals,
     choose_event,
     choose_literals,
     event_counts,
+    shares_of,
 )
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
 from labeldp_bench.support import seeding
@@ -49,6 +51,7 @@ class Verdict:
         noise: `fresh` (drawn anew on every call), `kept` (equal on every call), `none` (the same
             label always gives the same output) or `table`.
         event: what tells two labels apart, in words.
+        apart: p-value of the largest correlation between rows of one call, see `rows_apart`.
     """
 
     claimed: float
@@ -64,13 +67,15 @@ class Verdict:
     draws: int
     noise: str
     event: str
+    apart: float = 1.0
 
     @property
     def holds(self) -> bool:
         """Whether nothing contradicts the claim."""
         if self.exact is not None:
             return self.calls * self.exact <= self.claimed + TOLERANCE
-        return max(self.bound, self.bound_of_calls) <= self.claimed and self.noise != "none"
+        own = self.noise != "none" and self.apart >= rows.LEVEL
+        return max(self.bound, self.bound_of_calls) <= self.claimed and own
 
     def lines(self) -> list[str]:
         """Returns one page of text, a line each."""
@@ -101,6 +106,9 @@ class Verdict:
             "none": "NONE: the output follows from the label alone",
         }
         lines.append(f"noise      {noise[self.noise]}")
+        if self.apart < rows.LEVEL:
+            lines.append("rows       NOT APART: an output depends on the label of another row, or "
+                         f"shares its noise\n           (p = {self.apart:.1g})")  # fmt: skip
         if self.calls > 1 and self.noise == "fresh":
             together = min(self.calls, MEASURED_CALLS)
             lines.append(f"           {together} calls: eps >= {self.bound_of_calls:.4g} measured")
@@ -225,13 +233,15 @@ def _sampled(
         together = hits[: min(calls, MEASURED_CALLS)].all(0)
         all_hits = [int(together[labels == label].sum()) for label in (more, less)]
         bound_of_calls = eps_bound(all_hits[0], all_hits[1], rest, level, delta)
-    table, values = _shares(first)
+    table, values = shares_of(first, TABLE)
+    mixed = rows.two_inputs(min(rows.ROWS, draws // 2), (more, less), order)
     return Verdict(
         claimed=eps, delta=delta, num_classes=num_classes, calls=calls, exact=None, table=table,
         values=values, bound=bound, bound_of_calls=bound_of_calls,
         power=flagged_from(eps, once[0] / rest, rest, level, delta=delta), draws=draws,
         noise=_noise(outputs, labels, (more, less)),
         event=f"label {more} against label {less}: {literals.spell(event)}",
+        apart=rows.rows_apart(_call(randomiser, mixed), mixed == more),
     )  # fmt: skip
 
 
@@ -286,14 +296,3 @@ def _noise(outputs: list[Tensor], labels: Tensor, kinds: tuple[int, int]) -> str
     ):
         return "none"
     return "kept"
-
-
-def _shares(outputs: list[Tensor]) -> tuple[NDArray[np.float64] | None, tuple[float, ...]]:
-    """Returns the share of each output for each label, where both are few."""
-    if outputs[0].dim() != 1 or len(outputs) > TABLE:
-        return None, ()
-    values = torch.cat([part[:10_000] for part in outputs]).unique()
-    if len(values) > TABLE:
-        return None, ()
-    shares = [[float((part == value).double().mean()) for value in values] for part in outputs]
-    return np.array(shares), tuple(values.tolist())

@@ -1,0 +1,123 @@
+"""Rows that are not apart: what no look at single rows can see."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp_bench.mechanisms import (
+    AdditiveLaplace,
+    Laplace,
+    LocalHashing,
+    RandomizedResponse,
+    Rappor,
+    UnbiasedRandomizer,
+)
+from labeldp_bench.mechanisms.hashes import Hashes
+from labeldp_bench.privacy.audits.audit import audit
+from labeldp_bench.privacy.audits.rows import LEVEL, rows_apart, two_inputs
+from labeldp_bench.privacy.audits.verify import verify
+
+KEEP = 1 / (1 + 9 * math.exp(-1.0))
+"""Of randomised response, K=10, eps=1."""
+
+
+def response(labels, uniform, shift):
+    return np.where(uniform < KEEP, labels, (labels + shift) % 10)
+
+
+def honest(labels):
+    random = np.random.default_rng()
+    return response(labels, random.random(len(labels)), random.integers(1, 10, len(labels)))
+
+
+def in_pairs(labels):
+    random, half = np.random.default_rng(), len(labels) // 2 + 1
+    pairs = [np.repeat(each, 2)[: len(labels)] for each in
+             (random.random(half), random.integers(1, 10, half))]  # fmt: skip
+    return response(labels, *pairs)
+
+
+def seeded_for_each_batch(labels):
+    parts = np.split(labels, range(4096, len(labels), 4096))
+    streams = [np.random.default_rng(0) for _ in parts]
+    return np.concatenate([
+        response(part, stream.random(len(part)), stream.integers(1, 10, len(part)))
+        for part, stream in zip(parts, streams, strict=True)
+    ])  # fmt: skip
+
+
+def of_the_row_before(labels):
+    return np.roll(labels, 1)
+
+
+def bits_of_another_row(labels):
+    return np.eye(10)[np.roll(labels, 7)] + np.random.default_rng().laplace(size=(len(labels), 10))
+
+
+@pytest.mark.parametrize(
+    "randomiser", [in_pairs, seeded_for_each_batch, of_the_row_before, bits_of_another_row]
+)
+def test_a_randomiser_whose_rows_tell_of_each_other_is_refused(randomiser):
+    # All of them passed: the true labels themselves, moved by one row, with "no loss seen".
+    found = verify(randomiser, 10, 1.0, draws=50_000)
+    assert found.apart < LEVEL and not found.holds
+    assert any("NOT APART" in line for line in found.lines())
+
+
+def test_honest_rows_are_not_accused():
+    found = verify(honest, 10, 1.0, draws=50_000)
+    assert found.apart > LEVEL and found.holds
+    assert not any("APART" in line for line in found.lines())
+
+
+class InPairs(RandomizedResponse):
+    """Has one noise for two labels each."""
+
+    def release(self, labels, num_classes, generator, prior=None):
+        both = super().release(torch.zeros(len(labels)).long(), num_classes, generator)
+        return (labels + both[torch.arange(len(labels)) // 2]) % num_classes
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_the_audit_sees_labels_that_share_noise(num_classes):
+    # Each label alone has the law of eps=1, so that no bound is above it.
+    found = audit(InPairs(1.0), num_classes, draws=20_000)
+    assert max(each.bound for each in found.sampled) <= 1
+    assert sum("or share their noise" in line for line in found.faults) == 2  # under two priors
+    assert audit(RandomizedResponse(1.0), num_classes, draws=20_000).faults == []
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Rappor(0.3), AdditiveLaplace(4.0), Laplace(1.0), UnbiasedRandomizer(1.0)]
+)
+def test_mechanisms_draw_every_row_apart(mechanism):
+    assert [each.apart > LEVEL for each in audit(mechanism, 5, draws=8000).sampled].count(
+        False
+    ) == 0
+
+
+def test_few_rows_and_rare_events_are_no_evidence():
+    stream = torch.Generator().manual_seed(0)
+    for size in (0, 3, 500):
+        labels = two_inputs(size, (0, 1), stream)
+        assert rows_apart(labels.double(), labels > 0) == 1.0
+    rare = torch.zeros(50_000)
+    rare[[7, 8, 9]] = 1.0
+    assert rows_apart(rare, two_inputs(len(rare), (0, 1), stream) > 0) == 1.0
+
+
+def test_messages_that_own_labels_leave_in_are_drawn_too(monkeypatch):
+    # Local hashing draws its messages by code of its own, which no audit asked.
+    draw = Hashes.draw
+
+    def at_twice_eps(self, labels, generator):
+        odds = self.p_own / (1 - self.p_own) * math.exp(self.eps)
+        twice = Hashes(2 * self.eps, odds / (1 + odds), self.buckets, self.num_classes)
+        return draw(twice, labels, generator)
+
+    assert audit(LocalHashing(1.0), 5, draws=20_000).faults == []
+    monkeypatch.setattr(Hashes, "draw", at_twice_eps)
+    faults = audit(LocalHashing(1.0), 5, draws=20_000).faults
+    assert faults and all("release_messages" in line for line in faults)

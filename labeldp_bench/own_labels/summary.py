@@ -3,6 +3,8 @@
 from labeldp_bench.own_labels.law import chance_of_change
 from labeldp_bench.own_labels.manifest import Manifest
 
+SEEDED = "the noise has a seed: for tests only, as who knows it can undo the noise"
+
 
 def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     """Returns the lines.
@@ -31,5 +33,12 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     if eps_spent > manifest.eps * (1 + 1e-9):
         lines.append(f"with earlier releases of the same rows: eps={eps_spent:g} spent")
     if manifest.noise != "secret":
-        lines.append("the noise has a seed: for tests only, as who knows it can undo the noise")
+        lines.append(SEEDED)
     return "\n".join(lines)
+
+
+def unprotected(manifest: Manifest) -> str | None:
+    """Returns why eps protects nobody here, for all who print it; None if it does."""
+    if manifest.row_eps == float("inf"):
+        return "eps=inf is no privacy: the release holds the true labels"
+    return SEEDED if manifest.noise != "secret" else None

@@ -42,11 +42,23 @@ def test_from_a_survey_to_predictions(survey, capsys):
     assert main(FIT) == 0
     said = capsys.readouterr().out
     assert "from releases alone: 9" in said  # more than 90 %
+    assert "the noise has a seed: for tests only" in said  # eps alone would promise something
     assert re.search(r"always saying (yes|no): [45]\d", said)
     assert main(PREDICT) == 0
     found = pd.read_csv("p.csv")
     assert found.columns.tolist() == ["row", "predicted", "p_yes", "p_no"]
     assert (found.predicted == survey.answer).mean() > 0.9
+
+
+@pytest.mark.parametrize("eps", ["4", "inf"])
+def test_a_fit_says_where_eps_protects_nobody(eps, survey, capsys):
+    # Who gets model and words, and not those of the release, would take eps for a guarantee.
+    assert main([*RELEASE, "--eps", eps]) == 0
+    capsys.readouterr()
+    assert main(FIT) == 0
+    said = capsys.readouterr().out
+    assert ("no privacy: the release holds the true labels" in said) == (eps == "inf")
+    assert "seed" not in said
 
 
 def test_trees_are_fitted_saved_and_read_back(survey, tmp_path, capsys):

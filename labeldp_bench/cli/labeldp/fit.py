@@ -58,6 +58,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp_bench.own_labels.estimates import class_shares
     from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.models import cross_validated, model_for, readable, save_model
+    from labeldp_bench.own_labels.summary import unprotected
 
     release = load_release(given.release)
     if not release.classes:
@@ -88,6 +89,8 @@ def run(given: argparse.Namespace) -> int:
     save_model(model, given.out)
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
           f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
+    if (why := unprotected(release.manifest)) is not None:
+        print(why)
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
     shares = class_shares(release)

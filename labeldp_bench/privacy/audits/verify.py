@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp_bench.mechanisms import ClassMechanism
+from labeldp_bench.mechanisms.classes import SUM_TOLERANCE
 from labeldp_bench.privacy.audits import rows
 from labeldp_bench.privacy.audits.bounds import eps_bound, flagged_from
 from labeldp_bench.privacy.audits.events import (
@@ -200,7 +201,7 @@ def _exact(
         ) from error
     if table.ndim != 2 or len(table) != num_classes:
         raise InputError(f"a table must have {num_classes} rows, one per label, got {table.shape}")
-    if (table < 0).any() or not np.allclose(table.sum(1), 1, atol=1e-9):
+    if (table < 0).any() or not np.allclose(table.sum(1), 1, rtol=0, atol=SUM_TOLERANCE):
         raise InputError("the rows of a table must be probabilities that sum to 1")
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(table[:, table.max(0) > 0])

@@ -82,6 +82,7 @@ def test_a_file_that_ends_the_program_has_no_verdict(tmp_path, capsys):
         (lambda labels: sys.exit(0), "failed on int64 labels of shape (4000,): SystemExit: 0"),
         (lambda labels: 1 // 0, "failed on int64 labels of shape (4000,): ZeroDivisionError"),
         ([[0.5, 0.6]] * 4, "sum to 1"),
+        ([[0.5, 0.49999]] * 4, "sum to 1"),  # what is left out may name a label
         ([[0.5, 0.5]], "4 rows"),
         ({}, "must be a function"),
     ],

@@ -148,19 +148,14 @@ def run(given: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Lets one process at a time release into a folder: two at once would not see each other's."""
-    from labeldp_bench.support.files import only_one, writing
+    from labeldp_bench.support.files import only_one
 
     def wait() -> None:
         print(f"waits for another release into {out.parent.resolve()}", file=sys.stderr)
 
-    with contextlib.ExitStack() as alone:
-        with writing(out):
-            alone.enter_context(only_one(out.with_name(LOCK), wait))
+    with only_one(out, wait, LOCK):
         check_new(out, ".parquet")  # the other one may have written it
-        try:
-            yield
-        finally:
-            out.with_name(f".{LOCK}.lock").unlink(missing_ok=True)
+        yield
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:

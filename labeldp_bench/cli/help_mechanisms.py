@@ -13,6 +13,8 @@ GROUP_OUTPUTS = (
     ("int64 (G,)", "group classes"), ("(G, K)", "group sums"), ("float64 (G,)", "group means"),
 )  # fmt: skip
 """What the docstrings of `release` and `release_groups` begin with, and what that is."""
+UNKNOWN = "unknown"
+"""What is said of a class that is not found: nothing may be promised of it."""
 CURATED_PRIOR = "a curator counts labels for the prior; then each label is randomised alone"
 
 
@@ -24,6 +26,8 @@ def mechanism_class(path: Path) -> type | None:
 
 def kind_of_release(kind: type | None) -> str:
     """Returns 'a label', 'K bits', ... by what its docstring says that it returns."""
+    if not _is_a(kind, "Mechanism"):
+        return UNKNOWN
     if any("release_moments" in vars(each) for each in _own_classes(kind)):
         return "class sums"
     grouped = _is_a(kind, "GroupMechanism")
@@ -44,10 +48,14 @@ def learner_class(path: Path) -> type | None:
 def guarantee(kind: type | None, learner: type | None = None) -> str:
     """Returns 'local', 'central', 'central, delta=1e-05', 'local, features too', ... or 'none'.
 
+    'unknown' where there is no such mechanism.
+
     Args:
         kind: the mechanism.
         learner: the learner that comes with it, whose curator may see labels too.
     """
+    if not _is_a(kind, "Mechanism"):
+        return UNKNOWN
     if not _said(kind, "private", True):
         return "none"
     trust, delta = _trust(kind, learner), delta_of(kind)
@@ -63,6 +71,8 @@ def guarantee_in_words(kind: type | None, learner: type | None, delta: float) ->
         learner: the learner of this run.
         delta: of this run; 0: pure.
     """
+    if not _is_a(kind, "Mechanism"):
+        return f"{UNKNOWN}: the _target_ of its YAML names no mechanism that is found"
     if not _said(kind, "private", True):
         return "none"
     promise = f"(eps, delta)-DP with delta={delta:g}" if delta else "pure eps-DP"

@@ -27,12 +27,18 @@ OPTIMIZER = {
 
 @cache
 def read_class(target: str) -> type | None:
-    """Returns the stand-in of the class or function that `a.b.Name` names; None: not found."""
+    """Returns the stand-in of the class or function that `a.b.Name` names.
+
+    None: not found, or not Python; a run says what is wrong with it.
+    """
     module, _, name = target.rpartition(".")
     path = None if module.startswith("torch.") else _file_of(module)
     if path is None:
         return None
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):
+        return None
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return _stand_in(node, module, _imports(tree))

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
 
@@ -25,26 +25,47 @@ def class_mechanisms() -> dict[str, type[ClassMechanism]]:
 
     They are the files of configs/mechanism that bring no learner of their own: each label is
     released once, on its own.
+
+    Raises:
+        InputError: a file names no mechanism, as one of your own may before it is ready.
     """
+    return {name: kind for name, (kind, _) in _found().items()}
+
+
+@cache
+def _found() -> dict[str, tuple[type[ClassMechanism], dict[str, Any]]]:
+    """Returns class and parameters of `class_mechanisms`, as their files say."""
     found = {}
     for path in sorted((CONFIGS / "mechanism").glob("*.yaml")):
-        config = yaml.safe_load(path.read_text())
-        if "defaults" in config:
-            continue
-        module, _, name = config["mechanism"]["_target_"].rpartition(".")
-        kind = vars(importlib.import_module(module))[name]
-        if issubclass(kind, ClassMechanism):
-            found[path.stem] = kind
+        try:
+            config = yaml.safe_load(path.read_text())
+            if "defaults" in config:
+                continue
+            own = config["mechanism"]
+            module, _, name = own["_target_"].rpartition(".")
+            kind = getattr(importlib.import_module(module), name)
+            is_one = issubclass(kind, ClassMechanism)
+        except Exception as error:  # a file of the user's own, with code of the user's own
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"{path} names no mechanism: {reason}") from None
+        if is_one:
+            found[path.stem] = (kind, own)
     return found
 
 
 def class_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> ClassMechanism:
     """Returns the mechanism of class labels that has this name.
 
+    A parameter without a default is as its file says, unless it is given.
+
     Raises:
         InputError: no such name or parameter, or a wrong value.
     """
-    return _built(class_mechanisms(), name, eps, parameters)
+    known = _found()
+    kind, said = known[check_choice("mechanism", name, known)]
+    asked = [each.name for each in fields(kind) if each.init and each.default is MISSING]
+    said = {key: said[key] for key in asked if key in said and key != "eps"}
+    return _built({name: kind}, name, eps, {**said, **parameters})
 
 
 def real_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> RealMechanism:

@@ -28,8 +28,8 @@ class CannotWrite(InputError):
     def __init__(self, path: Path, error: OSError) -> None:
         self.reason = reason_of(error)
         way_out = "free some space" if error.errno in FULL else "see who may write there"
-        if error.errno == errno.ENOENT:
-            way_out = "make the folder"
+        if error.errno == errno.ENOENT:  # such as in /proc, which is there and takes no file
+            way_out = "choose another folder" if path.parent.is_dir() else "make the folder"
         super().__init__(f"cannot write {path}: {self.reason} ({way_out}, and run again)")
 
 
@@ -106,15 +106,30 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def only_one(path: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Lets one process at a time make `path`; calls `wait` before waiting for another."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        wait()
-        lock.acquire()
+def only_one(path: Path, wait: Callable[[], None], name: str | None = None) -> Iterator[None]:
+    """Lets one process at a time make `path`; calls `wait` before waiting for another.
+
+    Args:
+        path: of the file, or of one of those that share the lock.
+        wait: tells that another process is at it.
+        name: of the lock, if files of several names share it; by default that of `path`.
+
+    Raises:
+        CannotWrite: the folder takes no file.
+    """
+    file = path.with_name(f".{name or path.name}.lock")
+    lock = FileLock(file)
+    with writing(path):
+        # The lock waits for ever where the folder takes no file: to it that is another process.
+        tempfile.TemporaryFile(dir=path.parent).close()
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            wait()
+            lock.acquire()
     try:
         yield
     finally:
+        with contextlib.suppress(OSError):  # Windows removes no open file
+            file.unlink()  # safe while it is held: who waits for it sees that it is gone
         lock.release()

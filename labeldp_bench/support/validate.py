@@ -141,9 +141,19 @@ def check_made(
 
 
 def did_you_mean(value: object, known: Collection[str]) -> str:
-    """Returns ' (did you mean ...?)' if a known name is similar, else an empty text."""
-    near = difflib.get_close_matches(str(value), list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    """Returns ' (did you mean ...?)' if a known name is similar, else an empty text.
+
+    Capital letters make no difference, and `table1a` is `vector_approximation/table1a`.
+
+    >>> did_you_mean("RR", ["ple", "rr"])
+    ' (did you mean rr?)'
+    >>> did_you_mean("table1a", ["ple/table1", "vector_approximation/table1a"])
+    ' (did you mean vector_approximation/table1a?)'
+    """
+    given, names = str(value).lower(), {name.lower(): name for name in known}
+    within = [name for name in names if name.endswith(f"/{given}")]
+    near = within if len(within) == 1 else difflib.get_close_matches(given, list(names), n=1)
+    return f" (did you mean {names[near[0]]}?)" if near else ""
 
 
 def check_labels(labels: Tensor, num_classes: int) -> Tensor:

@@ -1,5 +1,6 @@
 """`--help`: every name has its meaning, in a moment."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -142,6 +143,25 @@ def test_help_on_the_command_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
     bad = quick(["--help", "nothing_like_it"], tmp_path)
     assert bad.returncode == 2 and len(bad.lines) == 1
+
+
+@pytest.mark.parametrize(
+    "target", ["rr.Misspelt", "no_such_file.Mine", "unfinished.Mine", "randomized_response.math"]
+)
+def test_nothing_is_promised_of_a_mechanism_that_is_not_found(target, tmp_path, monkeypatch):
+    # A misspelt _target_ was called pure eps-DP, and a file that is no Python was a traceback.
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "unfinished.py").write_text("class Mine(:\n")
+    (tmp_path / "mechanism").mkdir()
+    module = "" if target.startswith("unfinished") else "labeldp_bench.mechanisms."
+    (tmp_path / "mechanism" / "mine.yaml").write_text(
+        "# @package _global_\n# My own.\nmechanism:\n"
+        f"  _target_: {module}{target}\n  eps: ${{eps}}\n"
+    )
+    page = help_text(["--config-dir", str(tmp_path), "--help", "mechanism=mine"])
+    assert "guarantee  unknown: the _target_ of its YAML names no mechanism" in page
+    table = help_text(["--config-dir", str(tmp_path), "--help", "mechanism"])
+    assert re.search(r"mine +unknown +unknown +My own", table)
 
 
 def test_own_configs_are_listed_too(tmp_path):

@@ -140,6 +140,15 @@ def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, 
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_nobody_is_told_to_delete_a_release(survey, capsys):
+    # The next release looks for it, to add up its eps: without it the labels would leak unseen.
+    assert main(RELEASE) == 0
+    capsys.readouterr()
+    assert main(RELEASE) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is there already (use it, or choose another name; what a release has spent" in line
+
+
 def test_features_must_not_hold_the_secret_column(survey, capsys):
     assert main([*RELEASE, "--seed", "1"]) == 0
     assert main(["fit", "survey.csv", *FIT[2:]]) == 2

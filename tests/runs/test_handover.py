@@ -124,6 +124,7 @@ def test_two_processes_at_once_do_not_both_draw(
         release_only(*given)
     first.join(60)
     assert "waits for another process that releases into" in capfd.readouterr().err
+    assert not list(tmp_path.glob(".*"))  # the lock's file stayed
 
 
 def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(

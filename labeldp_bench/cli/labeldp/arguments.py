@@ -61,7 +61,10 @@ def two_numbers(text: str) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def check_new(path: Path, *suffixes: str, replace: bool = False, read: Sequence[Path] = ()) -> Path:
+def check_new(
+    path: Path, *suffixes: str, replace: bool = False, read: Sequence[Path] = (),
+    advice: str = "choose another name, or delete it",
+) -> Path:  # fmt: skip
     """Returns the path of a file to be written; asked first, as the work may take long.
 
     Args:
@@ -69,6 +72,7 @@ def check_new(path: Path, *suffixes: str, replace: bool = False, read: Sequence[
         suffixes: that it may have.
         replace: whether a file that is there is replaced.
         read: files that the command reads, which are never replaced.
+        advice: what to do about a file that is there.
 
     Raises:
         InputError: another ending, no such folder, or the file is there and must not be replaced.
@@ -81,5 +85,5 @@ def check_new(path: Path, *suffixes: str, replace: bool = False, read: Sequence[
         if path.exists() and each.exists() and path.samefile(each):
             raise InputError(f"--out: {path} is a file that is read here (choose another name)")
     if path.exists() and not (replace and path.is_file()):
-        raise InputError(f"--out: {path} is there already (choose another name, or delete it)")
+        raise InputError(f"--out: {path} is there already ({advice})")
     return path

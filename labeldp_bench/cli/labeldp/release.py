@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LOCK = "labeldp"
 """Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
+THERE = "use it, or choose another name; what a release has spent is spent, also if it is deleted"
+"""What is said of an output that is there: deleting it would hide its eps from the next release."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +87,7 @@ def run(given: argparse.Namespace) -> int:
     """Writes the release."""
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
-    check_new(given.out, ".parquet", read=(given.file,))
+    check_new(given.out, ".parquet", read=(given.file,), advice=THERE)
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)
         if given.unit is None:
@@ -148,20 +150,15 @@ def run(given: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Lets one process at a time release into a folder: two at once would not see each other's."""
-    from labeldp_bench.support.files import only_one, writing
+    from labeldp_bench.support.files import only_one
 
     def wait() -> None:
         print(f"waits for another release into {out.parent.resolve()}", file=sys.stderr)
 
-    with contextlib.ExitStack() as alone:
-        with writing(out):
-            alone.enter_context(only_one(out.with_name(LOCK), wait))
-        check_new(out, ".parquet")  # the other one may have written it
+    with only_one(out, wait, LOCK):
+        check_new(out, ".parquet", advice=THERE)  # the other one may have written it
         _remove_torn(out)
-        try:
-            yield
-        finally:
-            out.with_name(f".{LOCK}.lock").unlink(missing_ok=True)
+        yield
 
 
 def _remove_torn(out: Path) -> None:

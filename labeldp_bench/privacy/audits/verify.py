@@ -99,9 +99,10 @@ class Verdict:
             f"           {self.event}",
             f"power      90 of 100 such audits find a true eps from {power}",
         ]
+        advice = "say how many: calls" if self.calls == 1 else f"here {self.calls} times"
         noise = {
-            "fresh": "drawn anew on every call: eps is for ONE call on the same labels,\n"
-            "           T epochs that call again cost up to T times eps (give calls to check that)",
+            "fresh": "drawn anew on every call: this eps is for ONE call on the same labels,\n"
+            f"           T epochs that call again cost up to T times as much ({advice})",
             "kept": "the same labels gave the same outputs again: further calls cost nothing,\n"
             "           if outputs are kept by example and not by a seed that others know",
             "none": "NONE: the output follows from the label alone",
@@ -112,7 +113,10 @@ class Verdict:
                          f"shares its noise\n           (p = {self.apart:.1g})")  # fmt: skip
         if self.calls > 1 and self.noise == "fresh":
             together = min(self.calls, MEASURED_CALLS)
-            lines.append(f"           {together} calls: eps >= {self.bound_of_calls:.4g} measured")
+            rest = f" (of {self.calls}; more are not measured)" if together < self.calls else ""
+            lines.append(
+                f"           {together} calls{rest}: eps >= {self.bound_of_calls:.4g} measured"
+            )
         return lines
 
     def _table(self) -> list[str]:
@@ -131,11 +135,16 @@ class Verdict:
         if self.exact is not None:
             return "verdict    the claim holds"
         if self.calls > 1 and self.noise == "fresh":
-            return (
-                "verdict    nothing contradicts the claim; it needs eps = "
-                f"{self.claimed / self.calls:.4g} for each of {self.calls} calls, and one call "
-                f"shows {self.bound:.4g}"
+            needed = (
+                f"eps = {self.claimed / self.calls:.4g} for each of {self.calls} calls, and one "
+                f"call shows {self.bound:.4g}"
             )
+            if self.calls * self.bound > self.claimed and not self.delta:
+                return (
+                    f"verdict    the claim can hold only if calls share noise: independent ones "
+                    f"need {needed}"
+                )
+            return f"verdict    nothing contradicts the claim; it needs {needed}"
         return "verdict    nothing contradicts the claim (draws can refute it, never prove it)"
 
 

@@ -39,6 +39,23 @@ def test_the_first_cases(capsys, source, arguments, status, says):
     assert says in page and page.count("\n") < 30
 
 
+def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
+    # It asked for calls although they were given, and let 5 calls at 0.95 each pass for 4.
+    stream = np.random.default_rng(0)
+
+    def fresh(labels):
+        keep = stream.random(len(labels)) < np.e / (np.e + 1)
+        return np.where(keep, labels, 1 - labels)
+
+    once = verify(fresh, 2, 1.0, draws=100_000).lines()
+    assert any("cost up to T times as much (say how many: calls)" in line for line in once)
+    page = "\n".join(verify(fresh, 2, 4.0, draws=100_000, calls=5).lines())
+    assert "(here 5 times)" in page and "3 calls (of 5; more are not measured): eps >= 2." in page
+    assert "can hold only if calls share noise: independent ones need eps = 0.8 for each" in page
+    enough = verify(fresh, 2, 5.0, draws=100_000, calls=5).lines()[-1]
+    assert enough.startswith("verdict    nothing contradicts the claim; it needs eps = 1 for each")
+
+
 def test_true_labels_given_back_are_seen():
     found = verify(lambda labels: labels, 4, 3.0, draws=20_000)
     assert found.noise == "none" and not found.holds and found.bound > 5

@@ -11,6 +11,7 @@ from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures.sweep import draw_sweep
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.reports.sweeps import (
     RISKS,
     risk_frame,
@@ -56,7 +57,7 @@ def show_run(folder: Path) -> None:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
-        + (f", {record['epochs']} epochs" if record["epochs"] else "")
+        + (f", {counted([record['epochs']], 'epoch')}" if record["epochs"] else "")
         + f", {duration(record['wall_seconds'])} on {record['device']}, {record['precision']}",
         f"record          {folder / 'record.json'}",
     ]

@@ -2,13 +2,15 @@
 
 import re
 import sys
+from collections.abc import Collection
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
+from labeldp_bench.cli.help_keys import losses
 from labeldp_bench.experiments.compose import CHOICES, experiment_names
 from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.validate import InputError, did_you_mean
@@ -78,7 +80,10 @@ def _unknown_choice(error: MissingConfigException) -> str:
         group, options = "experiment", experiment_names()
     else:
         options = list(error.options or ())
-    return f"{group} must be one of {', '.join(options)}; got {name!r}{did_you_mean(name, options)}"
+    near = did_you_mean(name, options)
+    if group == "learner" and name in losses():
+        near = f" (did you mean learner.loss={name}?)"
+    return f"{group} must be one of {', '.join(options)}; got {name!r}{near}"
 
 
 def _unknown_key(key: str, error: BaseException) -> str:
@@ -89,6 +94,15 @@ def _unknown_key(key: str, error: BaseException) -> str:
         known |= {*CHOICES}
     shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
     where = f" of {prefix}" if prefix else ""
-    return (
-        f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{did_you_mean(last, shown)}"
-    )
+    near = did_you_mean(last, shown)
+    if isinstance(parent, DictConfig):  # trainer.lr, which is trainer.optimizer.lr
+        inside = OmegaConf.to_container(parent, resolve=False)
+        deeper = [f"{name}.{last}" for name in shown if last in _keys(inside, name)]
+        near = f" (did you mean {prefix}.{deeper[0]}?)" if len(deeper) == 1 and prefix else near
+    return f"unknown key {key}; keys{where}: {', '.join(shown) or 'none'}{near}"
+
+
+def _keys(inside: object, name: str) -> Collection[str]:
+    """Returns the keys of the mapping `name` in a mapping; none if it is no mapping."""
+    node = inside.get(name) if isinstance(inside, dict) else None
+    return node if isinstance(node, dict) else ()

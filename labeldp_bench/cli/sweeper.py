@@ -264,8 +264,10 @@ def group(cells: list[tuple[Cell, list[str]]]) -> list[list[tuple[Cell, list[str
 
 def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
     """Returns how many cells are done, and where their records are."""
-    here = sum(is_done(out_dir / cell.folder) for cell in cells)
-    stored = sum(cell.config_hash in done for cell in cells) - here
+    # Of those in `done` alone: meanwhile another process may have written more.
+    known = [cell for cell in cells if cell.config_hash in done]
+    here = sum(is_done(out_dir / cell.folder) for cell in known)
+    stored = len(known) - here
     from_table = (
         f"{stored} stored in results/records.csv (rerun=true trains anew), " if stored else ""
     )

@@ -115,7 +115,7 @@ class ImageData(Unlabelled):
         if limit > available:
             raise InputError(
                 f"dataset.{key} must be at most {available}, all that {self.name} has, got {limit} "
-                "(null takes all)"
+                f"(dataset.{key}=null takes all; give it if a budget set the number)"
             )
         shuffled = torch.randperm(available, generator=seeding.generator(seed, "data", key))
         return split.take(shuffled[:limit].sort().values.numpy())

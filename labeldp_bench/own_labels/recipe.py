@@ -109,7 +109,8 @@ def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tup
     if len(set(names)) < len(names):
         raise InputError(f"{option} must be different, got {list(names)}")
     if len(names) < 2:
-        raise InputError(f"{option} must be at least two, got {list(names)}")
+        commas = " (with commas between)" if option.startswith("--") else ""
+        raise InputError(f"{option} must be at least two{commas}, got {list(names)}")
     return names
 
 

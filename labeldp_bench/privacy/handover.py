@@ -63,6 +63,8 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
                 drawn[name] = Drawn(indices=indices, outputs=outputs, prior=prior)
     except Exception as error:  # a torn or foreign file may raise anything
         reason = " ".join(str(error).split())[:80]
+        if "pickle" in reason:  # what NumPy says of any file that it did not write, with bad advice
+            reason = "it is no .npz"
         raise InputError(
             f"{path} is not a file of releases: {reason} (release_only= makes one)"
         ) from None

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, is_heuristic
-from labeldp_bench.reports.draws import OLDER, average, left_out, score_of, without_zeros
-from labeldp_bench.reports.naming import data_name_of, name_of, setting_of
+from labeldp_bench.reports.draws import OLDER, average, left_out, newest, score_of, without_zeros
+from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
@@ -132,15 +132,16 @@ def settings(records: Sequence[Record]) -> str:
     lines = []
     for name in dict.fromkeys(record["dataset"] for record in records):
         own = [record for record in records if record["dataset"] == name]
-        sizes = {
-            "training examples": _counted(own, "n_train"),
-            "test examples": _counted(own, "n_test"),
-            "epochs": _counted(own, "epochs"),
-            "trials": _counted(own, "trials"),
-        }
-        parts = [f"{count} {what}" for what, count in sizes.items() if count]
-        seeds = {int(record["seed"]) for record in own}
-        parts.append(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
+        nouns = {"n_train": "training example", "n_test": "test example"}
+        nouns |= {"epochs": "epoch", "trials": "trial"}
+        found = {what: [record[key] for record in own if record.get(key)]
+                 for key, what in nouns.items()}  # fmt: skip
+        # Of each point: those of one need not be as many as those of another.
+        points: dict[str, list[Record]] = defaultdict(list)
+        for record in own:
+            points[all_but_seed(record["identity"])].append(record)
+        found["seed"] = [len({each["seed"] for each in newest(same)}) for same in points.values()]
+        parts = [counted(numbers, what) for what, numbers in found.items() if numbers]
         parts.append(f"model {', '.join(dict.fromkeys(str(record['model']) for record in own))}")
         budgets = {str(record.get("budget") or PAPER) for record in own} - {PAPER}
         parts += [f"budget {budget}" for budget in sorted(budgets)]
@@ -148,14 +149,6 @@ def settings(records: Sequence[Record]) -> str:
     if any(_errors(record) for record in records) or len({r["seed"] for r in records}) > 1:
         lines.append(f"- {PLUS_MINUS}")
     return "\n".join(lines)
-
-
-def _counted(records: Sequence[Record], key: str) -> str:
-    """Returns the values of a count in all records, such as '1,000 to 60,000'; '' without any."""
-    values = sorted({int(record[key]) for record in records if record.get(key)})
-    if not values:
-        return ""
-    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
 
 def _errors(record: Record) -> bool:

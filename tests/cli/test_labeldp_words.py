@@ -53,6 +53,13 @@ def test_a_message_names_the_option_as_one_writes_it(
     assert capsys.readouterr().err.startswith(f"error: {message}")
 
 
+def test_the_version_is_said(capsys):
+    # `labeldp-bench --version` told it, and `labeldp --version` asked for a command.
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith("labeldp ")
+
+
 def test_plan_and_help(capsys):
     assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.6"]) == 0
     assert "for a middle accuracy of 60%" in capsys.readouterr().out

@@ -102,6 +102,10 @@ def test_few_rows_are_covered_as_often_as_many(name, eps):
         assert chance[held].sum() >= 0.95
 
 
+TWO_VALUED = "hadamard local_hashing lp_1st none optimal oue rappor rr subset_selection unary"
+"""Those of ours that treat all classes alike; one that somebody adds need not."""
+
+
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("name", class_mechanisms())
 def test_estimates_take_the_values_that_the_law_allows(name, classes):
@@ -112,7 +116,7 @@ def test_estimates_take_the_values_that_the_law_allows(name, classes):
     if name == "alibi":
         assert values is None
         return
-    assert len(values) == 2
+    assert len(values) == 2 or name not in TWO_VALUED.split()
     found = unbiased_labels(release)
     assert np.abs(found[..., None] - np.array(values)).min(-1).max() < 1e-9
 

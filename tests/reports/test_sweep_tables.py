@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.reports.sweeps import risk_frame, risk_table, sweep_frame, sweep_table
+from labeldp_bench.reports.sweeps import risk_frame, risk_table, settings, sweep_frame, sweep_table
 from tests.shell import quick, records_under
 
 HOLDER = ["-m", "budget=smoke", "mechanism=rr", "eps=0.5,1", "seed=0,1"]
@@ -115,6 +115,20 @@ def test_a_sweep_averages_the_newest_version_of_the_samplers_alone():
     frame = sweep_frame(records)
     assert (frame.accuracy[0], frame.seeds[0]) == (0.25, 2)
     assert "\n\n1 older run is left out: " in sweep_table(frame)
+
+
+def test_below_a_table_stands_how_many_seeds_its_points_have():
+    # Beside a mean of three seeds stood "5 seeds", as another point had five.
+    size = {"n_train": 60_000, "n_test": 10_000, "trials": 1, "model": "knn"}
+    records = [
+        made_up("mechanism=rr", f"seed={seed}", f"eps={eps}") | size | {"seed": seed}
+        for eps, seeds in ((1, 3), (2, 1))
+        for seed in range(seeds)
+    ]
+    first = "- circle: 60,000 training examples, 10,000 test examples, 1 trial, 1 to 3 seeds, "
+    assert settings(records).startswith(first)
+    older = [record | {"draws": 1 + (record["seed"] == 0)} for record in records]
+    assert ", 1 trial, 1 seed, " in settings(older)
 
 
 def test_a_line_is_named_by_what_tells_it_apart_and_by_nothing_that_follows_from_it():

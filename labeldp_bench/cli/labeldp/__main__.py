@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 
+from labeldp_bench import __version__
 from labeldp_bench.cli.labeldp.arguments import OneLineParser
 from labeldp_bench.support.validate import InputError
 
@@ -24,6 +25,7 @@ def parser() -> OneLineParser:
     from labeldp_bench.cli.labeldp import fit, plan, predict, release, verify
 
     top = OneLineParser(prog="labeldp", description=DESCRIPTION)
+    top.add_argument("--version", action="version", version=f"labeldp {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (plan, release, fit, predict, verify):
         summary, _, example = (module.__doc__ or "").partition("\n")

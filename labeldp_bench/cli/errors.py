@@ -103,6 +103,6 @@ def _unknown_key(key: str, error: BaseException) -> str:
 
 
 def _keys(inside: object, name: str) -> Collection[str]:
-    """Returns the keys of the mapping `name` in a mapping; none if it is no mapping."""
+    """Returns the keys of `inside[name]`; empty if that is not a mapping."""
     node = inside.get(name) if isinstance(inside, dict) else None
     return node if isinstance(node, dict) else ()

@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from labeldp_bench import __version__
-from labeldp_bench.cli import submit, sweeper
+from labeldp_bench.cli import submit, sweep_words, sweeper
 from labeldp_bench.cli.arguments import check_arguments, left_to_cells
 from labeldp_bench.cli.errors import MENDABLE, print_error
 from labeldp_bench.cli.help import help_text, wants_help
@@ -70,8 +70,8 @@ def _run_job(config: DictConfig) -> int:
         if not cells:
             return 0
     job = config.job
-    done = sweeper.progress(job.before, job.total, time.time() - job.started)
-    say(f"[{job.number}/{job.of}] {sweeper.title(cells)}{f' ({done})' if job.of > 1 else ''}")
+    done = sweep_words.progress(job.before, job.total, time.time() - job.started)
+    say(f"[{job.number}/{job.of}] {sweep_words.title(cells)}{f' ({done})' if job.of > 1 else ''}")
     with ending_with_the_device():
         return run_cells(cells, environment)
 

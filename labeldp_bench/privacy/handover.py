@@ -64,7 +64,7 @@ def read_releases(path: Path) -> tuple[dict[str, Any], dict[str, Drawn]]:
     except Exception as error:  # a torn or foreign file may raise anything
         reason = " ".join(str(error).split())[:80]
         if "pickle" in reason:  # what NumPy says of any file that it did not write, with bad advice
-            reason = "it is no .npz"
+            reason = "it is not an .npz file"
         raise InputError(
             f"{path} is not a file of releases: {reason} (release_only= makes one)"
         ) from None

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from labeldp_bench.cli.launched import launch
-from labeldp_bench.cli.sweeper import progress
+from labeldp_bench.cli.sweep_words import progress
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import SCHEMA_VERSION, checksum, read_record

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import threading
-import time
-import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,9 +11,8 @@ import pytest
 
 import labeldp_bench as ldp
 from labeldp_bench.mechanisms import RandomizedResponse
-from labeldp_bench.own_labels import known, privatize
+from labeldp_bench.own_labels import known
 from labeldp_bench.own_labels.known import class_mechanisms
-from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support.validate import InputError
 
 CLASSES = ["no", "yes", "refused", "other"]
@@ -205,121 +201,6 @@ def test_the_message_does_not_show_the_label():
         ldp.privatize(["no", "hiv"], classes=["no", "yes"], eps=1.0)
     assert "hiv" not in str(caught.value)
     assert "row 1" in str(caught.value)
-
-
-def test_a_second_release_is_refused_and_adds_up_if_asked_for():
-    labels = np.random.default_rng(7).choice(CLASSES, 500)
-    first = ldp.privatize(labels, classes=CLASSES, eps=1.0)
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(labels, classes=CLASSES, eps=0.5)
-    second = ldp.privatize(labels, classes=CLASSES, eps=0.5, after=first)
-    assert (second.eps, second.eps_spent) == (0.5, 1.5)
-    assert ldp.privatize(labels, classes=CLASSES, eps=0.5, after=second).eps_spent == 2.0
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"classes": CLASSES[::-1]},
-        {"classes": [*CLASSES, "never"]},
-        {"unit": np.arange(500) // 2, "most_rows": 1},
-        {"row_ids": [str(row) for row in range(500)]},
-    ],
-)
-def test_a_second_release_is_noticed_whatever_else_is_asked(other):
-    # The codes of labels differ with the order of classes, and a part of the rows is another list.
-    labels = np.random.default_rng(10).choice(CLASSES, 500)
-    ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
-
-
-def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
-    # Both looked before either had written down what it was about to draw.
-    class Slow(list):
-        def __bool__(self):
-            found = len(self) > 0
-            time.sleep(0.2)
-            return found
-
-    class Remembered(dict):
-        def setdefault(self, key, value):
-            return super().setdefault(key, Slow(value))
-
-    monkeypatch.setattr(privatize._RELEASED, "releases", Remembered())
-    ended = []
-
-    def run():
-        try:
-            ended.append(len(ldp.privatize(LABELS[:300], classes=CLASSES, eps=1.0)))
-        except BudgetError:
-            ended.append("refused")
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(str, ended)) == ["300", "refused"]
-
-
-def test_a_second_release_is_noticed_in_another_order():
-    # A table that was sorted anew released every label again, and said eps of the first time.
-    rng = np.random.default_rng(3)
-    labels, ids = rng.choice(CLASSES, 60), np.arange(500, 560)
-    ldp.privatize(labels, classes=CLASSES, eps=1.0, row_ids=ids)
-    order = rng.permutation(60)
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids[order].astype(str))
-    other = ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids)  # of other persons
-    assert other.eps_spent == 1.0
-
-
-def test_a_second_release_of_numbers_is_noticed_under_other_bounds():
-    numbers = np.random.default_rng(11).integers(100, size=50)
-    ldp.privatize(numbers, bounds=(0, 100), eps=1.0)
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(numbers.astype(float), bounds=(0, 101), eps=1.0)
-
-
-def test_what_the_program_remembers_counts_though_it_is_not_given():
-    # Three draws from one label tell three eps of it, whatever `after` leaves out.
-    labels = np.random.default_rng(12).choice(CLASSES, 50)
-    first = ldp.privatize(labels, classes=CLASSES, eps=1.0)
-    second = ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
-    assert second.eps_spent == 2
-    assert ldp.privatize(labels, classes=CLASSES, eps=1.0, after=first[:1]).spent.tolist() == (
-        [3.0] * 50
-    )
-    persons = {"unit": np.arange(50) // 2, "unit_name": "who", "again": True}
-    assert ldp.privatize(labels, classes=CLASSES, eps=1.0, **persons).eps_spent == 7
-    with pytest.raises(InputError, match="released before, and that release counts what each who"):
-        ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True)
-
-
-def test_a_draw_that_was_refused_is_no_release(monkeypatch):
-    # Nothing was drawn, so that the labels can be released still.
-    labels = np.random.default_rng(8).choice(CLASSES, 50)
-    for _ in range(2):
-        with pytest.raises(InputError) as caught:
-            ldp.privatize(labels, CLASSES, 700, "hadamard")
-        assert not isinstance(caught.value, BudgetError)
-    ldp.privatize(labels, CLASSES, 2.0)
-    for mechanism in ("hadamard", "rr"):  # a refused draw must not forget the one before it
-        with pytest.raises(InputError):
-            ldp.privatize(labels, CLASSES, 700, mechanism, again=mechanism == "hadamard")
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(labels, CLASSES, 2.0)
-
-
-def test_what_was_drawn_is_remembered_though_the_warning_after_it_stops_the_program():
-    labels = np.random.default_rng(9).choice(CLASSES, 50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning):
-            ldp.privatize(labels, CLASSES, 0.01)
-    with pytest.raises(BudgetError, match="released before"):
-        ldp.privatize(labels, CLASSES, 0.01)
 
 
 def test_scalars_of_numpy_are_taken():

@@ -147,7 +147,7 @@ def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
     with pytest.raises(InputError, match="is not a file of releases"):
         read_releases(torn)
     torn.write_text("a,b\n1,2\n")  # NumPy takes it for a pickle, and advises to trust the file
-    with pytest.raises(InputError, match=r"is not a file of releases: it is no \.npz \("):
+    with pytest.raises(InputError, match=r"is not a file of releases: it is not an \.npz file \("):
         read_releases(torn)
     with pytest.raises(InputError, match="releases must be a file"):
         read_releases(tmp_path / "absent.npz")

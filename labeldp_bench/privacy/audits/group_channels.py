@@ -20,7 +20,7 @@ from labeldp_bench.mechanisms import (
     LocalFull,
     NoisyClusters,
 )
-from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.channel import Channel, Draw, Mixed
 from labeldp_bench.privacy.audits.laws import laplace_law
 from labeldp_bench.privacy.audits.local_channels import BEYOND, local_channels
 from labeldp_bench.privacy.vault import LabelVault, histogram_scale
@@ -57,17 +57,47 @@ def group_channels(mechanism: GroupMechanism) -> list[Channel]:
     raise InputError(f"no audit by draws is known for {type(mechanism).__name__}")
 
 
-def copies(labels: list[Tensor], size: int) -> tuple[Tensor, Tensor]:
-    """Returns labels and groups of `size` copies of a data set.
+def _entries(answers: Tensor) -> Tensor:
+    return answers.flatten(1)
+
+
+def copies(
+    mechanism: GroupMechanism,
+    limit: float,
+    contents: list[list[Tensor]],
+    read: Callable[[Tensor], Tensor] = _entries,
+) -> tuple[Draw, Mixed]:
+    """Returns how many copies of small data sets are drawn in one call: of one input, or of each.
 
     Args:
-        labels: of each group of the data set, (n_g,) each; a group may be empty.
-        size: how many copies.
+        mechanism: answers about groups.
+        limit: K, or the bound of real labels.
+        contents: of each input, the labels of each group of its data set, (n_g,); a group may be
+            empty. All inputs have as many labels, and as many groups.
+        read: answers of each copy, (n, G, ...) -> outputs, first axis n.
     """
-    together = torch.cat(labels)
-    number = torch.cat([torch.full((len(part),), g) for g, part in enumerate(labels)])
-    offsets = len(labels) * torch.arange(size)
-    return together.repeat(size), (number[None, :] + offsets[:, None]).flatten()
+    labels = torch.stack([torch.cat(groups) for groups in contents])
+    sizes = torch.tensor([[len(part) for part in groups] for groups in contents])
+    count = sizes.shape[1]
+    members = torch.stack([torch.arange(count).repeat_interleave(each) for each in sizes])
+
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+        copy = count * torch.arange(len(numbers))
+        groups = (members[numbers] + copy[:, None]).flatten()
+        asked, total = labels[numbers].flatten(), count * len(numbers)
+        answers = mechanism.release_groups(asked, limit, groups, total, generator)
+        return read(answers.unflatten(0, (len(numbers), count)))
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        return mixed(torch.full((size,), number), generator)
+
+    return draw, mixed
+
+
+def _joined(others: list[Tensor], group: int, own: float) -> list[Tensor]:
+    """Returns the labels of each group with the own one, which is in `group`."""
+    return [torch.cat([part, torch.tensor([own] if g == group else []).to(part.dtype)])
+            for g, part in enumerate(others)]  # fmt: skip
 
 
 def _classes(mechanism: ExponentialCubes) -> Channel:
@@ -75,39 +105,26 @@ def _classes(mechanism: ExponentialCubes) -> Channel:
     others = [torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1])]
     groups = (0, 1) if mechanism.protects == "labels and features" else (0,)
     own = list(itertools.product(groups, range(K)))
-
-    def content(number: int) -> list[Tensor]:
-        group, label = own[number]
-        return [torch.cat([part, torch.tensor([label] if g == group else [], dtype=torch.int64)])
-                for g, part in enumerate(others)]  # fmt: skip
-
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        labels, which = copies(content(number), size)
-        answers = mechanism.release_groups(labels, K, which, 2 * size, generator).reshape(size, 2)
-        return answers[:, 0] * K + answers[:, 1]
-
+    contents = [_joined(others, group, label) for group, label in own]
     tables = []
-    for number in range(len(own)):
-        counts = torch.stack([torch.bincount(part, minlength=K) for part in content(number)])
+    for content in contents:
+        counts = torch.stack([torch.bincount(part, minlength=K) for part in content])
         first, second = mechanism.log_probabilities(counts)
         tables.append((first[:, None] + second[None, :]).flatten())
     table = torch.stack(tables, 1)
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
-    return Channel("release_groups", inputs, draw, lambda outputs: table[outputs])
+    draw, mixed = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
+    return Channel("release_groups", inputs, draw, lambda outputs: table[outputs], mixed=mixed)
 
 
 def _counts(mechanism: NoisyClusters) -> Channel:
-    others = torch.tensor([0, 1])
-    contents = [torch.cat([others, torch.tensor([label])]) for label in range(K)]
-    means = torch.stack([torch.bincount(part, minlength=K) for part in contents]).double()
-
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        labels, which = copies([contents[number]], size)
-        return mechanism.release_groups(labels, K, which, size, generator)
-
+    contents = [_joined([torch.tensor([0, 1])], 0, label) for label in range(K)]
+    means = torch.stack([torch.bincount(part, minlength=K) for (part,) in contents]).double()
     inputs = tuple(f"class {label}" for label in range(K))
+    draw, mixed = copies(mechanism, K, contents)
     return Channel("release_groups", inputs, draw,
-                   lambda outputs: laplace_law(outputs, means, mechanism.scale))  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, mechanism.scale),
+                   mixed=mixed)  # fmt: skip
 
 
 def _means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
@@ -115,17 +132,13 @@ def _means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
     reach = mechanism.reach(bound)
     own = [reach * place for place in (-BEYOND, -1.0, 1.0, BEYOND)]
     others = torch.tensor([reach, -reach / 2], dtype=torch.float64)
-    contents = [torch.cat([others, torch.tensor([value]).double()]) for value in own]
-    means = torch.stack([part.clamp(-reach, reach).mean() for part in contents])[:, None]
+    contents = [_joined([others], 0, value) for value in own]
+    means = torch.stack([part.clamp(-reach, reach).mean() for (part,) in contents])[:, None]
     scale = float(mechanism.scales(torch.tensor([3]), bound)[0])
-
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        labels, which = copies([contents[number]], size)
-        return mechanism.release_groups(labels, bound, which, size, generator)
-
     inputs = tuple(f"label {value:g}" for value in own)
+    draw, mixed = copies(mechanism, bound, contents)
     return Channel("release_groups", inputs, draw,
-                   lambda outputs: laplace_law(outputs[:, None], means, scale))  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, scale), mixed=mixed)  # fmt: skip
 
 
 def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
@@ -138,29 +151,20 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
               ((FEW, reach), (FEW, -reach), (4 * FEW - 1, 0.0))]  # fmt: skip
     places = (-BEYOND, -1.0, 1.0, BEYOND)
     own = list(itertools.product((0, 1), [reach * place for place in places]))
+    contents = [_joined(others, group, value) for group, value in own]
 
-    def content(number: int) -> list[Tensor]:
-        group, value = own[number]
-        return [torch.cat([part, torch.tensor([value] if g == group else []).double()])
-                for g, part in enumerate(others)]  # fmt: skip
+    def mean(parts: list[Tensor]) -> Tensor:
+        sums = torch.stack([part.clamp(-reach, reach).sum() for part in parts])
+        return sums / mechanism.divisors(torch.tensor([len(part) for part in parts]))
 
-    def mean(number: int) -> Tensor:
-        parts = [part.clamp(-reach, reach) for part in content(number)]
-        sizes = torch.tensor([len(part) for part in parts])
-        return torch.stack([part.sum() for part in parts]) / mechanism.divisors(sizes)
-
-    means = torch.stack([mean(number) for number in range(len(own))])
-    sizes = torch.tensor([len(part) for part in content(0)])
+    means = torch.stack([mean(content) for content in contents])
+    sizes = torch.tensor([len(part) for part in contents[0]])
     scale = float(mechanism.scales(sizes, bound)[0])
-
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        labels, which = copies(content(number), size)
-        answers = mechanism.release_groups(labels, bound, which, 3 * size, generator)
-        return answers.reshape(size, 3)
-
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
+    draw, mixed = copies(mechanism, bound, contents)
     return Channel("release_groups", inputs, draw,
-                   lambda outputs: laplace_law(outputs, means, scale), chunk=20_000)  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, scale), chunk=20_000,
+                   mixed=mixed)  # fmt: skip
 
 
 def vault_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
@@ -185,12 +189,15 @@ def histogram_channel(eps: float, histogram: Histogram) -> Channel:
     """
     means = torch.eye(2, dtype=torch.float64)
 
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
+        seed = int(torch.randint(2**31, (), generator=generator))
+        noisy = histogram.draw(2 * torch.arange(size) + numbers, 2 * size, eps, seed)
+        return noisy.reshape(size, 2)
+
     def draw(number: int, size: int, generator: Generator) -> Tensor:
-        labels, seed = (
-            2 * torch.arange(size) + number,
-            torch.randint(2**31, (), generator=generator),
-        )
-        return histogram.draw(labels, 2 * size, eps, int(seed)).reshape(size, 2)
+        return mixed(torch.full((size,), number), generator)
 
     return Channel("release_histogram", ("class 0", "class 1"), draw,
-                   lambda outputs: laplace_law(outputs, means, histogram.scale(eps)))  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, histogram.scale(eps)),
+                   mixed=mixed)  # fmt: skip

@@ -19,6 +19,8 @@ from labeldp_bench.support.progress import progress_bar
 
 PILOT = 1000
 """Draws of each input that say what to look at; used for nothing else."""
+FEWEST_ROWS = 2000
+"""Of one call, whatever its chunk is: fewer show no correlation."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
     bound = eps_bound(hits[0], hits[1], rest, confidence, channel.delta)
     share, fit = hits[0] / rest, all_of(fits)
-    apart = _apart(channel, min(ROWS, asked, channel.chunk), generator)
+    apart = _apart(channel, min(ROWS, asked, max(FEWEST_ROWS, channel.chunk)), generator)
     return Sampled(
         channel.name, bound, confidence, 2 * rest, share, words, fit, channel.delta, apart
     )

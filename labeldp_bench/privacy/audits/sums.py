@@ -73,10 +73,13 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
     variance = mechanism.stddev**2
     chunk = 1000 if steps == 1 else 200
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        same = torch.full((size,), number)
-        sums = mechanism.release_moments(same, K, torch.eye(size), generator)
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
+        sums = mechanism.release_moments(numbers, K, torch.eye(size), generator)
         return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        return mixed(torch.full((size,), number), generator)
 
     def law(outputs: Tensor) -> Tensor:
         # Against the density of noise alone, in each step and class.
@@ -95,7 +98,7 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
 
     inputs = tuple(f"class {label}" for label in range(K))
     most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000
-    sums = Channel("release_moments", inputs, draw, law, most, chunk, noise, mechanism.delta)
+    sums = Channel("release_moments", inputs, draw, law, most, chunk, noise, mechanism.delta, mixed)
     return [sums, _descent(mechanism)] if isinstance(mechanism, LabelDPPro) else [sums]
 
 
@@ -115,10 +118,14 @@ def _descent(mechanism: LabelDPPro) -> Channel:
     pulls, share, steps = torch.tensor([-1.0, 1.0, 0.0]), float(mechanism.share), mechanism.steps
     variance = mechanism.descent_stddev**2
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
         asked = _Recorded(pulls, size)
-        mechanism.release_descent(torch.full((size,), number), asked, generator)
+        mechanism.release_descent(numbers, asked, generator)
         return share * size * torch.stack(asked.seen, 1)
+
+    def draw(number: int, size: int, generator: Generator) -> Tensor:
+        return mixed(torch.full((size,), number), generator)
 
     def law(outputs: Tensor) -> Tensor:
         away = pulls.double()[:, None, None]
@@ -132,7 +139,7 @@ def _descent(mechanism: LabelDPPro) -> Channel:
 
     inputs = tuple(f"pull {float(pull):+g}" for pull in pulls)
     most, chunk = MOST_ENTRIES // (steps * K), 200
-    return Channel("release_descent", inputs, draw, law, most, chunk, noise, mechanism.delta)
+    return Channel("release_descent", inputs, draw, law, most, chunk, noise, mechanism.delta, mixed)
 
 
 class _Recorded:

@@ -8,14 +8,22 @@ import torch
 
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
+    CubeMeans,
+    ExponentialCubes,
+    FullCubeMeans,
+    FullExponentialCubes,
+    LabelDPPro,
     Laplace,
     LocalHashing,
+    NoisyClusters,
+    NoisyMoments,
     RandomizedResponse,
     Rappor,
     UnbiasedRandomizer,
 )
 from labeldp_bench.mechanisms.hashes import Hashes
-from labeldp_bench.privacy.audits.audit import audit
+from labeldp_bench.privacy.audits.audit import audit, audit_histogram
+from labeldp_bench.privacy.audits.group_channels import VAULT_HISTOGRAM, Histogram
 from labeldp_bench.privacy.audits.rows import LEVEL, rows_apart, two_inputs
 from labeldp_bench.privacy.audits.verify import verify
 
@@ -96,6 +104,98 @@ def test_mechanisms_draw_every_row_apart(mechanism):
     assert [each.apart > LEVEL for each in audit(mechanism, 5, draws=8000).sampled].count(
         False
     ) == 0
+
+
+class InPairsOfClusters(NoisyClusters):
+    """Has one noise for two clusters each."""
+
+    def release_groups(self, labels, limit, groups, num_groups, generator):
+        zeros = torch.zeros(num_groups, dtype=torch.int64)  # a label in each: the noise alone
+        noise = super().release_groups(
+            zeros, limit, torch.arange(num_groups), num_groups, generator
+        )
+        exact = NoisyClusters(math.inf).release_groups(labels, limit, groups, num_groups, generator)
+        return exact + noise[torch.arange(num_groups) // 2]
+
+
+class InPairsOfCubes(ExponentialCubes):
+    """Draws one class for two cubes each, by chance alone in every second."""
+
+    def release_groups(self, labels, limit, groups, num_groups, generator):
+        own = super().release_groups(labels, limit, groups, num_groups, generator)
+        return torch.where(torch.arange(num_groups) % 4 == 2, own.roll(2), own)
+
+
+class InPairsOfFeatures(NoisyMoments):
+    """Has one noise for two features each."""
+
+    def release_moments(self, labels, num_classes, rows, generator):
+        noise = super().release_moments(labels, num_classes, 0 * rows, generator)
+        exact = rows.T.double() @ torch.eye(num_classes).double()[labels]
+        return exact + noise[torch.arange(len(noise)) // 2]
+
+
+class InPairsOfWeights(LabelDPPro):
+    """Has one noise for two weights each."""
+
+    def clipped_sum(self, gradients):
+        return super().clipped_sum(gradients) + self.tied
+
+    def release_descent(self, labels, descent, generator):
+        half = torch.randn(len(labels) // 2 + 1, generator=generator).double()
+        self.__dict__["tied"] = 30 * half.repeat_interleave(2)[: len(labels)]
+        return super().release_descent(labels, descent, generator)
+
+
+def tied(sampled):
+    return [each.sampler for each in sampled if each.apart < LEVEL]
+
+
+@pytest.mark.parametrize(
+    "mechanism, sampler",
+    [
+        (InPairsOfClusters(1.0), "release_groups"),
+        (InPairsOfCubes(4.0), "release_groups"),
+        (InPairsOfFeatures(1.0), "release_moments"),
+        (InPairsOfWeights(8.0, steps=20, share=0.05), "release_descent"),
+    ],
+)
+def test_the_audit_sees_groups_features_and_weights_that_share_noise(mechanism, sampler):
+    # Only single labels were looked at: a cluster's counts told those of the next one.
+    found = audit(mechanism, 3, draws=8000)
+    assert tied(found.sampled) == [sampler]
+    assert any(f"outputs of {sampler} depend on other rows" in line for line in found.faults)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ExponentialCubes(4.0),
+        FullExponentialCubes(4.0),
+        NoisyClusters(1.0),
+        CubeMeans(1.0),
+        FullCubeMeans(1.0),
+        NoisyMoments(1.0),
+        LabelDPPro(8.0, steps=20, share=0.05),
+    ],
+)
+def test_curators_answer_every_group_apart(mechanism):
+    assert tied(audit(mechanism, 3, draws=8000).sampled) == []
+
+
+def in_pairs_of_classes(labels, num_classes, eps, seed):
+    zeros = torch.zeros(0, dtype=torch.int64)
+    noise = VAULT_HISTOGRAM.draw(zeros, num_classes, eps, seed)
+    return (
+        torch.bincount(labels, minlength=num_classes)
+        + noise.reshape(-1, 4)[:, [0, 1, 0, 1]].flatten()
+    )
+
+
+def test_the_audit_sees_counts_of_a_histogram_that_share_noise():
+    assert audit_histogram(1.0, 8000).faults == []
+    found = audit_histogram(1.0, 8000, histogram=Histogram(in_pairs_of_classes))
+    assert tied(found.sampled) == ["release_histogram"]
 
 
 def test_few_rows_and_rare_events_are_no_evidence():

@@ -140,7 +140,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
                 "loss": cell.identity["learner.loss"], "eps": mechanism.eps, "seed": cell.seed,
                 "config_hash": cell.config_hash, "known": share,
                 "guarantee": f"eps={mechanism.eps:g}" if private else NO_GUARANTEE,
-                "response_accuracy": vault.released_agreement, "without": found.without,
+                "released_agreement": vault.released_agreement, "without": found.without,
                 "with": found.with_release, "additive": found.additive,
                 "log_odds": found.log_odds, "log_odds_95": found.log_odds_95,
                 "bound": best if private else 1.0,

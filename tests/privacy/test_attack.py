@@ -115,7 +115,7 @@ def test_script_writes_a_row_per_share_and_says_no_guarantee(
         [bound(1.0, 3)] * 2, abs=1e-5
     )
     first = rows[(rows.mechanism == "ple") & (rows.known == 0)].iloc[0]
-    assert first["with"] == pytest.approx(first.response_accuracy, abs=1e-5)
+    assert first["with"] == pytest.approx(first.released_agreement, abs=1e-5)
 
 
 def test_only_the_last_stage_goes_untrained(tiny_network, tiny_images):

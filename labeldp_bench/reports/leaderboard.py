@@ -84,7 +84,6 @@ def page_of(rows: Sequence[Row]) -> str:
 def _row(found: Average, overrides: Sequence[str] | None, varying: Set[tuple[str, str]]) -> Row:
     record, estimate = found.kept[0], found.estimate
     identity = record["identity"]
-    half = estimate.half_width
     rows = identity.get("dataset.rows_per_unit", 1)
     seeds = sorted({int(each["seed"]) for each in found.kept})
     in_order = sorted(found.kept, key=lambda each: int(each["seed"]))
@@ -101,8 +100,8 @@ def _row(found: Average, overrides: Sequence[str] | None, varying: Set[tuple[str
         "features": _features_of(record),
         "budget": record.get("budget") or PAPER,
         "accuracy": _rounded(estimate.value),
-        "low": None if math.isnan(half) else _rounded(estimate.value - half),
-        "high": None if math.isnan(half) else _rounded(estimate.value + half),
+        "low": _rounded(estimate.low),
+        "high": _rounded(estimate.high),
         "n_seeds": len(seeds),
         "seeds": seeds,
         "trials": _whole(record.get("trials")),
@@ -202,8 +201,8 @@ def _percent(row: Row) -> str:
     return f"{100 * row['accuracy']:.1f} ± {50 * (row['high'] - row['low']):.1f}"
 
 
-def _rounded(value: float) -> float:
-    return round(value, 6)
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
 
 
 def _whole(value: Any) -> int | None:

@@ -177,8 +177,8 @@ class AccuracyTable(Table):
                 mean = from_seeds(values.dropna().to_dict())
                 rows.append(
                     (*place, number, len(cells), values.count(), mean.value, values.std(),
-                     mean.value - mean.half_width, mean.value + mean.half_width, trust, n_test,
-                     len(found) - len(kept), *recipe_of(cells[0]))
+                     mean.low, mean.high, trust, n_test, len(found) - len(kept),
+                     *recipe_of(cells[0]))
                 )  # fmt: skip
         columns = [*KEY, "cells", "n", "ours", "std", "low", "high", "trust", "n_test", OLDER]
         columns += ["model", "epochs", "examples", "selection"]

@@ -126,8 +126,8 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
 def _sure(one: Average) -> float:
     """Returns the lower end of the interval: the highest mean would prefer few, lucky seeds."""
     estimate = one.estimate
-    has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.half_width)
-    return estimate.value - estimate.half_width if has_interval else estimate.value
+    has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.low)
+    return estimate.low if has_interval else estimate.value
 
 
 def _kind(record: Record) -> str:
@@ -175,8 +175,8 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
         f"{prefix}epochs": record.get("epochs"),
         f"{prefix}examples": record.get("n_train"),
         f"{prefix}budget": record.get("budget") or (PAPER if record else None),
-        f"{prefix}low": best.estimate.value - best.estimate.half_width,
-        f"{prefix}high": best.estimate.value + best.estimate.half_width,
+        f"{prefix}low": best.estimate.low,
+        f"{prefix}high": best.estimate.high,
         f"{prefix}methods": len(best.rivals),
         f"{prefix}p": p,
     }

@@ -150,7 +150,7 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
 
 
 def _with_ends(mean: Estimate) -> tuple[float, float, float]:
-    return mean.value, mean.value - mean.half_width, mean.value + mean.half_width
+    return mean.value, mean.low, mean.high
 
 
 def _shared(one: Estimate, two: Estimate) -> int:

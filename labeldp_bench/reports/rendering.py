@@ -32,6 +32,15 @@ WIDE = 45
 """From this many characters on a cell may break into lines."""
 
 
+def number_text(value: float | None, form: str, unknown: str = "-") -> str:
+    """Returns a number in a form such as `{:.1f} %`; `unknown` where it is missing.
+
+    >>> number_text(0.0572, "{:.2g}"), number_text(math.nan, "{:.2g}")
+    ('0.057', '-')
+    """
+    return unknown if pd.isna(value) else form.format(value)
+
+
 def markdown_table(
     rows: pd.DataFrame | Iterable[object],
     columns: Sequence[str] | None = None,
@@ -77,7 +86,7 @@ def lines_over_x(
 def with_errors(points: pd.DataFrame) -> list[str]:
     """Returns y of each point ± half its interval, where that is known; `-` without y."""
     return [
-        "-" if math.isnan(y) else f"{y:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
+        number_text(y, "{:.2f}" + number_text(error, " ± {:.2f}", unknown=""))
         for y, error in zip(points.y, points.error, strict=True)
     ]
 
@@ -88,7 +97,7 @@ def mean_text(mean: Estimate) -> str:
     >>> mean_text(Estimate(47.31, by_seed={0: 47.31}))
     '47.3 (1)'
     """
-    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
+    half = number_text(mean.half_width, " ± {:.1f}", unknown="")
     return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 

@@ -12,7 +12,7 @@ from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, average, left_out, newest, score_of, without_zeros
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
-from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
@@ -91,7 +91,7 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
     """Returns Markdown: a row per point of `risk_frame`."""
     shown = frame.assign(
         **{score: [f"{mean:.4g}" for mean in frame[score]]},
-        error=["-" if pd.isna(error) else f"{error:.2g}" for error in frame.error],
+        error=[number_text(error, "{:.2g}") for error in frame.error],
     )
     shown = shown.drop(columns=OLDER, errors="ignore")
     names = {score: RISKS[score], "error": "±"}
@@ -119,7 +119,7 @@ def sweep_table(frame: pd.DataFrame) -> str:
             x_name: [f"{x:g}" for x in points.x],
             "accuracy": with_errors(rows),
             "response accuracy": [
-                "-" if pd.isna(share) else f"{100 * share:.2f}" for share in points.agreement
+                number_text(share, "{:.2f}") for share in 100 * points.agreement.astype(float)
             ],
         }
         caption = f"{panel}: {NO_GUARANTEE}; in percent"

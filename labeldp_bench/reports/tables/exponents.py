@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.latex import latex_table, replaced
@@ -206,11 +206,11 @@ def _bias_share(record: Mapping[str, Any]) -> float:
 
 
 def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    return number_text(value, "{:.3f}", unknown="")
 
 
 def _percent(value: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.0f} %"
+    return number_text(100 * value, "{:.0f} %", unknown="")
 
 
 def _over_functions(rows: pd.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.naming import method_name
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
 from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
@@ -169,8 +169,7 @@ def _budgets(line: pd.DataFrame) -> list[str]:
 def _ours(row: Row) -> str:
     if not row["n"]:
         return "-" if row["cells"] else ""
-    half = (row["high"] - row["low"]) / 2
-    spread = "" if math.isnan(half) else f" ± {half:.1f}"
+    spread = number_text((row["high"] - row["low"]) / 2, " ± {:.1f}", unknown="")
     return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
 
 

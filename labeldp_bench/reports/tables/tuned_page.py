@@ -15,7 +15,7 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
 from labeldp_bench.reports.tables.base import TABLES
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
@@ -103,11 +103,11 @@ def _line(name: str, row: Row) -> dict[str, str]:
     return {
         name: f"eps={row['eps']:g}",
         "method": method_name(row["method"]),
-        "printed": _number(row["printed"]),
+        "printed": number_text(row["printed"], "{:g}"),
         "stated": _mean(row, "stated"),
         "tuned": _mean(row, "tuned"),
         "tuned - stated": _tested(row),
-        "p": _p(row["p"]),
+        "p": number_text(row["p"], "{:.2g}"),
         "chosen": _chosen(row),
     }
 
@@ -119,7 +119,7 @@ def _pair_line(name: str, row: Row) -> dict[str, str]:
         "printed": _signed(row["printed"]),
         "stated": _signed(row["stated"], row["stated_high"]),
         "tuned": _tested(row),
-        "p": _p(row["p"]),
+        "p": number_text(row["p"], "{:.2g}"),
     }
 
 
@@ -192,16 +192,8 @@ def _tested(row: Row) -> str:
 
 
 def _signed(value: float, high: float = math.nan) -> str:
-    return "-" if math.isnan(value) else f"{round(value, 1) + 0.0:+.1f}{_half(value, high)}"
+    return number_text(round(value, 1) + 0.0, "{:+.1f}" + _half(value, high))
 
 
 def _half(value: float, high: float) -> str:
-    return "" if math.isnan(high) else f" ± {high - value:.1f}"
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:g}"
-
-
-def _p(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2g}"
+    return number_text(high - value, " ± {:.1f}", unknown="")

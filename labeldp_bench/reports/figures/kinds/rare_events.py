@@ -12,7 +12,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import LEVEL, from_seeds, holm, is_significant
 
 LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
@@ -164,7 +164,7 @@ def _line(row: dict[str, float | str]) -> dict[str, str]:
 
     def closed(loss: str) -> str:
         share = (float(row[loss]) - float(row["plain"])) / gap if is_known else math.nan
-        return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+        return number_text(100 * share, "{:.0f} %")
 
     difference = f"{row['difference']:+.4f}"
     if int(row["seeds"]) > 1:
@@ -179,7 +179,7 @@ def _line(row: dict[str, float | str]) -> dict[str, str]:
         "plain": f"{row['plain']:.3f}", "unbiased": f"{row['unbiased']:.3f}",
         "marginal": f"{row['marginal']:.3f}", "unbiased closed": closed("unbiased"),
         "marginal closed": closed("marginal"), "marginal - unbiased": difference,
-        "p": "-" if math.isnan(p) else f"{p:.2g}",
+        "p": number_text(p, "{:.2g}"),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Axis, Spec
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import holm
 
 COLOURS = {
@@ -159,7 +159,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
         (row.panel, row.x): (
             f"{row.central.value:.1f}, {row.local.value:.1f}",
             f"{row.gap.value:+.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
-            "-" if math.isnan(row.p) else f"{row.p:.2g}",
+            number_text(row.p, "{:.2g}"),
         )
         for row in compared.itertuples()
     }

@@ -99,16 +99,33 @@ def paper_tables() -> list[Table]:
 def write_tables(out: Path = TABLES) -> list[Table]:
     """Writes every table as CSV, Markdown and LaTeX; returns them."""
     records = read_with_classes()
-    out.mkdir(parents=True, exist_ok=True)
     tables = paper_tables()
     for table in tables:
         rows = table.rows(records)
-        stem = out / table.stem
-        numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-        write_text(stem.with_suffix(".csv"), numbers)
-        write_text(stem.with_suffix(".md"), table.markdown(rows))
-        write_text(stem.with_suffix(".tex"), table.latex(rows))
+        write_table(out / table.stem, rows, table.markdown(rows), table.latex(rows))
     return tables
+
+
+def write_table(stem: Path, rows: pd.DataFrame, markdown: str, latex: str, digits: int = 4) -> None:
+    """Writes one table as CSV, Markdown and LaTeX; makes the folder.
+
+    Args:
+        stem: the path without its ending.
+        rows: the CSV.
+        markdown: the page.
+        latex: the page.
+        digits: of the numbers in the CSV.
+    """
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    write_csv(stem.with_suffix(".csv"), rows, digits)
+    write_text(stem.with_suffix(".md"), markdown)
+    write_text(stem.with_suffix(".tex"), latex)
+
+
+def write_csv(path: Path, rows: pd.DataFrame, digits: int = 4) -> None:
+    """Writes rows with so many digits; the same on every system."""
+    numbers = rows.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+    write_text(path, numbers)
 
 
 def show_table(name: str) -> None:

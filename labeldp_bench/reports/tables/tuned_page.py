@@ -17,7 +17,7 @@ from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
-from labeldp_bench.reports.tables.base import TABLES
+from labeldp_bench.reports.tables.base import TABLES, write_csv, write_table
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from labeldp_bench.reports.tables.tuned import (
     STATED,
@@ -29,7 +29,6 @@ from labeldp_bench.reports.tables.tuned import (
     tuned_experiment,
     untuned,
 )
-from labeldp_bench.support.files import write_text
 
 STEM = "tuned_vs_stated"
 CAPTION = f"""\
@@ -81,13 +80,9 @@ def write_tuned(out: Path = TABLES) -> tuple[int, int]:
     records = read_committed()
     found = compared(records, read_published())
     rows, order = rows_of(found), order_of(found)
-    out.mkdir(parents=True, exist_ok=True)
-    for stem, frame in ((STEM, rows), (f"{STEM}_order", order)):
-        numbers = frame.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-        write_text(out / f"{stem}.csv", numbers)
     page = markdown(records, rows, order)
-    write_text(out / f"{STEM}.md", page)
-    write_text(out / f"{STEM}.tex", latex(page))
+    write_table(out / STEM, rows, page, latex(page))
+    write_csv(out / f"{STEM}_order.csv", order)
     return len(rows), len(places_of_paper())
 
 

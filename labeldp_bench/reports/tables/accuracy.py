@@ -14,7 +14,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
+from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, without_zeros
 from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
 from labeldp_bench.reports.statistics import (
@@ -166,7 +166,7 @@ class AccuracyTable(Table):
             points[cell.dataset_name, self.method_of(cell), eps].append(cell)
         rows = []
         for place, cells in points.items():
-            found = [records[cell.config_hash] for cell in cells if cell.config_hash in records]
+            found = records_of(cells, records)
             kept = newest(found)
             trust = kept[0]["trust"] if kept else None
             # Cells that differ in the seed alone have the same classes.

@@ -16,7 +16,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.choices import Chosen
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import OLDER, average
+from labeldp_bench.reports.draws import OLDER, average, records_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
 from labeldp_bench.reports.tables.accuracy import method_of
 
@@ -91,10 +91,8 @@ def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]
         places[place_of(cell)].append(cell)
     found = {}
     for place in sorted(places, key=_rank):
-        own = [cell.config_hash for cell in places[place]]
-        twins = [untuned(cell).config_hash for cell in places[place]]
-        tuned = average([records[name] for name in own if name in records], "accuracy")
-        stated = average([records[name] for name in twins if name in records], "accuracy")
+        tuned = average(records_of(places[place], records), "accuracy")
+        stated = average(records_of(map(untuned, places[place]), records), "accuracy")
         if tuned.kept:
             found[place] = Compared(
                 _printed(published, place),

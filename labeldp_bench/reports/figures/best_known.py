@@ -10,21 +10,19 @@ from matplotlib.axes import Axes
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS
+from labeldp_bench.reports.tables.best_known import KINDS
 
 SERIES = {
     "printed_local": ("printed, local", plotting.BLACK, "s", "white"),
     "printed_central": ("printed, central (delta > 0)", plotting.GREY, "^", "white"),
     "ours": ("ours, local", plotting.RED, "o", plotting.RED),
     "ours_features": (
-        "ours, local, features of unlabelled images",
-        plotting.BLUE,
-        "o",
-        plotting.BLUE,
+        "ours, local, features of unlabelled images", plotting.BLUE, "o", plotting.BLUE,
     ),
     "ours_central": ("ours, central", plotting.SKY, "^", plotting.SKY),
-}
+}  # fmt: skip
 """{column: label, colour, marker, its inside}."""
-PREFIXES = {"ours": "", "ours_features": "features_", "ours_central": "central_"}
+PREFIXES = {kind.column: prefix for prefix, kind in KINDS.items()}
 COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
@@ -71,23 +69,22 @@ def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
     for place, (column, (label, colour, marker, inside)) in enumerate(SERIES.items()):
         known = points[points[column].notna()]
-        if column not in PREFIXES:  # what stands here for lack of a better one is drawn at its own
-            is_local = column == "printed_local"
-            own_trust = known[f"{column}_trust"] == ("local" if is_local else "central")
+        prefix = PREFIXES.get(column)
+        half = few = None
+        if prefix is None:  # what stands here for lack of a better one is drawn at its own
+            own_trust = known[f"{column}_trust"] == column.removeprefix("printed_")
             known = known[own_trust & (known[f"{column}_eps"] == known.eps)]
+        else:
+            few = known[f"{prefix}seeds"] < ENOUGH_SEEDS
+            half = ((known[f"{prefix}high"] - known[f"{prefix}low"]) / 2).mask(few, 0)
         if known.empty:
             continue
         x = known.index + APART * (place - (len(SERIES) - 1) / 2)
-        half = None
-        if column in PREFIXES:
-            ends = known[f"{PREFIXES[column]}high"] - known[f"{PREFIXES[column]}low"]
-            few = known[f"{PREFIXES[column]}seeds"] < ENOUGH_SEEDS
-            half = (ends / 2).mask(few, 0)
         axes.errorbar(
             x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
             linewidth=1.4, label=label,
         )  # fmt: skip
-        if column in PREFIXES:
+        if few is not None:
             axes.plot(
                 x[few], known[column][few], marker, color=colour, mfc="white", markersize=6.5,
                 zorder=3,

@@ -110,7 +110,7 @@ def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
                     "eps": f"{row['eps']:g}",
                     "printed, local": _printed(row, "local"),
                     "printed, central": _printed(row, "central"),
-                    **{name: _method(row, prefix) for prefix, name in KINDS.items()},
+                    **{kind.name: _method(row, prefix) for prefix, kind in KINDS.items()},
                     "ahead": row["ahead"] or "-",
                 }
                 for row in group.to_dict("records")
@@ -129,12 +129,10 @@ def _printed(row: Mapping[str, Any], key: str) -> str:
 
 def _method(row: Mapping[str, float], prefix: str) -> str:
     """Returns a mean with its interval and what reached it."""
-    value, half = (
-        row[f"ours_{prefix}".rstrip("_")],
-        (row[f"{prefix}high"] - row[f"{prefix}low"]) / 2,
-    )
+    value = row[KINDS[prefix].column]
     if math.isnan(value):
         return "-"
+    half = (row[f"{prefix}high"] - row[f"{prefix}low"]) / 2
     star = prefix == "central_" and value > row["printed_central"]
     star = star and is_significant(row[f"{prefix}p"])
     seeds = int(row[f"{prefix}seeds"])

@@ -13,7 +13,7 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from labeldp_bench.reports.tables.base import Table
-from labeldp_bench.reports.tables.latex import latex_table, replaced
+from labeldp_bench.reports.tables.latex import escaped, latex_table
 from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
 from labeldp_bench.reports.theory.slopes import fit_slope
 
@@ -192,10 +192,7 @@ class ExponentTable(Table):
             rows.predicted.map(_number), [text or "--" for text in _intervals(rows)],
             rows.agrees.astype(object).fillna(""),
         )  # fmt: skip
-        escapes = {"_": "\\_", "^": "\\^{}"}
-        block = [
-            [replaced(text, escapes) for text in texts] for texts in zip(*columns, strict=True)
-        ]
+        block = [[escaped(text) for text in texts] for texts in zip(*columns, strict=True)]
         head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
         return latex_table("llrrl", head, [block])
 

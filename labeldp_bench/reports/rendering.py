@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
+from markdown_it.utils import EnvType
 from markupsafe import Markup
 
 from labeldp_bench.reports.statistics import Estimate
@@ -116,30 +117,26 @@ def difference_text(gap: Estimate, p: float) -> str:
 
 
 class _PageRenderer(RendererHTML):
-    """Writes tokens as HTML: tables that scroll, no pictures, no links out of the page."""
+    """Writes tokens as HTML: tables that scroll, no pictures, no links out of the page.
 
-    def table_open(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f'<div class="scroll">{self.renderToken(tokens, index, options, env).rstrip()}\n'
+    Each method takes what `renderToken` takes: all tokens, which one, options, and what one page's
+    tokens share.
+    """
 
-    def table_close(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f"{self.renderToken(tokens, index, options, env).rstrip()}</div>\n"
+    def table_open(self, *at: Any) -> str:
+        return f'<div class="scroll">{self.renderToken(*at).rstrip()}\n'
 
-    def link_open(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def table_close(self, *at: Any) -> str:
+        return f"{self.renderToken(*at).rstrip()}</div>\n"
+
+    def link_open(self, tokens: Sequence[Token], index: int, options: Any, env: EnvType) -> str:
         env["link_is_kept"] = str(tokens[index].attrGet("href")).startswith("#")
         return self.link_close(tokens, index, options, env)
 
-    def link_close(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return self.renderToken(tokens, index, options, env) if env["link_is_kept"] else ""
+    def link_close(self, *at: Any) -> str:
+        return self.renderToken(*at) if at[-1]["link_is_kept"] else ""
 
-    def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    def image(self, *at: Any) -> str:
         return ""
 
 

@@ -265,8 +265,7 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
         below.set_xlabel("privacy budget eps")
         for axis, end in zip((above, below), ends, strict=True):
             plotting.log_scale(axis, "x")
-            axis.set_xticks(BUDGETS, [f"{eps:g}" for eps in BUDGETS])
-            axis.minorticks_off()
+            plotting.ticks_at(axis, BUDGETS)
             plotting.label_lines(axis, end)
     axes[0, 0].set_ylabel("information, share of the best")
     axes[1, 0].set_ylabel("retention, %")

@@ -1,11 +1,10 @@
 """The picture of the best-known table: printed and ours, a panel per data set. Imports no torch."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of
@@ -36,12 +35,11 @@ CAPTION = (
 )
 
 
-def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
-    """Writes the picture.
+def draw_best_known(rows: pd.DataFrame) -> Figure:
+    """Returns the picture.
 
     Args:
         rows: of `tables.best_known.rows_of`.
-        path: a .png or .pdf.
     """
     panels = list(rows.groupby("dataset", sort=False))
     figure, grid = plotting.new_figure(COLUMNS, math.ceil(len(panels) / COLUMNS), height=3.6)
@@ -53,17 +51,14 @@ def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
         axes.axis("off")
     for axes in grid[:, 0]:
         axes.set_ylabel("test accuracy, %")
-    shown: dict[str, Artist] = {}
-    for axes in all_axes:
-        handles, labels = axes.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
+    shown = plotting.legend_of(all_axes)
     ordered = [label for label, *_ in SERIES.values() if label in shown]
     figure.legend(
         [shown[label] for label in ordered], ordered, loc="outside upper left", ncols=5,
         frameon=False, fontsize=plotting.LABEL_SIZE,
     )  # fmt: skip
     plotting.title_and_caption(figure, "", CAPTION)
-    plotting.save(figure, path)
+    return figure
 
 
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:

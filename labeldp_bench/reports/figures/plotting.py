@@ -1,7 +1,7 @@
 """One visual language for every picture: colours, labels and sizes. Imports no torch."""
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.scale import LogScale, LogTransform
@@ -63,6 +64,13 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
     return colours
 
 
+def coloured_lines(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, str]]:
+    """Returns (points from left to right, colour) of each line."""
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = line_colours(line.mechanism.iloc[0] for line in lines)
+    return list(zip(lines, colours, strict=True))
+
+
 def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, np.ndarray]:
     """Returns a figure and its panels, an array (rows, columns), in the project's style."""
     plt.rcdefaults()
@@ -84,8 +92,13 @@ def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     axes.set_ylabel(y.label)
     log_scale(axes, "x" * x.log + "y" * y.log)
     if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.xaxis.minorticks_off()
+        ticks_at(axes, ticks)
+
+
+def ticks_at(axes: Axes, places: Sequence[float]) -> None:
+    """Puts a tick at each of the given values of x, and none between."""
+    axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.xaxis.minorticks_off()
 
 
 class _Rounded(LogTransform):
@@ -140,9 +153,7 @@ def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
     if len(limit):
         axes.plot(limit.index, limit, "--", color=colour_of("bayes"), linewidth=1.4, zorder=1)
         labels.append((float(limit.iloc[-1]), name_of("bayes"), colour_of("bayes")))
-    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
-    colours = line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
+    for line, colour in coloured_lines(rows):
         low, high = (line.y + sign * line.error.fillna(0) for sign in (-1, 1))
         for place in line.index[line.x.isna()]:
             axes.axhline(line.y[place], color=colour, linestyle=":", linewidth=1.8)
@@ -197,6 +208,15 @@ def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
         )  # fmt: skip
 
 
+def legend_of(panels: Iterable[Axes]) -> dict[str, Artist]:
+    """Returns {label: handle} of all panels, each label once."""
+    shown: dict[str, Artist] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    return shown
+
+
 def thin_ticks(figure: Figure) -> None:
     """Removes each label on x that would touch the one before; the layout must be final."""
     figure.draw_without_rendering()
@@ -208,6 +228,30 @@ def thin_ticks(figure: Figure) -> None:
             edge = box.x1 + 0.4 * box.height if is_clear else edge
             shown.append(label.get_text() if is_clear else "")
         axes.set_xticks(axes.get_xticks(), shown)
+
+
+def write_both(
+    stem: Path, draw: Callable[[], Figure | None], dots_per_inch: int = 160
+) -> list[Path]:
+    """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
+
+    In a report an old picture would look like a result.
+
+    Args:
+        stem: the path without its ending.
+        draw: called for each file, since a second layout of one figure differs from its first;
+            None: there is nothing to draw.
+        dots_per_inch: of `save`.
+    """
+    written = []
+    for path in (stem.with_suffix(ending) for ending in (".png", ".pdf")):
+        figure = draw()
+        if figure is None:
+            path.unlink(missing_ok=True)
+        else:
+            save(figure, path, dots_per_inch)
+            written.append(path)
+    return written
 
 
 def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:

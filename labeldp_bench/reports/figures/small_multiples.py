@@ -47,7 +47,7 @@ def draw_small_multiples(
     figure.set_size_inches(2.6 * columns + 1.6, 2.4 * len(grid) + 0.9)
     present = list(dict.fromkeys(rows.variant))
     colours = dict(zip(present, VARIANTS * math.ceil(len(present) / len(VARIANTS)), strict=False))
-    ticks = sorted(rows.x.dropna().unique())
+    ticks = [x for x in sorted(rows.x.dropna().unique()) if math.isfinite(x)]
     for number, data_set in enumerate(data_sets):
         panels = list(grid[number * lines_each : (number + 1) * lines_each].flat)
         own = rows[rows.panel == data_set]
@@ -62,7 +62,8 @@ def draw_small_multiples(
         low, high = used[0].get_ylim()
         for axes in used:
             axes.set_ylim(max(0.0, low), min(103.0, high))
-            _label_x(axes, frame.x_name.iloc[0], ticks)
+            label_x(axes, frame.x_name.iloc[0], ticks)
+            axes.margins(x=0.03)
         for axes in grid[number * lines_each : (number + 1) * lines_each, 0]:
             axes.set_ylabel(f"{data_set}\ntest accuracy, %")
         if len(present) > 1:  # colours are the same in all panels: one is labelled
@@ -112,11 +113,8 @@ def _draw_panel(
     return labels
 
 
-def _label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
-    shown = [tick for tick in ticks if math.isfinite(tick)]
-    if x_name == "eps":
-        plotting.log_scale(axes, "x")
-    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
-    axes.minorticks_off()
-    axes.margins(x=0.03)
+def label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
+    """Labels the axis of x of a sweep and puts a tick at each of the given values."""
+    plotting.log_scale(axes, "x" * (x_name == "eps"))
+    plotting.ticks_at(axes, ticks)
     axes.set_xlabel(X_LABELS[x_name])

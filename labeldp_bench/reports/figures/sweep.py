@@ -7,13 +7,14 @@ import math
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
+from labeldp_bench.reports.figures.small_multiples import draw_small_multiples, label_x
 from labeldp_bench.reports.naming import counted, name_of
-from labeldp_bench.reports.sweeps import X_LABELS, as_lines, is_free
+from labeldp_bench.reports.sweeps import as_lines, is_free
 
 SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3
@@ -55,14 +56,12 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
         plotting.thin_ticks(figure)
         plotting.save(figure, path)
         return
-    handles = {
+    handles: dict[str, Artist] = {
         f"{SYMBOLS[x_name]}={x:g}": Line2D([], [], marker=mark, linestyle="", color="#404040")
         for x, mark in marks.items()
         if len(marks) > 1
     }
-    for axes in figure.axes:
-        lines, names = axes.get_legend_handles_labels()
-        handles |= dict(zip(names, lines, strict=True))
+    handles |= plotting.legend_of(figure.axes)
     if handles:  # above all panels, where it covers no point
         figure.legend(
             handles.values(), handles.keys(), loc="outside upper left", ncols=4, frameon=False,
@@ -88,17 +87,10 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
         x=rows.x.where(~unbounded),
     )
     labels = plotting.draw_lines(axes, rows)
-    ticks = sorted(rows.x.dropna().unique())
-    if x_name == "eps":
-        plotting.log_scale(axes, "x")
-        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        axes.minorticks_off()
-    else:
-        axes.set_xticks(ticks)
+    label_x(axes, x_name, sorted(rows.x.dropna().unique()))
     axes.margins(x=0.02)
     low, high = axes.get_ylim()
     axes.set_ylim(max(0.0, low), min(MOST, high))
-    axes.set_xlabel(X_LABELS[x_name])
     axes.set_ylabel("test accuracy, %")
     plotting.label_lines(axes, labels)
 

@@ -14,7 +14,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.draws import records_of
 from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
-from labeldp_bench.reports.figures.sweep import caption_of, draw_sweep
+from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import check_choice
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
             continue
         frame = sweep_frame(found)
         if message.title:
-            draw_small_multiples(frame, path, message.title, caption_of(frame), message.variants)
+            draw_small_multiples(frame, path, message.title, message.variants)
         else:
             draw_sweep(frame, path)
         print(f"{name}: {len(found)} of {len(cells)} cells, {path.relative_to(CHECKOUT)}")

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -71,15 +70,14 @@ def every_status(
 
 def table(statuses: list[Status], budget: str = PAPER) -> str:
     """Returns the status as text, with the command that fills each experiment."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for each in statuses:
-        command = read_experiment(each.name).command_at(budget)
-        rows.append(
-            (each.name, each.cells, each.done, each.failed, each.missing, hours(each.left),
-             command if each.missing else "")
-            if each.cells
-            else (each.name, "-", "-", "-", "-", "", "arithmetic, no runs")
-        )  # fmt: skip
+        numbers: tuple[object, ...] = ("-",) * 4
+        how = "arithmetic, no runs"
+        if each.cells:
+            numbers = (each.cells, each.done, each.failed, each.missing)
+            how = read_experiment(each.name).command_at(budget) if each.missing else ""
+        rows.append((each.name, *numbers, hours(each.left), how))
     heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
     return markdown_table(rows, heads)
 

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.small_multiples import draw_small_multiples, label_x
-from labeldp_bench.reports.naming import counted, name_of
-from labeldp_bench.reports.sweeps import as_lines, is_free
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.sweeps import as_lines, caption_of, is_free
 
 SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3
@@ -40,7 +40,7 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
     as_dots = len({x for x in frame.x if math.isfinite(x)}) < FEWEST_FOR_LINES
     rows = max(points.series.nunique() for _, points in panels)
     if not as_dots and rows > MOST_LINES and frame.mechanism.nunique() > 2:
-        draw_small_multiples(frame, path, caption=caption_of(frame))
+        draw_small_multiples(frame, path)
         return
     height = max(2.4, 1.4 + 0.3 * rows) if as_dots else max(3.6, 1.2 + 0.2 * rows)
     figure, (all_axes,) = plotting.new_figure(len(panels), height=height)
@@ -68,15 +68,6 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
             fontsize=plotting.LABEL_SIZE, handlelength=1.4, columnspacing=1.2, handletextpad=0.4,
         )  # fmt: skip
     plotting.save(figure, path)
-
-
-def caption_of(frame: pd.DataFrame) -> str:
-    """Returns how many examples, epochs, trials and seeds a sweep has, and what its bars are."""
-    nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
-    known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
-    runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
-    bars = "Bands or bars: 95 % t intervals over seeds, or over the trials of one seed."
-    return f"{runs}. {bars if frame.error.notna().any() else 'One run per point: no interval.'}"
 
 
 def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:

@@ -162,10 +162,8 @@ def _rank(place: Place) -> tuple[bool, str, float, int]:
 
 def _printed(published: pd.DataFrame, place: Place) -> float:
     """Returns what Table 1a or 1b prints: its methods have their own losses."""
-    keys = [published.dataset, published.eps, published.method]
-    here = published.paper == PAPER_TABLES[0].partition("/")[0]
-    here &= ("table" + published.table).isin([name.rpartition("/")[2] for name in PAPER_TABLES])
-    for key, value in zip(keys, place, strict=True):
-        here &= key == value
-    values = published[here & published.usable].value
+    dataset, eps, method = place
+    here = (published.paper + "/table" + published.table).isin(PAPER_TABLES) & published.usable
+    here &= (published.dataset == dataset) & (published.eps == eps) & (published.method == method)
+    values = published[here].value
     return float(values.iloc[0]) if len(values) else math.nan

@@ -156,11 +156,9 @@ def _mark(point: dict[str, Any], spec: Spec) -> str:
     eps = float(point["records"][0]["eps"])
     if math.isfinite(eps):
         return f"eps={eps:g}"
-    first, *others = spec.options.get("marks") or {"": ""}
-    keys = [first, *(key for key in others if key in point["cell"].identity)]
-    values = {
-        spec.options["marks"][key]: point["cell"].setting(key)
-        for key in keys
-        if key and point["cell"].has(key)
-    }
-    return ", ".join(f"{symbol}={value:g}" for symbol, value in values.items())
+    cell = point["cell"]
+    return ", ".join(
+        f"{symbol}={cell.setting(key):g}"
+        for place, (key, symbol) in enumerate(spec.options.get("marks", {}).items())
+        if cell.has(key) and (place == 0 or key in cell.identity)
+    )

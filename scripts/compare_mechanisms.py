@@ -24,10 +24,11 @@ from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = CHECKOUT / "docs"
 CHOICE = """\
 After this page you can choose a mechanism for your number of classes and your eps.
 

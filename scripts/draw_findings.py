@@ -16,11 +16,10 @@ from matplotlib.axes import Axes
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
-from labeldp_bench.support.checkout import CHECKOUT
 
-FIGURES = CHECKOUT / "results" / "figures"
 DATA = dict(zip(TABLES, ("MNIST", "Fashion-MNIST"), strict=True))
 INTERVALS = (
     "Bars: 95 % t intervals over seeds, the same seeds on both sides, each on its own. After "

@@ -111,16 +111,14 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     in percent. pairs counts the seeds that both have. p is corrected after Holm for all rows.
     learning_rates and epochs are those of the tuned runs, ordered; empty where they are not kept.
     """
-    gaps = [each.tuned.minus(each.stated) for each in found.values()]
-    corrected = holm([gap.p for gap in gaps])
+    tests = _tested([(each.tuned, each.stated) for each in found.values()])
     rows = [
         (*place, each.printed, *_with_ends(each.stated), len(each.stated.by_seed),
-         *_with_ends(each.tuned), len(each.tuned.by_seed), *_with_ends(gap),
-         _shared(each.tuned, each.stated), p, is_significant(p),
+         *_with_ends(each.tuned), len(each.tuned.by_seed), *test,
          " ".join(f"{rate:g}" for rate in sorted(choice.lr for choice in each.chosen)),
          " ".join(str(epochs) for epochs in sorted(choice.epochs for choice in each.chosen)),
          each.older)
-        for (place, each), gap, p in zip(found.items(), gaps, corrected, strict=True)
+        for (place, each), test in zip(found.items(), tests, strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -134,25 +132,29 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     pairs = []
     for dataset, eps in dict.fromkeys((dataset, eps) for dataset, eps, _ in found):
         here = [name for name in OWN_LOSS if (dataset, eps, name) in found]
-        for one, two in itertools.combinations(here, 2):
-            first, second = found[dataset, eps, one], found[dataset, eps, two]
-            pairs.append(((dataset, eps, one, two), first, second))
-    gaps = [first.tuned.minus(second.tuned) for _, first, second in pairs]
-    corrected = holm([gap.p for gap in gaps])
+        for names in itertools.combinations(here, 2):
+            one, two = (found[dataset, eps, name] for name in names)
+            pairs.append(((dataset, eps, *names), one, two))
+    tests = _tested([(one.tuned, two.tuned) for _, one, two in pairs])
     rows = [
-        (*key, first.printed - second.printed, *_with_ends(first.stated.minus(second.stated)),
-         *_with_ends(gap), _shared(first.tuned, second.tuned), p, is_significant(p))
-        for (key, first, second), gap, p in zip(pairs, gaps, corrected, strict=True)
-    ]  # fmt: skip
+        (*key, one.printed - two.printed, *_with_ends(one.stated.minus(two.stated)), *test)
+        for (key, one, two), test in zip(pairs, tests, strict=True)
+    ]
     return pd.DataFrame(rows, columns=list(ORDER_COLUMNS))
+
+
+def _tested(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[tuple[float, ...]]:
+    """Returns of each pair the columns from `difference` to `significant`; one family of Holm's."""
+    gaps = [one.minus(two) for one, two in pairs]
+    corrected = holm([gap.p for gap in gaps])
+    return [
+        (*_with_ends(gap), len(one.by_seed.keys() & two.by_seed.keys()), p, is_significant(p))
+        for (one, two), gap, p in zip(pairs, gaps, corrected, strict=True)
+    ]
 
 
 def _with_ends(mean: Estimate) -> tuple[float, float, float]:
     return mean.value, mean.low, mean.high
-
-
-def _shared(one: Estimate, two: Estimate) -> int:
-    return len(one.by_seed.keys() & two.by_seed.keys())
 
 
 def _rank(place: Place) -> tuple[bool, str, float, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, guarantee, json_safe
 from labeldp_bench.reports.commands import command_of, overrides_of
@@ -31,7 +31,6 @@ FEATURES = {
     "averaged over each image and its mirror image",
 }
 """{pretrain: what was known before any label was released}."""
-SEED = "seed"
 Row = dict[str, Any]
 
 
@@ -51,13 +50,13 @@ def rows_of(records: Records, *, with_commands: bool = True) -> list[Row]:
     points: dict[str, list[Record]] = defaultdict(list)
     for record in records.values():
         if record.get("accuracy") is not None:
-            own = {key: value for key, value in record["identity"].items() if key != SEED}
-            points[canonical(own)].append(record)
+            points[all_but_seed(record["identity"])].append(record)
     found = [average(same, "accuracy") for same in points.values()]
-    spelled = overrides_of([each.kept[0] for each in found]) if with_commands else {}
-    varying = _varying_data([each.kept[0] for each in found])
+    ones = [each.kept[0] for each in found]
+    spelled = overrides_of(ones) if with_commands else {}
+    varying = _varying_data(ones)
     rows = [_row(each, spelled.get(each.kept[0]["config_hash"]), varying) for each in found]
-    _tell_apart(rows, [each.kept[0] for each in found])
+    _tell_apart(rows, ones)
     return sorted(rows, key=_place)
 
 
@@ -175,7 +174,7 @@ def _tell_apart(rows: Sequence[Row], records: Sequence[Record]) -> None:
         alike[row["data"], row["eps"], row["method"]].append(number)
     for numbers in alike.values():
         identities = [records[number]["identity"] for number in numbers]
-        keys = sorted({key for identity in identities for key in identity} - {SEED})
+        keys = sorted({key for identity in identities for key in identity} - {"seed"})
         varying = [key for key in keys if len({repr(each.get(key)) for each in identities}) > 1]
         for number, identity in zip(numbers, identities, strict=True):
             own = _spelled({key: identity[key] for key in varying if key in identity})

@@ -79,24 +79,22 @@ class Trust(Kind):
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
         """Returns where local reaches central, and the information of releases, Markdown."""
         parts = []
-        for panel, rows in points[points.n > 0].groupby("panel", sort=False):
+        done = points[points.n > 0]
+        for panel, rows in done.groupby("panel", sort=False):
             at, name = crossing(rows), spec.panel_title(str(panel))
             says = NO_CROSSING if math.isnan(at) else CROSSING
             parts.append(says.format(at=f"{at:.2g}", panel=name))
-        compared = worth(points[points.n > 0])
+        compared = worth(done)
         if len(compared):
             parts += [WORTH.format(count=len(compared)), _worth_table(compared, spec)]
-        told = budgets(points[points.n > 0])
-        if told.empty:
-            return parts
-        shown = told.drop_duplicates(["mechanism", "x"]).assign(
-            each=lambda rows: rows.each.map("{:.5f}".format),
-            all=lambda rows: rows["all"].map("{:,.0f}".format),
-        )
-        shown["release"] = shown.mechanism.map(name_of)
-        columns = {"release": "release", "x": "eps", "each": "bits of a label", "all": "of all"}
-        table = shown[list(columns)].rename(columns=columns).to_dict("records")
-        return [*parts, markdown_table([{k: str(v) for k, v in row.items()} for row in table])]
+        told = budgets(done).drop_duplicates(["mechanism", "x"])
+        table = {
+            "release": told.mechanism.map(name_of),
+            "eps": told.x.map(str),
+            "bits of a label": told.each.map("{:.5f}".format),
+            "of all": told["all"].map("{:,.0f}".format),
+        }
+        return [*parts, markdown_table(table)] if len(told) else parts
 
 
 KIND = Trust()

@@ -50,6 +50,11 @@ def means_of(
     return {place: average(same, "accuracy").estimate.scaled(100) for place, same in found.items()}
 
 
+def budgets_of(means: Mapping[tuple[str, float], Estimate]) -> list[float]:
+    """Returns the finite eps of `means_of`, sorted."""
+    return sorted({eps for _, eps in means if math.isfinite(eps)})
+
+
 def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Returns the frame with differences as text; the columns are one family of Holm's.
 

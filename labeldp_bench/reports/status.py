@@ -11,10 +11,8 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.reports.estimates import Estimator
+from labeldp_bench.reports.estimates import Estimator, estimator_on
 from labeldp_bench.reports.rendering import markdown_table
-from labeldp_bench.support.device import describe_device
-from labeldp_bench.training.classifier import resolve_precision
 
 
 @dataclass
@@ -62,8 +60,7 @@ def every_status(
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all."""
     records = read_committed()
-    precision = resolve_precision("auto", device)
-    estimator = Estimator(describe_device(device), records, precision=precision)
+    estimator = estimator_on(device, records)
     names = names or experiment_names()
     return [status_of(name, out_dir, records, estimator, budget) for name in names]
 

@@ -36,11 +36,7 @@ CAPTION = (
 
 
 def draw_best_known(rows: pd.DataFrame) -> Figure:
-    """Returns the picture.
-
-    Args:
-        rows: of `tables.best_known.rows_of`.
-    """
+    """Returns the picture of the rows of `tables.best_known.rows_of`."""
     panels = list(rows.groupby("dataset", sort=False))
     figure, grid = plotting.new_figure(COLUMNS, math.ceil(len(panels) / COLUMNS), height=3.6)
     all_axes = list(grid.flat)

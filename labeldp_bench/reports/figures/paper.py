@@ -28,12 +28,7 @@ from labeldp_bench.support.validate import InputError
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One figure: the cells of its experiment and how they are shown.
-
-    Attributes:
-        experiment: what the YAML behind it says.
-        budget: whose version of the cells it shows.
-    """
+    """One figure: the cells of its experiment, at one budget, and how they are shown."""
 
     experiment: Experiment
     budget: str = PAPER
@@ -103,9 +98,6 @@ class PaperFigure:
         for a level), estimate (of y), y, error (half-width of its 95 % t interval), bayes, cells
         (wanted), n (done), older (left out), records (those done), cell (that of the first seed).
         y, error and bayes are scaled as the axis is, and missing where nothing is done.
-
-        Args:
-            records: a cell is filled by exactly its own identity.
         """
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for cell in self.cells:

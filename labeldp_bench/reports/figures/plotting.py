@@ -138,15 +138,10 @@ def title_and_caption(figure: Figure, title: str, caption: str) -> None:
 
 
 def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
-    """Draws lines over x with bands of 95 % intervals, and the Bayes limit.
+    """Draws lines over x with bands, and the Bayes limit; returns the labels for `label_lines`.
 
-    Args:
-        axes: one panel.
-        rows: a row per point: line, name (for people), mechanism, x (missing for a level), y,
-            error (half-width of the interval), bayes.
-
-    Returns:
-        The labels for `label_lines`.
+    Rows: line, name (for people), mechanism, x (missing for a level), y, error (half-width of the
+    95 % interval) and bayes of each point.
     """
     labels: list[Label] = []
     limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
@@ -183,9 +178,7 @@ def share_y(panels: Iterable[Axes]) -> None:
 def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
     """Writes labels at the right edge, each beside its line and none over another.
 
-    Args:
-        axes: where the lines are; its limits must be final.
-        labels: of the lines.
+    The limits of the axes must be final.
     """
     if not labels:
         return
@@ -235,13 +228,8 @@ def write_both(
 ) -> list[Path]:
     """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
 
-    In a report an old picture would look like a result.
-
-    Args:
-        stem: the path without its ending.
-        draw: called for each file, since a second layout of one figure differs from its first;
-            None: there is nothing to draw.
-        dots_per_inch: of `save`.
+    In a report an old picture would look like a result. `draw` is called for each file: the second
+    layout of one figure differs from its first.
     """
     written = []
     for path in (stem.with_suffix(ending) for ending in (".png", ".pdf")):
@@ -255,12 +243,9 @@ def write_both(
 
 
 def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:
-    """Writes the figure without a date, so that the same records give the same bytes.
+    """Writes the figure without a date, so that the same records give the same bytes; closes it.
 
-    Args:
-        figure: is closed.
-        path: .png or .pdf.
-        dots_per_inch: of a .png; fewer for many panels, which all go into one page.
+    A .png of many panels, which all go into one page, takes fewer dots per inch.
     """
     with replacing(path) as unfinished:
         if path.suffix == ".png":

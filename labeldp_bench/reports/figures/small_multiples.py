@@ -26,13 +26,10 @@ BEHIND_NOTE = "Grey: the other mechanisms. "
 def draw_small_multiples(
     frame: pd.DataFrame, path: Path, title: str = "", variants: Mapping[str, str] | None = None
 ) -> None:
-    """Writes the picture: a panel per data set and mechanism, a colour per variant.
+    """Writes the picture of a `sweeps.sweep_frame`: a panel per data set and mechanism.
 
-    Args:
-        frame: as `sweeps.sweep_frame` returns it.
-        path: a .png or .pdf.
-        title: the message.
-        variants: {what a line's name says beside its mechanism: how it is called}.
+    A variant, which is what a line's name says beside its mechanism, has one colour; `variants` is
+    {variant: how it is called}.
     """
     rows = as_lines(frame)
     rest = rows.series.str.partition(", ")[2]

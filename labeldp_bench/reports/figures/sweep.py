@@ -29,12 +29,7 @@ MOST = 103.0
 
 
 def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
-    """Writes the picture: a panel per data set, a colour per mechanism, its runs below.
-
-    Args:
-        frame: as `sweeps.sweep_frame` returns it.
-        path: a .png or .pdf.
-    """
+    """Writes the picture of a `sweeps.sweep_frame`: a panel per data set, its runs below."""
     panels = list(frame.groupby("panel", sort=False))
     x_name = frame.x_name.iloc[0]
     as_dots = len({x for x in frame.x if math.isfinite(x)}) < FEWEST_FOR_LINES

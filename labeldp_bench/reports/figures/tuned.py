@@ -23,11 +23,7 @@ CAPTION = (
 
 
 def draw_tuned(rows: pd.DataFrame) -> Figure | None:
-    """Returns the picture; None where fewer than two cells compare nothing.
-
-    Args:
-        rows: of `tables.tuned.rows_of`.
-    """
+    """Returns the picture of `tables.tuned.rows_of`; None where fewer than two cells are there."""
     rows = rows[rows.method.isin(OWN_LOSS)]
     if len(rows) < 2:
         return None

@@ -31,11 +31,7 @@ USUAL = "labeldp_bench.reports.tables.accuracy.AccuracyTable"
 
 @dataclass(frozen=True, kw_only=True)
 class Table(ABC):
-    """One table of a paper.
-
-    Attributes:
-        experiment: what the YAML behind it says.
-    """
+    """One table of a paper, and the experiment behind it."""
 
     experiment: Experiment
 
@@ -56,11 +52,7 @@ class Table(ABC):
 
     @abstractmethod
     def rows(self, records: Records) -> pd.DataFrame:
-        """Returns all that the table shows, one row per number: this is the CSV.
-
-        Args:
-            records: a cell is filled by exactly its own identity.
-        """
+        """Returns all that the table shows, one row per number: this is the CSV."""
 
     @abstractmethod
     def parts(self, rows: pd.DataFrame) -> list[str]:
@@ -107,15 +99,7 @@ def write_tables(out: Path = TABLES) -> list[Table]:
 
 
 def write_table(stem: Path, rows: pd.DataFrame, markdown: str, latex: str, digits: int = 4) -> None:
-    """Writes one table as CSV, Markdown and LaTeX; makes the folder.
-
-    Args:
-        stem: the path without its ending.
-        rows: the CSV.
-        markdown: the page.
-        latex: the page.
-        digits: of the numbers in the CSV.
-    """
+    """Writes one table as CSV, with so many digits, Markdown and LaTeX, into `stem`.csv, ..."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     write_csv(stem.with_suffix(".csv"), rows, digits)
     write_text(stem.with_suffix(".md"), markdown)

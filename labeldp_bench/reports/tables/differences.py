@@ -32,10 +32,7 @@ def means_of(
 ) -> dict[tuple[str, float], Estimate]:
     """Returns {(method, eps): accuracy in percent} of a table of vector_approximation.
 
-    Args:
-        table: its name.
-        every_seed: whether runs of other experiments count that differ in the seed alone.
-        budget: whose runs.
+    With `every_seed` runs of other experiments count too that differ in the seed alone.
     """
     loaded = load_table(f"vector_approximation/{table}")
     assert isinstance(loaded, AccuracyTable)
@@ -56,12 +53,7 @@ def budgets_of(means: Mapping[tuple[str, float], Estimate]) -> list[float]:
 
 
 def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Returns the frame with differences as text; the columns are one family of Holm's.
-
-    Args:
-        frame: whose columns of this name hold differences (`Estimate`); NaN where there is none.
-        columns: their names.
-    """
+    """Returns the frame with columns of differences as texts, tested as one family of Holm's."""
     corrected = iter(holm([gap.p for column in columns for gap in frame[column]]))
     texts = {
         column: [difference_text(gap, next(corrected)) for gap in frame[column]]

@@ -19,9 +19,6 @@ class _Table(NamedTuple):
 def latex_of_markdown(text: str) -> str:
     r"""Returns a page as LaTeX: each table with the paragraph above it as caption, notes as text.
 
-    Args:
-        text: paragraphs, lists and tables; other marks are kept as they are.
-
     >>> print(latex_of_markdown("K=10: in percent\n\n| a_1 | eps |\n|:--|--:|\n| RR | 5 ± 1 |"))
     % \usepackage{booktabs}
     <BLANKLINE>

@@ -80,12 +80,7 @@ def places_of_paper() -> set[Place]:
 
 
 def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]:
-    """Returns each place of the tuned experiment that has a tuned record, in the order of a page.
-
-    Args:
-        records: a cell is filled by exactly its own identity.
-        published: rows of `results/published`.
-    """
+    """Returns each place of the tuned experiment that has a tuned record, as a page orders them."""
     places: dict[Place, list[Cell]] = defaultdict(list)
     for cell in tuned_experiment().cells():
         places[place_of(cell)].append(cell)

@@ -50,13 +50,7 @@ Row = Mapping[Any, Any]
 
 
 def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
-    """Returns the page: accuracies, what is left out, the order between methods.
-
-    Args:
-        records: those that the tables come from.
-        rows: of `tuned.rows_of`.
-        order: of `tuned.order_of`.
-    """
+    """Returns the page of `tuned.rows_of`, and of `tuned.order_of`, of some records."""
     parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
     parts += _tables(rows, _line)
     parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
@@ -66,11 +60,7 @@ def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
 
 
 def latex(page: str) -> str:
-    """Returns the page as LaTeX with booktabs.
-
-    Args:
-        page: of `markdown`.
-    """
+    """Returns the page of `markdown` as LaTeX with booktabs."""
     plain = re.sub(r"(?<!`)\*(\w[^*`]*)\*", r"\1", page.replace("## ", ""))  # no emphasis
     return latex_of_markdown(plain.partition("\n\n")[2].replace("`", ""))
 

@@ -101,17 +101,14 @@ KIND = Trust()
 
 
 def trust_of(rows: pd.DataFrame) -> pd.Series:
-    """Returns `local` or `central` of each point, from its records."""
+    """Returns `local` or `central` of each point; all have records, here and below."""
     return rows.records.map(lambda records: str(records[0].get("trust")))
 
 
 def crossing(rows: pd.DataFrame) -> float:
     """Returns the eps at which the best local mean reaches the best central one; NaN: nowhere.
 
-    At the smallest eps that both have, if local is ahead there already.
-
-    Args:
-        rows: the points of one panel, all with records.
+    At the smallest eps that both have, if local is ahead there already. Rows: of one panel.
     """
     best = rows.assign(trust=trust_of(rows)).pivot_table(
         index="x", columns="trust", values="y", aggfunc="max"
@@ -134,9 +131,6 @@ def worth(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns panel, x, central, local (estimates), gap (central - local), p (corrected).
 
     A row for each panel and budget that both have.
-
-    Args:
-        rows: points with records.
     """
     found = []
     rows = rows.assign(trust=trust_of(rows)).dropna(subset="x")
@@ -171,11 +165,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
 
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns mechanism, x, each (bits of one label), all (times N), most (N log2 K); local only.
-
-    Args:
-        rows: points with records.
-    """
+    """Returns mechanism, x, bits of each label, of all (times N), most (N log2 K); local only."""
     from labeldp_bench.mechanisms.information import information_bits  # torch
 
     found = []

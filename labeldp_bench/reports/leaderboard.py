@@ -4,7 +4,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
 
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
@@ -60,12 +59,12 @@ def rows_of(records: Records, *, with_commands: bool = True) -> list[Row]:
     return sorted(rows, key=_place)
 
 
-def write_leaderboard(path: Path = LEADERBOARD) -> list[Row]:
+def write_leaderboard() -> list[Row]:
     """Writes the JSON and, beside it, the page; returns the rows."""
     rows = rows_of(read_committed())
     lines = ",\n".join(json.dumps(json_safe(row), allow_nan=False) for row in rows)
-    write_text(path, f"[\n{lines}\n]\n")  # a line per row: readable in a diff
-    write_text(path.with_suffix(".html"), page_of(rows))
+    write_text(LEADERBOARD, f"[\n{lines}\n]\n")  # a line per row: readable in a diff
+    write_text(LEADERBOARD.with_suffix(".html"), page_of(rows))
     return rows
 
 

@@ -88,13 +88,13 @@ def paper_tables() -> list[Table]:
     return [load_table(name) for name in sorted(names, key=parts)]
 
 
-def write_tables(out: Path = TABLES) -> list[Table]:
+def write_tables() -> list[Table]:
     """Writes every table as CSV, Markdown and LaTeX; returns them."""
     records = read_with_classes()
     tables = paper_tables()
     for table in tables:
         rows = table.rows(records)
-        write_table(out / table.stem, rows, table.markdown(rows), table.latex(rows))
+        write_table(TABLES / table.stem, rows, table.markdown(rows), table.latex(rows))
     return tables
 
 

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -162,8 +161,8 @@ def _said(row: Mapping[str, object], prefix: str) -> list[str]:
     return [text for text in said if text not in ("", "none", "nan", "None")]
 
 
-def write_best_known(out: Path = TABLES) -> pd.DataFrame:
+def write_best_known() -> pd.DataFrame:
     """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
     rows = rows_of(read_committed(), read_published())
-    write_table(out / STEM, rows, markdown(rows), latex(rows), digits=6)
+    write_table(TABLES / STEM, rows, markdown(rows), latex(rows), digits=6)
     return rows

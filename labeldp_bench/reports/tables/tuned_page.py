@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -65,14 +64,14 @@ def latex(page: str) -> str:
     return latex_of_markdown(plain.partition("\n\n")[2].replace("`", ""))
 
 
-def write_tuned(out: Path = TABLES) -> tuple[int, int]:
+def write_tuned() -> tuple[int, int]:
     """Writes the page and two CSV files; returns how many cells have tuned records, and of all."""
     records = read_committed()
     found = compared(records, read_published())
     rows, order = rows_of(found), order_of(found)
     page = markdown(records, rows, order)
-    write_table(out / STEM, rows, page, latex(page))
-    write_csv(out / f"{STEM}_order.csv", order)
+    write_table(TABLES / STEM, rows, page, latex(page))
+    write_csv(TABLES / f"{STEM}_order.csv", order)
     return len(rows), len(places_of_paper())
 
 

@@ -28,8 +28,8 @@ from labeldp_bench.reports.statistics import (
 from labeldp_bench.support.official_data import OFFICIAL
 
 
-class Kind(NamedTuple):
-    """A kind of ours: how people call it, the column of its accuracies, and of what it is up to."""
+class Ours(NamedTuple):
+    """A kind of ours: what people call it, the column of its values, and that of print to beat."""
 
     name: str
     column: str
@@ -46,9 +46,9 @@ WITH_FEATURES = ("probe", "ridge", *ON_A_GRAPH)
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""
 KINDS = {
-    "": Kind("ours", "ours", "printed_local"),
-    "features_": Kind("ours, features", "ours_features", "printed_local"),
-    "central_": Kind("ours, central", "ours_central", "printed_central"),
+    "": Ours("ours", "ours", "printed_local"),
+    "features_": Ours("ours, features", "ours_features", "printed_local"),
+    "central_": Ours("ours, central", "ours_central", "printed_central"),
 }
 """{prefix of a kind's other columns: the kind}."""
 SAID = ("mechanism", "learner", "loss", "model", "pretrain")

@@ -30,6 +30,7 @@ from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.attack import draw_attacks
+from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support import seeding
@@ -39,7 +40,6 @@ from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError, check_number
 
 OUT = CHECKOUT / "results" / "attacks.csv"
-FIGURES = CHECKOUT / "results" / "figures"
 RUNS = CHECKOUT / "results" / "runs"
 KNOWN = (0.0, 0.001, 0.01, 0.1)
 FROM_FEATURES: dict[tuple[Any, ...], Tensor] = {}

@@ -24,10 +24,11 @@ from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.validate import InputError
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = CHECKOUT / "docs"
 CHOICE = """\
 After this page you can choose a mechanism for your number of classes and your eps.
 
@@ -265,8 +266,7 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
         below.set_xlabel("privacy budget eps")
         for axis, end in zip((above, below), ends, strict=True):
             plotting.log_scale(axis, "x")
-            axis.set_xticks(BUDGETS, [f"{eps:g}" for eps in BUDGETS])
-            axis.minorticks_off()
+            plotting.ticks_at(axis, BUDGETS)
             plotting.label_lines(axis, end)
     axes[0, 0].set_ylabel("information, share of the best")
     axes[1, 0].set_ylabel("retention, %")

@@ -5,22 +5,21 @@
 Writes results/figures/finding_{ranking,loss,ple}.png; trains nothing; a few seconds.
 """
 
-import math
 import sys
 from collections.abc import Mapping
 
 import pandas as pd
-from findings import ATTACKS, TABLES, means_of
+from findings import ATTACKS, TABLES
 from matplotlib.axes import Axes
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
-from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.reports.tables.differences import budgets_of, means_of
 
-FIGURES = CHECKOUT / "results" / "figures"
 DATA = dict(zip(TABLES, ("MNIST", "Fashion-MNIST"), strict=True))
 INTERVALS = (
     "Bars: 95 % t intervals over seeds, the same seeds on both sides, each on its own. After "
@@ -64,7 +63,7 @@ def draw_differences(
     drawn: list[Estimate] = []
     for axes, table in zip(panels, TABLES, strict=True):
         ours = means_of(table)
-        budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
+        budgets = budgets_of(ours)
         for place, (own, (above, below, colour)) in enumerate(lines.items()):
             gaps = [ours[above, eps].minus(ours[below, eps]) for eps in budgets]
             _bars(axes, gaps, place / 4 - (len(lines) - 1) / 8, own, colour)

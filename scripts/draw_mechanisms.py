@@ -12,8 +12,9 @@ from typing import NamedTuple
 from labeldp_bench.cli.script import command, listed, read_arguments
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.draws import records_of
 from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
-from labeldp_bench.reports.figures.sweep import caption_of, draw_sweep
+from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import check_choice
@@ -57,18 +58,18 @@ def main(arguments: list[str]) -> int:
     records = read_committed()
     for name in listed(asked):
         message = PICTURES[check_choice("experiment", name, PICTURES)]
-        hashes = [cell.config_hash for cell in read_experiment(name).cells()]
-        found = [records[each] for each in hashes if each in records]
+        cells = read_experiment(name).cells()
+        found = records_of(cells, records)
         path = DOCS / f"{name.replace('/', '_')}.png"
         if not found:
             print(f"{name}: no record, no picture")
             continue
         frame = sweep_frame(found)
         if message.title:
-            draw_small_multiples(frame, path, message.title, caption_of(frame), message.variants)
+            draw_small_multiples(frame, path, message.title, message.variants)
         else:
             draw_sweep(frame, path)
-        print(f"{name}: {len(found)} of {len(hashes)} cells, {path.relative_to(CHECKOUT)}")
+        print(f"{name}: {len(found)} of {len(cells)} cells, {path.relative_to(CHECKOUT)}")
     return 0
 
 

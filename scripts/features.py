@@ -49,8 +49,7 @@ def estimates() -> dict[str, dict[Place, Estimate]]:
         place = str(record["dataset"]), str(record["pretrain"]), float(record["eps"])
         found[model][place].append(record)
     return {
-        model: {place: average(same, "accuracy").estimate.scaled(100) for place, same in of.items()}
-        for model, of in found.items()
+        model: {place: mean_of(same) for place, same in of.items()} for model, of in found.items()
     }
 
 
@@ -83,8 +82,7 @@ def by_eps() -> pd.DataFrame:
     rows = []
     for place, by_eps in sorted(found.items()):
         names = ("data", "model", "features", "mechanism", "loss")
-        means = {eps: average(by_eps[eps], "accuracy").estimate for eps in sorted(by_eps)}
-        texts = {f"{eps:g}": mean_text(mean.scaled(100)) for eps, mean in means.items()}
+        texts = {f"{eps:g}": mean_text(mean_of(by_eps[eps])) for eps in sorted(by_eps)}
         rows.append(dict(zip(names, place, strict=True)) | texts)
     frame = pd.DataFrame(rows)
     eps = sorted((name for name in frame if name not in names), key=lambda text: float(str(text)))
@@ -104,7 +102,7 @@ def against_network() -> pd.DataFrame:
         network = means_of(NETWORKS[data], every_seed=True)
         method = mechanism if mechanism in ("alibi", "none") else f"{mechanism}+marginal"
         if mechanism != "none" and (method, float(eps)) in network:
-            gap = average(same, "accuracy").estimate.scaled(100).minus(network[method, float(eps)])
+            gap = mean_of(same).minus(network[method, float(eps)])
             row = rows.setdefault((data, model, features, eps), {})
             row |= {"data": data, "model": model, "features": features, "eps": float(eps)}
             row[name_of(mechanism)] = gap

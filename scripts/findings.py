@@ -23,7 +23,7 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
-from labeldp_bench.reports.tables.differences import means_of, tested
+from labeldp_bench.reports.tables.differences import budgets_of, means_of, tested
 from labeldp_bench.support import seeding
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
@@ -65,7 +65,7 @@ def ranking() -> pd.DataFrame:
         ours = means_of(table)
         printed = read_published("vector_approximation")
         printed = printed[printed.table == table.removeprefix("table")]
-        for eps in sorted({eps for _, eps in ours if math.isfinite(eps)}):
+        for eps in budgets_of(ours):
             here = printed[(printed.eps == eps) & printed.method.isin(OWN_LOSS)]
             gap = ours["rappor", eps].minus(ours["alibi", eps])
             rows.append(
@@ -83,7 +83,7 @@ def losses() -> pd.DataFrame:
     rows = []
     for table in TABLES:
         ours = means_of(table)
-        for eps in sorted({eps for _, eps in ours if math.isfinite(eps)}):
+        for eps in budgets_of(ours):
             rr, rappor = ours["rr", eps], ours["rappor", eps]
             rr_marginal, rappor_marginal = ours["rr+marginal", eps], ours["rappor+marginal", eps]
             rows.append(
@@ -116,7 +116,7 @@ def small_networks() -> pd.DataFrame:
              **{name: mean_text(ours[method, eps])
                 for name, method in (("first", one), ("second", two))},
              "difference": ours[one, eps].minus(ours[two, eps])}
-            for eps in sorted({eps for _, eps in ours if math.isfinite(eps)})
+            for eps in budgets_of(ours)
             for one, two in itertools.combinations([m for m, at in ours if at == eps], 2)
         ]  # fmt: skip
         if rows:

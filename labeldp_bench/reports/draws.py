@@ -1,18 +1,24 @@
 """Runs of two versions of the samplers are never averaged: the newest version counts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from labeldp_bench.records.record import Record, draws_of
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.records.record import Record, Records, draws_of
 from labeldp_bench.reports.statistics import Estimate, from_seeds
 
 OLDER = "older"
 """The column that counts runs which are left out; there is none without any."""
 ONE_BEST_LABEL = ("none", "rr", "lp_1st", "lp_1st_star", "alibi", "ple")
 """Mechanisms whose release always fits one label best."""
+
+
+def records_of(cells: Iterable[Cell], records: Records) -> list[Record]:
+    """Returns the records of those cells that are done: exactly its own identity fills a cell."""
+    return [records[cell.config_hash] for cell in cells if cell.config_hash in records]
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
@@ -43,11 +49,10 @@ class Average(NamedTuple):
 def average(records: Sequence[Record], score: str) -> Average:
     """Returns the average of a field of records that differ in the seed alone."""
     kept = newest(records)
-    values = {place: score_of(record, score) for place, record in enumerate(kept)}
     seeds = {
-        int(kept[place].get("seed", place)): value
-        for place, value in values.items()
-        if value is not None
+        int(record.get("seed", place)): value
+        for place, record in enumerate(kept)
+        if (value := score_of(record, score)) is not None
     }
     estimate = from_seeds(seeds)
     if len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
@@ -85,6 +86,12 @@ class Estimator:
         return math.nan, ""
 
 
+def estimator_on(device: torch.device, records: Records) -> Estimator:
+    """Returns the estimates for a device of this machine, in the precision that it takes."""
+    precision = resolve_precision("auto", device)
+    return Estimator(describe_device(device), records, precision=precision)
+
+
 def same_hardware(device: str, other: str) -> bool:
     """Returns whether two devices are alike but for their number of threads.
 
@@ -138,8 +145,7 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     """
     here = [read_record(path.parent) for path in environment.out_dir.rglob("record.json")]
     known = read_committed() | {record["config_hash"]: record for record in here}
-    precision = resolve_precision("auto", environment.device)
-    estimator = Estimator(describe_device(environment.device), known, precision=precision)
+    estimator = estimator_on(environment.device, known)
     started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder

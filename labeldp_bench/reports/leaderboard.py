@@ -4,10 +4,9 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
 
-from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, guarantee, json_safe
 from labeldp_bench.reports.commands import command_of, overrides_of
@@ -31,7 +30,6 @@ FEATURES = {
     "averaged over each image and its mirror image",
 }
 """{pretrain: what was known before any label was released}."""
-SEED = "seed"
 Row = dict[str, Any]
 
 
@@ -51,22 +49,22 @@ def rows_of(records: Records, *, with_commands: bool = True) -> list[Row]:
     points: dict[str, list[Record]] = defaultdict(list)
     for record in records.values():
         if record.get("accuracy") is not None:
-            own = {key: value for key, value in record["identity"].items() if key != SEED}
-            points[canonical(own)].append(record)
+            points[all_but_seed(record["identity"])].append(record)
     found = [average(same, "accuracy") for same in points.values()]
-    spelled = overrides_of([each.kept[0] for each in found]) if with_commands else {}
-    varying = _varying_data([each.kept[0] for each in found])
+    ones = [each.kept[0] for each in found]
+    spelled = overrides_of(ones) if with_commands else {}
+    varying = _varying_data(ones)
     rows = [_row(each, spelled.get(each.kept[0]["config_hash"]), varying) for each in found]
-    _tell_apart(rows, [each.kept[0] for each in found])
+    _tell_apart(rows, ones)
     return sorted(rows, key=_place)
 
 
-def write_leaderboard(path: Path = LEADERBOARD) -> list[Row]:
+def write_leaderboard() -> list[Row]:
     """Writes the JSON and, beside it, the page; returns the rows."""
     rows = rows_of(read_committed())
     lines = ",\n".join(json.dumps(json_safe(row), allow_nan=False) for row in rows)
-    write_text(path, f"[\n{lines}\n]\n")  # a line per row: readable in a diff
-    write_text(path.with_suffix(".html"), page_of(rows))
+    write_text(LEADERBOARD, f"[\n{lines}\n]\n")  # a line per row: readable in a diff
+    write_text(LEADERBOARD.with_suffix(".html"), page_of(rows))
     return rows
 
 
@@ -84,7 +82,6 @@ def page_of(rows: Sequence[Row]) -> str:
 def _row(found: Average, overrides: Sequence[str] | None, varying: Set[tuple[str, str]]) -> Row:
     record, estimate = found.kept[0], found.estimate
     identity = record["identity"]
-    half = estimate.half_width
     rows = identity.get("dataset.rows_per_unit", 1)
     seeds = sorted({int(each["seed"]) for each in found.kept})
     in_order = sorted(found.kept, key=lambda each: int(each["seed"]))
@@ -101,8 +98,8 @@ def _row(found: Average, overrides: Sequence[str] | None, varying: Set[tuple[str
         "features": _features_of(record),
         "budget": record.get("budget") or PAPER,
         "accuracy": _rounded(estimate.value),
-        "low": None if math.isnan(half) else _rounded(estimate.value - half),
-        "high": None if math.isnan(half) else _rounded(estimate.value + half),
+        "low": _rounded(estimate.low),
+        "high": _rounded(estimate.high),
         "n_seeds": len(seeds),
         "seeds": seeds,
         "trials": _whole(record.get("trials")),
@@ -176,7 +173,7 @@ def _tell_apart(rows: Sequence[Row], records: Sequence[Record]) -> None:
         alike[row["data"], row["eps"], row["method"]].append(number)
     for numbers in alike.values():
         identities = [records[number]["identity"] for number in numbers]
-        keys = sorted({key for identity in identities for key in identity} - {SEED})
+        keys = sorted({key for identity in identities for key in identity} - {"seed"})
         varying = [key for key in keys if len({repr(each.get(key)) for each in identities}) > 1]
         for number, identity in zip(numbers, identities, strict=True):
             own = _spelled({key: identity[key] for key in varying if key in identity})
@@ -202,8 +199,8 @@ def _percent(row: Row) -> str:
     return f"{100 * row['accuracy']:.1f} ± {50 * (row['high'] - row['low']):.1f}"
 
 
-def _rounded(value: float) -> float:
-    return round(value, 6)
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
 
 
 def _whole(value: Any) -> int | None:

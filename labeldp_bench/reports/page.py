@@ -17,6 +17,7 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.embedding import Picture, picture_of
+from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import PAPERS
 from labeldp_bench.reports.rendering import TEMPLATES, html_of
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
@@ -25,7 +26,6 @@ from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 
 REPORT = CHECKOUT / "results" / "report.html"
-FIGURES = CHECKOUT / "results" / "figures"
 DOCS = CHECKOUT / "docs"
 FINDINGS = ("findings.md", "findings-ours.md", "findings-print.md")
 OF_PAPER = {"attacks": "ple"}

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
+from markdown_it.utils import EnvType
 from markupsafe import Markup
 
 from labeldp_bench.reports.statistics import Estimate
@@ -30,6 +31,15 @@ MARKED = re.compile(r"[+-][\d.]+\*")
 """A difference from print that the test calls significant."""
 WIDE = 45
 """From this many characters on a cell may break into lines."""
+
+
+def number_text(value: float | None, form: str, unknown: str = "-") -> str:
+    """Returns a number in a form such as `{:.1f} %`; `unknown` where it is missing.
+
+    >>> number_text(0.0572, "{:.2g}"), number_text(math.nan, "{:.2g}")
+    ('0.057', '-')
+    """
+    return unknown if pd.isna(value) else form.format(value)
 
 
 def markdown_table(
@@ -77,7 +87,7 @@ def lines_over_x(
 def with_errors(points: pd.DataFrame) -> list[str]:
     """Returns y of each point ± half its interval, where that is known; `-` without y."""
     return [
-        "-" if math.isnan(y) else f"{y:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
+        number_text(y, "{:.2f}" + number_text(error, " ± {:.2f}", unknown=""))
         for y, error in zip(points.y, points.error, strict=True)
     ]
 
@@ -88,7 +98,7 @@ def mean_text(mean: Estimate) -> str:
     >>> mean_text(Estimate(47.31, by_seed={0: 47.31}))
     '47.3 (1)'
     """
-    half = "" if math.isnan(mean.half_width) else f" ± {mean.half_width:.1f}"
+    half = number_text(mean.half_width, " ± {:.1f}", unknown="")
     return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
@@ -107,30 +117,26 @@ def difference_text(gap: Estimate, p: float) -> str:
 
 
 class _PageRenderer(RendererHTML):
-    """Writes tokens as HTML: tables that scroll, no pictures, no links out of the page."""
+    """Writes tokens as HTML: tables that scroll, no pictures, no links out of the page.
 
-    def table_open(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f'<div class="scroll">{self.renderToken(tokens, index, options, env).rstrip()}\n'
+    Each method takes what `renderToken` takes: all tokens, which one, options, and what one page's
+    tokens share.
+    """
 
-    def table_close(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f"{self.renderToken(tokens, index, options, env).rstrip()}</div>\n"
+    def table_open(self, *at: Any) -> str:
+        return f'<div class="scroll">{self.renderToken(*at).rstrip()}\n'
 
-    def link_open(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
+    def table_close(self, *at: Any) -> str:
+        return f"{self.renderToken(*at).rstrip()}</div>\n"
+
+    def link_open(self, tokens: Sequence[Token], index: int, options: Any, env: EnvType) -> str:
         env["link_is_kept"] = str(tokens[index].attrGet("href")).startswith("#")
         return self.link_close(tokens, index, options, env)
 
-    def link_close(
-        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return self.renderToken(tokens, index, options, env) if env["link_is_kept"] else ""
+    def link_close(self, *at: Any) -> str:
+        return self.renderToken(*at) if at[-1]["link_is_kept"] else ""
 
-    def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    def image(self, *at: Any) -> str:
         return ""
 
 

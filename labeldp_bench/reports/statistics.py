@@ -48,6 +48,16 @@ class Estimate:
         return float(self.error * stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
 
     @property
+    def low(self) -> float:
+        """The lower end of the 95 % t interval; NaN where the error is unknown."""
+        return self.value - self.half_width
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % t interval; NaN where the error is unknown."""
+        return self.value + self.half_width
+
+    @property
     def probability_below(self) -> float:
         """One-sided p value of the hypothesis that the true value is at most 0.
 

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -12,10 +11,8 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.reports.estimates import Estimator
+from labeldp_bench.reports.estimates import Estimator, estimator_on
 from labeldp_bench.reports.rendering import markdown_table
-from labeldp_bench.support.device import describe_device
-from labeldp_bench.training.classifier import resolve_precision
 
 
 @dataclass
@@ -63,23 +60,21 @@ def every_status(
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all."""
     records = read_committed()
-    precision = resolve_precision("auto", device)
-    estimator = Estimator(describe_device(device), records, precision=precision)
+    estimator = estimator_on(device, records)
     names = names or experiment_names()
     return [status_of(name, out_dir, records, estimator, budget) for name in names]
 
 
 def table(statuses: list[Status], budget: str = PAPER) -> str:
     """Returns the status as text, with the command that fills each experiment."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for each in statuses:
-        command = read_experiment(each.name).command_at(budget)
-        rows.append(
-            (each.name, each.cells, each.done, each.failed, each.missing, hours(each.left),
-             command if each.missing else "")
-            if each.cells
-            else (each.name, "-", "-", "-", "-", "", "arithmetic, no runs")
-        )  # fmt: skip
+        numbers: tuple[object, ...] = ("-",) * 4
+        how = "arithmetic, no runs"
+        if each.cells:
+            numbers = (each.cells, each.done, each.failed, each.missing)
+            how = read_experiment(each.name).command_at(budget) if each.missing else ""
+        rows.append((each.name, *numbers, hours(each.left), how))
     heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
     return markdown_table(rows, heads)
 

@@ -23,7 +23,7 @@ REQUIRED = (
     "git_commit", "config", "identity", "config_hash", "noise", CHECKSUM,
 )  # fmt: skip
 """Every field that a record must have."""
-MAY_BE_EMPTY = {"released_agreement", "response_accuracy", "epochs", "images_per_second", "loss"}
+MAY_BE_EMPTY = {"released_agreement", "response_accuracy", "epochs", "images_per_second"}
 """Fields that some methods have no value for: sums of labels, models without epochs."""
 TRUSTED = ("local", "central", "none")
 SAME_IN_IDENTITY = ("mechanism", "model", "learner", "seed", "pretrain")
@@ -198,9 +198,8 @@ def _origin(record: Record) -> Iterator[str]:
 
 
 def _notes(record: Record) -> Iterator[str]:
-    name = str(record["mechanism"])
-    if name not in mechanism_names():
-        names = mechanism_names()
+    name, names = str(record["mechanism"]), mechanism_names()
+    if name not in names:
         yield f"mechanism {name!r} is not in this version{did_you_mean(name, names)}: add its code"
     if draws_of(record) < DRAWS:
         yield (

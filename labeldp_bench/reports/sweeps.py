@@ -12,7 +12,7 @@ from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, average, left_out, newest, score_of, without_zeros
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
-from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
@@ -71,19 +71,18 @@ def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
     ]
     named = ("dataset", "mechanism")
     names = _short([*named, *(key for key in _telling(own) if key not in (*named, "eps"))])
-    points: dict[str, list[tuple[Identity, Record]]] = defaultdict(list)
+    points: dict[str, list[Record]] = defaultdict(list)
     for left, record in zip(own, records, strict=True):
-        points[json.dumps(left)].append((left, record))
+        points[json.dumps(left)].append(record)
     rows = []
-    for same in points.values():
-        left, found = same[0][0], average([record for _, record in same], score)
-        shown = {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
-        measured = {key: found.kept[0][key] for key in ("trust", "eps")} | {
-            score: found.estimate.value
-        }
-        measured |= {"error": found.estimate.half_width}
-        measured |= {"seeds": len(found.kept), OLDER: found.older}
-        rows.append(shown | measured)
+    for text, same in points.items():
+        left, found = json.loads(text), average(same, score)
+        one, mean = found.kept[0], found.estimate
+        rows.append(
+            {n: _spelled(left[key]) if key in left else "default" for key, n in names.items()}
+            | {"trust": one["trust"], "eps": one["eps"], score: mean.value}
+            | {"error": mean.half_width, "seeds": len(found.kept), OLDER: found.older}
+        )
     return without_zeros(pd.DataFrame(rows))
 
 
@@ -91,7 +90,7 @@ def risk_table(frame: pd.DataFrame, score: str) -> str:
     """Returns Markdown: a row per point of `risk_frame`."""
     shown = frame.assign(
         **{score: [f"{mean:.4g}" for mean in frame[score]]},
-        error=["-" if pd.isna(error) else f"{error:.2g}" for error in frame.error],
+        error=[number_text(error, "{:.2g}") for error in frame.error],
     )
     shown = shown.drop(columns=OLDER, errors="ignore")
     names = {score: RISKS[score], "error": "±"}
@@ -119,7 +118,7 @@ def sweep_table(frame: pd.DataFrame) -> str:
             x_name: [f"{x:g}" for x in points.x],
             "accuracy": with_errors(rows),
             "response accuracy": [
-                "-" if pd.isna(share) else f"{100 * share:.2f}" for share in points.agreement
+                number_text(share, "{:.2f}") for share in 100 * points.agreement.astype(float)
             ],
         }
         caption = f"{panel}: {NO_GUARANTEE}; in percent"
@@ -149,6 +148,15 @@ def settings(records: Sequence[Record]) -> str:
     if any(_errors(record) for record in records) or len({r["seed"] for r in records}) > 1:
         lines.append(f"- {PLUS_MINUS}")
     return "\n".join(lines)
+
+
+def caption_of(frame: pd.DataFrame) -> str:
+    """Returns how many examples, epochs, trials and seeds a sweep has, and what its bars are."""
+    nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
+    known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
+    runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
+    bars = "Bands or bars: 95 % t intervals over seeds, or over the trials of one seed."
+    return f"{runs}. {bars if frame.error.notna().any() else 'One run per point: no interval.'}"
 
 
 def _errors(record: Record) -> bool:

@@ -8,6 +8,7 @@ from scipy import stats
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.choices import Chosen, merge_choices, read_choices
 from labeldp_bench.records.published import read_published
+from labeldp_bench.reports.figures.plotting import write_both
 from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.statistics import holm
 from labeldp_bench.reports.tables.base import load_table
@@ -119,11 +120,12 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
     assert tex.count("\\begin{tabular}") == 2 and "`" not in tex and "#" not in tex
     assert "67.5 $\\pm$ 20.9 (3) & +9.2 $\\pm$ 3.1* (3) & 0.019" in tex
     rows = rows_of(compared(records_of(), read_published()))
-    draw_tuned(rows, tmp_path / "a.png")
+    write_both(tmp_path / "a", lambda: draw_tuned(rows))
     assert (tmp_path / "a.png").stat().st_size > 5000
     nothing = page_of({})
     assert "70 of the 70 cells are left out" in nothing and "|" not in nothing
-    draw_tuned(rows_of({}), tmp_path / "a.png")  # an old picture would look like a result
+    # An old picture would look like a result.
+    write_both(tmp_path / "a", lambda: draw_tuned(rows_of({})))
     assert not (tmp_path / "a.png").exists()
 
 

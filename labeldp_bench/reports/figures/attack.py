@@ -28,11 +28,8 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     """Writes a column per share of known labels; returns False, and writes nothing, without rows.
 
     Log odds have no meaning for an attacker without any known label, who cannot tell how certain a
-    vector of ple is. The legend takes the place of that panel.
-
-    Args:
-        rows: of results/attacks.csv, one data set; those without a model accuracy are left out.
-        path: a .png or .pdf.
+    vector of ple is. The legend takes the place of that panel. Of the rows, those of one data set
+    in results/attacks.csv, the ones without a model accuracy are left out.
     """
     rows = rows.dropna(subset="accuracy")
     rows = rows[rows.mechanism != "none"]

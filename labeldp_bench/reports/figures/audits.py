@@ -1,7 +1,4 @@
-"""Lower bounds on eps from trained models beside the eps that was claimed.
-
-Imports no torch.
-"""
+"""Lower bounds on eps from trained models over the eps that was claimed. Imports no torch."""
 
 from pathlib import Path
 
@@ -17,12 +14,7 @@ BOUNDS = {"sampled": ("o", "mechanism, draws"), "one_run_release": ("^", "releas
 
 
 def draw_audits(rows: pd.DataFrame, path: Path) -> None:
-    """Writes a panel per data set and model: eps found against eps claimed.
-
-    Args:
-        rows: of results/audits/end_to_end.csv.
-        path: a .png or .pdf.
-    """
+    """Writes a panel per data set and model of results/audits/end_to_end.csv."""
     rows = rows[np.isfinite(rows.claimed)]
     panels = list(rows.groupby(["dataset", "model"], sort=False))
     figure, axes = plotting.new_figure(len(panels), rows=1, height=3.4)

@@ -1,30 +1,27 @@
 """The picture of the best-known table: printed and ours, a panel per data set. Imports no torch."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS
+from labeldp_bench.reports.tables.best_known import KINDS
 
 SERIES = {
     "printed_local": ("printed, local", plotting.BLACK, "s", "white"),
     "printed_central": ("printed, central (delta > 0)", plotting.GREY, "^", "white"),
     "ours": ("ours, local", plotting.RED, "o", plotting.RED),
     "ours_features": (
-        "ours, local, features of unlabelled images",
-        plotting.BLUE,
-        "o",
-        plotting.BLUE,
+        "ours, local, features of unlabelled images", plotting.BLUE, "o", plotting.BLUE,
     ),
     "ours_central": ("ours, central", plotting.SKY, "^", plotting.SKY),
-}
+}  # fmt: skip
 """{column: label, colour, marker, its inside}."""
-PREFIXES = {"ours": "", "ours_features": "features_", "ours_central": "central_"}
+PREFIXES = {kind.column: prefix for prefix, kind in KINDS.items()}
 COLUMNS = 3
 APART = 0.13
 """How far marks of one eps stand beside each other, in steps of the axis."""
@@ -38,13 +35,8 @@ CAPTION = (
 )
 
 
-def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
-    """Writes the picture.
-
-    Args:
-        rows: of `tables.best_known.rows_of`.
-        path: a .png or .pdf.
-    """
+def draw_best_known(rows: pd.DataFrame) -> Figure:
+    """Returns the picture of the rows of `tables.best_known.rows_of`."""
     panels = list(rows.groupby("dataset", sort=False))
     figure, grid = plotting.new_figure(COLUMNS, math.ceil(len(panels) / COLUMNS), height=3.6)
     all_axes = list(grid.flat)
@@ -55,39 +47,35 @@ def draw_best_known(rows: pd.DataFrame, path: Path) -> None:
         axes.axis("off")
     for axes in grid[:, 0]:
         axes.set_ylabel("test accuracy, %")
-    shown: dict[str, Artist] = {}
-    for axes in all_axes:
-        handles, labels = axes.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
+    shown = plotting.legend_of(all_axes)
     ordered = [label for label, *_ in SERIES.values() if label in shown]
     figure.legend(
         [shown[label] for label in ordered], ordered, loc="outside upper left", ncols=5,
         frameon=False, fontsize=plotting.LABEL_SIZE,
     )  # fmt: skip
     plotting.title_and_caption(figure, "", CAPTION)
-    plotting.save(figure, path)
+    return figure
 
 
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
     for place, (column, (label, colour, marker, inside)) in enumerate(SERIES.items()):
         known = points[points[column].notna()]
-        if column not in PREFIXES:  # what stands here for lack of a better one is drawn at its own
-            is_local = column == "printed_local"
-            own_trust = known[f"{column}_trust"] == ("local" if is_local else "central")
+        prefix = PREFIXES.get(column)
+        half = few = None
+        if prefix is None:  # what stands here for lack of a better one is drawn at its own
+            own_trust = known[f"{column}_trust"] == column.removeprefix("printed_")
             known = known[own_trust & (known[f"{column}_eps"] == known.eps)]
+        else:
+            few = known[f"{prefix}seeds"] < ENOUGH_SEEDS
+            half = ((known[f"{prefix}high"] - known[f"{prefix}low"]) / 2).mask(few, 0)
         if known.empty:
             continue
         x = known.index + APART * (place - (len(SERIES) - 1) / 2)
-        half = None
-        if column in PREFIXES:
-            ends = known[f"{PREFIXES[column]}high"] - known[f"{PREFIXES[column]}low"]
-            few = known[f"{PREFIXES[column]}seeds"] < ENOUGH_SEEDS
-            half = (ends / 2).mask(few, 0)
         axes.errorbar(
             x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
             linewidth=1.4, label=label,
         )  # fmt: skip
-        if column in PREFIXES:
+        if few is not None:
             axes.plot(
                 x[few], known[column][few], marker, color=colour, mfc="white", markersize=6.5,
                 zorder=3,

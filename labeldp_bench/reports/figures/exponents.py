@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.figures.plotting import write_both
 from labeldp_bench.reports.statistics import Estimate
 from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.reports.theory.series import Series, is_theory
@@ -34,23 +36,17 @@ def write_pictures(table: ExponentTable, records: Records, out: Path) -> list[Pa
     """Writes `<stem>_curves` and `<stem>_exponents` as PNG and PDF; none while nothing is done."""
     rows = table.rows(records)
     out.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name in ("curves", "exponents"):
-        for ending in ("png", "pdf"):
-            path = out / f"{table.stem}_{name}.{ending}"
-            if rows.measured.isna().all():
-                path.unlink(missing_ok=True)
-                continue
-            if name == "curves":
-                _draw_curves(table, rows, records, path)
-            else:
-                _draw_exponents(table, rows, path)
-            written.append(path)
-    return written
+    found = rows.measured.notna().any()
+    curves, exponents = (out / f"{table.stem}_{name}" for name in ("curves", "exponents"))
+    return [
+        # Fewer dots for many panels, which all go into one page.
+        *write_both(curves, lambda: _curves(table, rows, records) if found else None, 110),
+        *write_both(exponents, lambda: _exponents(table, rows) if found else None),
+    ]
 
 
-def _draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, path: Path) -> None:
-    """Draws one panel per series: risks, their bias and variance, fitted and predicted slope."""
+def _curves(table: ExponentTable, rows: pd.DataFrame, records: Records) -> Figure:
+    """Returns one panel per series: risks, their bias and variance, fitted and predicted slope."""
     series = [one for one in table.drawn if any(is_rule for *_, is_rule in _done(one, records))]
     figure, axes = plotting.new_figure(COLUMNS, math.ceil(len(series) / COLUMNS), height=3.5)
     for panel, one in zip(axes.flat, series, strict=False):
@@ -61,7 +57,7 @@ def _draw_curves(table: ExponentTable, rows: pd.DataFrame, records: Records, pat
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=6, frameon=False)
     plotting.title_and_caption(figure, "", CAPTION)
-    plotting.save(figure, path, dots_per_inch=110)
+    return figure
 
 
 def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records: Records) -> None:
@@ -112,8 +108,8 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
     axes.tick_params(labelsize=8, which="both")
 
 
-def _draw_exponents(table: ExponentTable, rows: pd.DataFrame, path: Path) -> None:
-    """Draws measured against predicted exponents: filled for theory's tuning, open for the best."""
+def _exponents(table: ExponentTable, rows: pd.DataFrame) -> Figure:
+    """Returns measured over predicted exponents: filled for theory's tuning, open for the best."""
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
     figure.set_size_inches(7.2, 5.6)
     trusts = {(one.name, one.against): one.trust for one in table.drawn}
@@ -145,7 +141,7 @@ def _draw_exponents(table: ExponentTable, rows: pd.DataFrame, path: Path) -> Non
         f"Filled: the theorem's tuning; open: the best of the grid, beside it. On the line both "
         f"agree; grey: within {tolerance:g}. Bars: 95 % intervals.",
     )  # fmt: skip
-    plotting.save(figure, path)
+    return figure
 
 
 def _done(series: Series, records: Records) -> list[tuple[float, Record, bool]]:

@@ -28,12 +28,7 @@ from labeldp_bench.support.validate import InputError
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One figure: the cells of its experiment and how they are shown.
-
-    Attributes:
-        experiment: what the YAML behind it says.
-        budget: whose version of the cells it shows.
-    """
+    """One figure: the cells of its experiment, at one budget, and how they are shown."""
 
     experiment: Experiment
     budget: str = PAPER
@@ -103,9 +98,6 @@ class PaperFigure:
         for a level), estimate (of y), y, error (half-width of its 95 % t interval), bayes, cells
         (wanted), n (done), older (left out), records (those done), cell (that of the first seed).
         y, error and bayes are scaled as the axis is, and missing where nothing is done.
-
-        Args:
-            records: a cell is filled by exactly its own identity.
         """
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for cell in self.cells:
@@ -152,20 +144,15 @@ class PaperFigure:
         return list(dict.fromkeys(text(value) for value in values if value is not None))
 
     def _point(self, panel: str, cell: Cell, cells: int, records: list[Record]) -> dict[str, Any]:
-        y, line = self.spec.y, self.spec.lines
+        y = self.spec.y
         found = average(records, y.key)
         estimate = found.estimate.scaled(y.scale)
         bayes = next((r["bayes_accuracy"] for r in records if r.get("bayes_accuracy")), math.nan)
-        if line == "method+model":
-            line = f"{method_of(cell)}+{cell.identity['model']}"
-        else:
-            line = method_of(cell) if line == "method" else text(_setting(cell, line))
-        is_key = not self.spec.lines.startswith("method")
-        symbol = f"{self.spec.lines.rpartition('.')[2]}=" if is_key else ""
+        line, said = self._line(cell)
         return {
             "panel": panel,
             "line": line,
-            "name": _name(symbol + line, cell, found.kept),
+            "name": _name(said, cell, found.kept),
             "mechanism": cell.identity["mechanism"],
             "x": self._x(cell, found.kept),
             "estimate": estimate,
@@ -178,6 +165,15 @@ class PaperFigure:
             "records": found.kept,
             "cell": cell,
         }
+
+    def _line(self, cell: Cell) -> tuple[str, str]:
+        """Returns what statements call the line of a cell, and what people do."""
+        key = self.spec.lines
+        if key in ("method", "method+model"):
+            line = method_of(cell) + (f"+{cell.identity['model']}" if key != "method" else "")
+            return line, line
+        line = text(_setting(cell, key))
+        return line, f"{key.rpartition('.')[2]}={line}"
 
     def _x(self, cell: Cell, records: list[Record]) -> float:
         x = self.spec.x

@@ -1,7 +1,7 @@
 """One visual language for every picture: colours, labels and sizes. Imports no torch."""
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.scale import LogScale, LogTransform
@@ -63,6 +64,13 @@ def line_colours(mechanisms: Iterable[str]) -> list[str]:
     return colours
 
 
+def coloured_lines(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, str]]:
+    """Returns (points from left to right, colour) of each line."""
+    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
+    colours = line_colours(line.mechanism.iloc[0] for line in lines)
+    return list(zip(lines, colours, strict=True))
+
+
 def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure, np.ndarray]:
     """Returns a figure and its panels, an array (rows, columns), in the project's style."""
     plt.rcdefaults()
@@ -84,8 +92,13 @@ def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
     axes.set_ylabel(y.label)
     log_scale(axes, "x" * x.log + "y" * y.log)
     if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.xaxis.minorticks_off()
+        ticks_at(axes, ticks)
+
+
+def ticks_at(axes: Axes, places: Sequence[float]) -> None:
+    """Puts a tick at each of the given values of x, and none between."""
+    axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.xaxis.minorticks_off()
 
 
 class _Rounded(LogTransform):
@@ -125,24 +138,17 @@ def title_and_caption(figure: Figure, title: str, caption: str) -> None:
 
 
 def draw_lines(axes: Axes, rows: pd.DataFrame) -> list[Label]:
-    """Draws lines over x with bands of 95 % intervals, and the Bayes limit.
+    """Draws lines over x with bands, and the Bayes limit; returns the labels for `label_lines`.
 
-    Args:
-        axes: one panel.
-        rows: a row per point: line, name (for people), mechanism, x (missing for a level), y,
-            error (half-width of the interval), bayes.
-
-    Returns:
-        The labels for `label_lines`.
+    Rows: line, name (for people), mechanism, x (missing for a level), y, error (half-width of the
+    95 % interval) and bayes of each point.
     """
     labels: list[Label] = []
     limit = rows.dropna(subset="bayes").groupby("x").bayes.first()
     if len(limit):
         axes.plot(limit.index, limit, "--", color=colour_of("bayes"), linewidth=1.4, zorder=1)
         labels.append((float(limit.iloc[-1]), name_of("bayes"), colour_of("bayes")))
-    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
-    colours = line_colours(line.mechanism.iloc[0] for line in lines)
-    for line, colour in zip(lines, colours, strict=True):
+    for line, colour in coloured_lines(rows):
         low, high = (line.y + sign * line.error.fillna(0) for sign in (-1, 1))
         for place in line.index[line.x.isna()]:
             axes.axhline(line.y[place], color=colour, linestyle=":", linewidth=1.8)
@@ -172,9 +178,7 @@ def share_y(panels: Iterable[Axes]) -> None:
 def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
     """Writes labels at the right edge, each beside its line and none over another.
 
-    Args:
-        axes: where the lines are; its limits must be final.
-        labels: of the lines.
+    The limits of the axes must be final.
     """
     if not labels:
         return
@@ -197,6 +201,15 @@ def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
         )  # fmt: skip
 
 
+def legend_of(panels: Iterable[Axes]) -> dict[str, Artist]:
+    """Returns {label: handle} of all panels, each label once."""
+    shown: dict[str, Artist] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    return shown
+
+
 def thin_ticks(figure: Figure) -> None:
     """Removes each label on x that would touch the one before; the layout must be final."""
     figure.draw_without_rendering()
@@ -210,13 +223,29 @@ def thin_ticks(figure: Figure) -> None:
         axes.set_xticks(axes.get_xticks(), shown)
 
 
-def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:
-    """Writes the figure without a date, so that the same records give the same bytes.
+def write_both(
+    stem: Path, draw: Callable[[], Figure | None], dots_per_inch: int = 160
+) -> list[Path]:
+    """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
 
-    Args:
-        figure: is closed.
-        path: .png or .pdf.
-        dots_per_inch: of a .png; fewer for many panels, which all go into one page.
+    In a report an old picture would look like a result. `draw` is called for each file: the second
+    layout of one figure differs from its first.
+    """
+    written = []
+    for path in (stem.with_suffix(ending) for ending in (".png", ".pdf")):
+        figure = draw()
+        if figure is None:
+            path.unlink(missing_ok=True)
+        else:
+            save(figure, path, dots_per_inch)
+            written.append(path)
+    return written
+
+
+def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:
+    """Writes the figure without a date, so that the same records give the same bytes; closes it.
+
+    A .png of many panels, which all go into one page, takes fewer dots per inch.
     """
     with replacing(path) as unfinished:
         if path.suffix == ".png":

@@ -1,5 +1,6 @@
 """A sweep of many lines as small panels: one mechanism in colour, the others in grey behind it."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.plotting import Label
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.sweeps import X_LABELS, as_lines
+from labeldp_bench.reports.sweeps import X_LABELS, as_lines, caption_of
 
 COLUMNS = 4
 VARIANTS = (plotting.BLUE, plotting.RED, plotting.GREEN, plotting.WINE, plotting.ORANGE)
@@ -23,22 +24,16 @@ BEHIND_NOTE = "Grey: the other mechanisms. "
 
 
 def draw_small_multiples(
-    frame: pd.DataFrame,
-    path: Path,
-    title: str = "",
-    caption: str = "",
-    variants: Mapping[str, str] | None = None,
+    frame: pd.DataFrame, path: Path, title: str = "", variants: Mapping[str, str] | None = None
 ) -> None:
-    """Writes the picture: a panel per data set and mechanism, a colour per variant.
+    """Writes the picture of a `sweeps.sweep_frame`: a panel per data set and mechanism.
 
-    Args:
-        frame: as `sweeps.sweep_frame` returns it.
-        path: a .png or .pdf.
-        title: the message.
-        caption: what the runs are.
-        variants: {what a line's name says beside its mechanism: how it is called}.
+    A variant, which is what a line's name says beside its mechanism, has one colour; `variants` is
+    {variant: how it is called}.
     """
-    rows = _with_variants(as_lines(frame))
+    rows = as_lines(frame)
+    rest = rows.series.str.partition(", ")[2]
+    rows = rows.assign(variant=rest.where(rest != "", "default"))
     mechanisms = [name for name in dict.fromkeys(rows.mechanism) if name != LEVELS]
     data_sets = list(dict.fromkeys(rows.panel))
     columns = min(COLUMNS, len(mechanisms))
@@ -46,8 +41,8 @@ def draw_small_multiples(
     figure, grid = plotting.new_figure(columns, lines_each * len(data_sets))
     figure.set_size_inches(2.6 * columns + 1.6, 2.4 * len(grid) + 0.9)
     present = list(dict.fromkeys(rows.variant))
-    colours = dict(zip(present, VARIANTS * math.ceil(len(present) / len(VARIANTS)), strict=False))
-    ticks = sorted(rows.x.dropna().unique())
+    colours = dict(zip(present, itertools.cycle(VARIANTS), strict=False))
+    ticks = [x for x in sorted(rows.x.dropna().unique()) if math.isfinite(x)]
     for number, data_set in enumerate(data_sets):
         panels = list(grid[number * lines_each : (number + 1) * lines_each].flat)
         own = rows[rows.panel == data_set]
@@ -62,25 +57,19 @@ def draw_small_multiples(
         low, high = used[0].get_ylim()
         for axes in used:
             axes.set_ylim(max(0.0, low), min(103.0, high))
-            _label_x(axes, frame.x_name.iloc[0], ticks)
+            label_x(axes, frame.x_name.iloc[0], ticks)
+            axes.margins(x=0.03)
         for axes in grid[number * lines_each : (number + 1) * lines_each, 0]:
             axes.set_ylabel(f"{data_set}\ntest accuracy, %")
         if len(present) > 1:  # colours are the same in all panels: one is labelled
-            last = used[-1] if len(used) <= columns else used[columns - 1]
-            said = labels[used.index(last)]
-            names = {variant: name for variant, name in (variants or {}).items()}
-            plotting.label_lines(last, [(y, names.get(v, v), colour) for y, v, colour in said])
+            names = variants or {}
+            said = [(y, names.get(v, v), colour) for y, v, colour in labels[columns - 1]]
+            plotting.label_lines(used[columns - 1], said)
     notes = LEVEL_NOTE * bool((rows.mechanism == LEVELS).any())
     notes += BEHIND_NOTE * (len(mechanisms) > 1)
-    plotting.title_and_caption(figure, title, notes + caption)
+    plotting.title_and_caption(figure, title, notes + caption_of(frame))
     plotting.thin_ticks(figure)
     plotting.save(figure, path)
-
-
-def _with_variants(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows with `variant`: what a series says beside its mechanism."""
-    rest = rows.series.str.partition(", ")[2]
-    return rows.assign(variant=rest.where(rest != "", "default"))
 
 
 def _draw_panel(
@@ -101,7 +90,7 @@ def _draw_panel(
         axes.fill_between(line.x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
         axes.plot(line.x, line.y, "o-", color=colour, zorder=3)
         labels.append((float(line.y.iloc[-1]), line.variant.iloc[0], colour))
-    for _, level in rows[(rows.mechanism == LEVELS)].iterrows():
+    for _, level in rows[rows.mechanism == LEVELS].iterrows():
         colour = colours.get(level.variant, plotting.GREY)
         axes.axhline(level.y, color=colour, linestyle=":", linewidth=1.4, zorder=1)
     own = rows[rows.mechanism == mechanism]
@@ -112,11 +101,8 @@ def _draw_panel(
     return labels
 
 
-def _label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
-    shown = [tick for tick in ticks if math.isfinite(tick)]
-    if x_name == "eps":
-        plotting.log_scale(axes, "x")
-    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
-    axes.minorticks_off()
-    axes.margins(x=0.03)
+def label_x(axes: Axes, x_name: str, ticks: Sequence[float]) -> None:
+    """Labels the axis of x of a sweep and puts a tick at each of the given values."""
+    plotting.log_scale(axes, "x" * (x_name == "eps"))
+    plotting.ticks_at(axes, ticks)
     axes.set_xlabel(X_LABELS[x_name])

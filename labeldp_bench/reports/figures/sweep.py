@@ -7,13 +7,14 @@ import math
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
-from labeldp_bench.reports.naming import counted, name_of
-from labeldp_bench.reports.sweeps import X_LABELS, as_lines, is_free
+from labeldp_bench.reports.figures.small_multiples import draw_small_multiples, label_x
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.sweeps import as_lines, caption_of, is_free
 
 SYMBOLS = {"eps": "eps", "dataset.num_classes": "K"}
 FEWEST_FOR_LINES = 3
@@ -28,18 +29,13 @@ MOST = 103.0
 
 
 def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
-    """Writes the picture: a panel per data set, a colour per mechanism, its runs below.
-
-    Args:
-        frame: as `sweeps.sweep_frame` returns it.
-        path: a .png or .pdf.
-    """
+    """Writes the picture of a `sweeps.sweep_frame`: a panel per data set, its runs below."""
     panels = list(frame.groupby("panel", sort=False))
     x_name = frame.x_name.iloc[0]
     as_dots = len({x for x in frame.x if math.isfinite(x)}) < FEWEST_FOR_LINES
     rows = max(points.series.nunique() for _, points in panels)
     if not as_dots and rows > MOST_LINES and frame.mechanism.nunique() > 2:
-        draw_small_multiples(frame, path, caption=caption_of(frame))
+        draw_small_multiples(frame, path)
         return
     height = max(2.4, 1.4 + 0.3 * rows) if as_dots else max(3.6, 1.2 + 0.2 * rows)
     figure, (all_axes,) = plotting.new_figure(len(panels), height=height)
@@ -55,29 +51,18 @@ def draw_sweep(frame: pd.DataFrame, path: Path) -> None:
         plotting.thin_ticks(figure)
         plotting.save(figure, path)
         return
-    handles = {
+    handles: dict[str, Artist] = {
         f"{SYMBOLS[x_name]}={x:g}": Line2D([], [], marker=mark, linestyle="", color="#404040")
         for x, mark in marks.items()
         if len(marks) > 1
     }
-    for axes in figure.axes:
-        lines, names = axes.get_legend_handles_labels()
-        handles |= dict(zip(names, lines, strict=True))
+    handles |= plotting.legend_of(figure.axes)
     if handles:  # above all panels, where it covers no point
         figure.legend(
             handles.values(), handles.keys(), loc="outside upper left", ncols=4, frameon=False,
             fontsize=plotting.LABEL_SIZE, handlelength=1.4, columnspacing=1.2, handletextpad=0.4,
         )  # fmt: skip
     plotting.save(figure, path)
-
-
-def caption_of(frame: pd.DataFrame) -> str:
-    """Returns how many examples, epochs, trials and seeds a sweep has, and what its bars are."""
-    nouns = {"n_train": "training example", "epochs": "epoch", "trials": "trial", "seeds": "seed"}
-    known = {noun: frame[key].dropna().astype(float) for key, noun in nouns.items()}
-    runs = ", ".join(counted(numbers, noun) for noun, numbers in known.items() if len(numbers))
-    bars = "Bands or bars: 95 % t intervals over seeds, or over the trials of one seed."
-    return f"{runs}. {bars if frame.error.notna().any() else 'One run per point: no interval.'}"
 
 
 def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
@@ -88,17 +73,10 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, x_name: str) -> None:
         x=rows.x.where(~unbounded),
     )
     labels = plotting.draw_lines(axes, rows)
-    ticks = sorted(rows.x.dropna().unique())
-    if x_name == "eps":
-        plotting.log_scale(axes, "x")
-        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        axes.minorticks_off()
-    else:
-        axes.set_xticks(ticks)
+    label_x(axes, x_name, sorted(rows.x.dropna().unique()))
     axes.margins(x=0.02)
     low, high = axes.get_ylim()
     axes.set_ylim(max(0.0, low), min(MOST, high))
-    axes.set_xlabel(X_LABELS[x_name])
     axes.set_ylabel("test accuracy, %")
     plotting.label_lines(axes, labels)
 

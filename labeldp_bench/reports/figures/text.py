@@ -9,7 +9,7 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.naming import counted, name_of
-from labeldp_bench.reports.rendering import lines_over_x, markdown_table, with_errors
+from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
 from labeldp_bench.reports.statements.verdict import Verdict
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
@@ -118,10 +118,9 @@ def _one_row_per_point(figure: PaperFigure, rows: pd.DataFrame) -> pd.DataFrame:
     own = [symbol for symbol, values in settings.items() if values.notna().any()]
     shown = rows.assign(**settings).sort_values(["name", *own])
     columns = {
-        symbol: ["-" if pd.isna(value) else f"{value:g}" for value in shown[symbol]]
-        for symbol in own
+        symbol: [number_text(value, "{:g}") for value in shown[symbol]] for symbol in own
     } | {
-        figure.spec.x.symbol: ["-" if pd.isna(x) else f"{x:.2f}" for x in shown.x],
+        figure.spec.x.symbol: [number_text(x, "{:.2f}") for x in shown.x],
         figure.spec.y.symbol: with_errors(shown),
     }
     return pd.DataFrame(columns, index=shown["name"])

@@ -1,9 +1,8 @@
 """The picture of tuned and stated recipes: print, ours as stated and ours tuned, by method."""
 
-from pathlib import Path
-
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
@@ -23,18 +22,12 @@ CAPTION = (
 )
 
 
-def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
-    """Writes the picture; an old one is deleted where fewer than two cells compare nothing.
-
-    Args:
-        rows: of `tables.tuned.rows_of`.
-        path: a .png or .pdf.
-    """
+def draw_tuned(rows: pd.DataFrame) -> Figure | None:
+    """Returns the picture of `tables.tuned.rows_of`; None where fewer than two cells are there."""
     rows = rows[rows.method.isin(OWN_LOSS)]
-    panels = list(rows.groupby("dataset", sort=False))
     if len(rows) < 2:
-        path.unlink(missing_ok=True)
-        return
+        return None
+    panels = list(rows.groupby("dataset", sort=False))
     figure, ((*all_axes,),) = plotting.new_figure(len(panels), height=3.9)
     for axes, (dataset, points) in zip(all_axes, panels, strict=True):
         _draw_panel(axes, points)
@@ -47,7 +40,7 @@ def draw_tuned(rows: pd.DataFrame, path: Path) -> None:
         loc="outside right center", frameon=False, fontsize=plotting.LABEL_SIZE,
     )  # fmt: skip
     plotting.title_and_caption(figure, TITLE, CAPTION)
-    plotting.save(figure, path)
+    return figure
 
 
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:

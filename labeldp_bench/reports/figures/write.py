@@ -10,7 +10,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
-from labeldp_bench.reports.figures.plotting import save, title_and_caption
+from labeldp_bench.reports.figures.plotting import title_and_caption, write_both
 from labeldp_bench.reports.figures.text import caption, markdown
 from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.naming import SMALLER
@@ -41,31 +41,22 @@ def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]
             write_figure(figure, points, figure.verdicts(points, records), out)
             figures.append((figure, points))
         else:
-            for ending in ("png", "pdf", "md"):
-                (out / f"{figure.stem}.{ending}").unlink(missing_ok=True)
+            write_both(out / figure.stem, lambda: None)
+            (out / f"{figure.stem}.md").unlink(missing_ok=True)
     published = read_published()
     known = best_known.rows_of(records, published)
     compared = tuned.rows_of(tuned.compared(records, published))
-    for ending in ("png", "pdf"):
-        draw_best_known(known, out / f"{best_known_page.STEM}.{ending}")
-        draw_tuned(compared, out / f"{tuned_page.STEM}.{ending}")
+    write_both(out / best_known_page.STEM, lambda: draw_best_known(known))
+    write_both(out / tuned_page.STEM, lambda: draw_tuned(compared))
     return figures
 
 
 def write_figure(
     figure: PaperFigure, points: pd.DataFrame, verdicts: list[Verdict], out: Path
 ) -> None:
-    """Writes one figure as PNG, PDF and Markdown.
-
-    Without any record no picture is written, and an old one is deleted: in a report an empty
-    picture would look like a result. The Markdown says so.
-    """
+    """Writes one figure as PNG, PDF and Markdown; without any record the Markdown alone."""
     out.mkdir(parents=True, exist_ok=True)
-    for path in (out / f"{figure.stem}.png", out / f"{figure.stem}.pdf"):
-        if points.n.sum():
-            save(picture_of(figure, points), path)
-        else:
-            path.unlink(missing_ok=True)
+    write_both(out / figure.stem, lambda: picture_of(figure, points) if points.n.sum() else None)
     write_text(out / f"{figure.stem}.md", markdown(figure, points, verdicts))
 
 

@@ -14,7 +14,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.draws import OLDER, left_out, newest, without_zeros
+from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, without_zeros
 from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
 from labeldp_bench.reports.statistics import (
@@ -166,7 +166,7 @@ class AccuracyTable(Table):
             points[cell.dataset_name, self.method_of(cell), eps].append(cell)
         rows = []
         for place, cells in points.items():
-            found = [records[cell.config_hash] for cell in cells if cell.config_hash in records]
+            found = records_of(cells, records)
             kept = newest(found)
             trust = kept[0]["trust"] if kept else None
             # Cells that differ in the seed alone have the same classes.
@@ -177,8 +177,8 @@ class AccuracyTable(Table):
                 mean = from_seeds(values.dropna().to_dict())
                 rows.append(
                     (*place, number, len(cells), values.count(), mean.value, values.std(),
-                     mean.value - mean.half_width, mean.value + mean.half_width, trust, n_test,
-                     len(found) - len(kept), *recipe_of(cells[0]))
+                     mean.low, mean.high, trust, n_test, len(found) - len(kept),
+                     *recipe_of(cells[0]))
                 )  # fmt: skip
         columns = [*KEY, "cells", "n", "ours", "std", "low", "high", "trust", "n_test", OLDER]
         columns += ["model", "epochs", "examples", "selection"]

@@ -31,11 +31,7 @@ USUAL = "labeldp_bench.reports.tables.accuracy.AccuracyTable"
 
 @dataclass(frozen=True, kw_only=True)
 class Table(ABC):
-    """One table of a paper.
-
-    Attributes:
-        experiment: what the YAML behind it says.
-    """
+    """One table of a paper, and the experiment behind it."""
 
     experiment: Experiment
 
@@ -56,11 +52,7 @@ class Table(ABC):
 
     @abstractmethod
     def rows(self, records: Records) -> pd.DataFrame:
-        """Returns all that the table shows, one row per number: this is the CSV.
-
-        Args:
-            records: a cell is filled by exactly its own identity.
-        """
+        """Returns all that the table shows, one row per number: this is the CSV."""
 
     @abstractmethod
     def parts(self, rows: pd.DataFrame) -> list[str]:
@@ -96,19 +88,28 @@ def paper_tables() -> list[Table]:
     return [load_table(name) for name in sorted(names, key=parts)]
 
 
-def write_tables(out: Path = TABLES) -> list[Table]:
+def write_tables() -> list[Table]:
     """Writes every table as CSV, Markdown and LaTeX; returns them."""
     records = read_with_classes()
-    out.mkdir(parents=True, exist_ok=True)
     tables = paper_tables()
     for table in tables:
         rows = table.rows(records)
-        stem = out / table.stem
-        numbers = rows.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-        write_text(stem.with_suffix(".csv"), numbers)
-        write_text(stem.with_suffix(".md"), table.markdown(rows))
-        write_text(stem.with_suffix(".tex"), table.latex(rows))
+        write_table(TABLES / table.stem, rows, table.markdown(rows), table.latex(rows))
     return tables
+
+
+def write_table(stem: Path, rows: pd.DataFrame, markdown: str, latex: str, digits: int = 4) -> None:
+    """Writes one table as CSV, with so many digits, Markdown and LaTeX, into `stem`.csv, ..."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    write_csv(stem.with_suffix(".csv"), rows, digits)
+    write_text(stem.with_suffix(".md"), markdown)
+    write_text(stem.with_suffix(".tex"), latex)
+
+
+def write_csv(path: Path, rows: pd.DataFrame, digits: int = 4) -> None:
+    """Writes rows with so many digits; the same on every system."""
+    numbers = rows.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+    write_text(path, numbers)
 
 
 def show_table(name: str) -> None:

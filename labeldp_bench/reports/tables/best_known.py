@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -26,6 +27,15 @@ from labeldp_bench.reports.statistics import (
 )
 from labeldp_bench.support.official_data import OFFICIAL
 
+
+class Ours(NamedTuple):
+    """A kind of ours: what people call it, the column of its values, and that of print to beat."""
+
+    name: str
+    column: str
+    rival: str
+
+
 DATA_SETS = ("mnist", "fashion_mnist", "kmnist", "cifar10", "cifar100")
 BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 ON_A_GRAPH = (
@@ -35,9 +45,12 @@ WITH_FEATURES = ("probe", "ridge", *ON_A_GRAPH)
 """Models that learn from all unlabelled images before they see a release."""
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""
-KINDS = {"": "ours", "features_": "ours, features", "central_": "ours, central"}
-"""{prefix of a kind's columns: how it is called}."""
-RIVALS = {"": "printed_local", "features_": "printed_local", "central_": "printed_central"}
+KINDS = {
+    "": Ours("ours", "ours", "printed_local"),
+    "features_": Ours("ours, features", "ours_features", "printed_local"),
+    "central_": Ours("ours, central", "ours_central", "printed_central"),
+}
+"""{prefix of a kind's other columns: the kind}."""
 SAID = ("mechanism", "learner", "loss", "model", "pretrain")
 """Of a run, in this order."""
 NOT_PRIVATE = ("none", "ple")
@@ -83,12 +96,11 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
         known = printed[(printed.dataset == dataset) & (printed.eps <= eps)]
         for key, part in (("local", known[known.trust == "local"]), ("central", known)):
             row |= _printed(f"printed_{key}", part, eps)
-        for prefix in KINDS:
+        for prefix, kind in KINDS.items():
             best = found.get((dataset, eps, prefix), Best())
-            rival = RIVALS[prefix]
             # Print at smaller eps alone says little of this one: it is shown, and not tested.
-            value = float(str(row[rival])) if row[f"{rival}_here"] else math.nan
-            row |= _ours(prefix, best, value)
+            value = float(str(row[kind.rival])) if row[f"{kind.rival}_here"] else math.nan
+            row |= {kind.column: best.estimate.value} | _about(prefix, best, value)
         if (known.eps == eps).any() or any(row[f"{prefix}methods"] for prefix in KINDS):
             rows.append(row)
     frame = pd.DataFrame(rows)
@@ -126,8 +138,8 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
 def _sure(one: Average) -> float:
     """Returns the lower end of the interval: the highest mean would prefer few, lucky seeds."""
     estimate = one.estimate
-    has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.half_width)
-    return estimate.value - estimate.half_width if has_interval else estimate.value
+    has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.low)
+    return estimate.low if has_interval else estimate.value
 
 
 def _kind(record: Record) -> str:
@@ -152,8 +164,8 @@ def _printed(key: str, part: pd.DataFrame, eps: float) -> dict[str, object]:
     }
 
 
-def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
-    """Returns the columns of one kind; p is not yet corrected for the table."""
+def _about(prefix: str, best: Best, printed: float) -> dict[str, object]:
+    """Returns the other columns of one kind; p is not yet corrected for the table."""
     record = best.record or {}
     p = math.nan
     if best.record and not math.isnan(printed):
@@ -166,7 +178,6 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
             sure = [gap.p for gap in gaps if gap.value > 0 and not math.isnan(gap.p)]
             p = min(1.0, len(gaps) * min(sure))
     return {
-        f"ours_{prefix}".rstrip("_"): best.estimate.value,
         **{f"{prefix}{key}": record.get(key) for key in SAID},
         f"{prefix}setting": setting_of(record.get("identity", {})),
         f"{prefix}chosen": chosen_how(record["identity"]) if record else "",
@@ -175,8 +186,8 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
         f"{prefix}epochs": record.get("epochs"),
         f"{prefix}examples": record.get("n_train"),
         f"{prefix}budget": record.get("budget") or (PAPER if record else None),
-        f"{prefix}low": best.estimate.value - best.estimate.half_width,
-        f"{prefix}high": best.estimate.value + best.estimate.half_width,
+        f"{prefix}low": best.estimate.low,
+        f"{prefix}high": best.estimate.high,
         f"{prefix}methods": len(best.rivals),
         f"{prefix}p": p,
     }
@@ -184,14 +195,17 @@ def _ours(prefix: str, best: Best, printed: float) -> dict[str, object]:
 
 def _ahead(row: Mapping[str, float]) -> str:
     """Returns who is ahead under local privacy; empty where there is nothing to compare."""
-    local = {"ours": "", "ours_features": "features_"}
-    known = {key: prefix for key, prefix in local.items() if not math.isnan(row[key])}
+    known = {
+        kind.column: prefix
+        for prefix, kind in KINDS.items()
+        if kind.rival == "printed_local" and not math.isnan(row[kind.column])
+    }
     if not known or not row["printed_local_here"]:
         return ""
     sure = [key for key, prefix in known.items() if is_significant(row[f"{prefix}p"])]
     above = [key for key in sure if row[key] > row["printed_local"]]
     if above:
-        return KINDS[known[above[0]]]
+        return KINDS[known[above[0]]].name
     tested = [key for key, prefix in known.items() if not math.isnan(row[f"{prefix}p"])]
     if tested and tested == sure and max(row[key] for key in known) < row["printed_local"]:
         return "printed"

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -21,10 +20,9 @@ from labeldp_bench.reports.naming import (
 )
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_significant
-from labeldp_bench.reports.tables.base import TABLES
+from labeldp_bench.reports.tables.base import TABLES, write_table
 from labeldp_bench.reports.tables.best_known import KINDS, rows_of
 from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
-from labeldp_bench.support.files import write_text
 from labeldp_bench.support.official_data import OFFICIAL
 
 STEM = "best_known"
@@ -58,8 +56,7 @@ pre-training."""
 
 def markdown(rows: pd.DataFrame) -> str:
     """Returns the table for people."""
-    tests = sum(int(rows[f"{prefix}p"].notna().sum()) for prefix in KINDS)
-    parts = ["# Best known accuracy", CAPTION.format(tests=tests)]
+    parts = ["# Best known accuracy", _caption(rows)]
     for dataset, texts in _texts(rows):
         parts.append(markdown_table([{data_name_of(dataset): t.pop("eps")} | t for t in texts]))
     sources = [
@@ -74,6 +71,10 @@ def markdown(rows: pd.DataFrame) -> str:
     parts += ["## Where the printed values stand", "\n".join(sources)]
     parts += ["## How ours were chosen", "\n".join(_chosen(rows))]
     return "\n\n".join(parts) + "\n"
+
+
+def _caption(rows: pd.DataFrame) -> str:
+    return CAPTION.format(tests=rows[[f"{prefix}p" for prefix in KINDS]].count().sum())
 
 
 def _chosen(rows: pd.DataFrame) -> Iterator[str]:
@@ -94,8 +95,7 @@ def latex(rows: pd.DataFrame) -> str:
         heads = list(texts[0])
         written = [[replaced(text, LATEX) for text in row.values()] for row in texts]
         blocks += [[spanning(data_name_of(dataset), len(heads))], written]
-    tests = sum(int(rows[f"{prefix}p"].notna().sum()) for prefix in KINDS)
-    notes = latex_notes(CAPTION.format(tests=tests).split("\n\n"))
+    notes = latex_notes(_caption(rows).split("\n\n"))
     return latex_table("lrrrrrl", [replaced(head, LATEX) for head in heads], blocks) + notes
 
 
@@ -109,7 +109,7 @@ def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
                     "eps": f"{row['eps']:g}",
                     "printed, local": _printed(row, "local"),
                     "printed, central": _printed(row, "central"),
-                    **{name: _method(row, prefix) for prefix, name in KINDS.items()},
+                    **{kind.name: _method(row, prefix) for prefix, kind in KINDS.items()},
                     "ahead": row["ahead"] or "-",
                 }
                 for row in group.to_dict("records")
@@ -128,12 +128,10 @@ def _printed(row: Mapping[str, Any], key: str) -> str:
 
 def _method(row: Mapping[str, float], prefix: str) -> str:
     """Returns a mean with its interval and what reached it."""
-    value, half = (
-        row[f"ours_{prefix}".rstrip("_")],
-        (row[f"{prefix}high"] - row[f"{prefix}low"]) / 2,
-    )
+    value = row[KINDS[prefix].column]
     if math.isnan(value):
         return "-"
+    half = (row[f"{prefix}high"] - row[f"{prefix}low"]) / 2
     star = prefix == "central_" and value > row["printed_central"]
     star = star and is_significant(row[f"{prefix}p"])
     seeds = int(row[f"{prefix}seeds"])
@@ -163,12 +161,8 @@ def _said(row: Mapping[str, object], prefix: str) -> list[str]:
     return [text for text in said if text not in ("", "none", "nan", "None")]
 
 
-def write_best_known(out: Path = TABLES) -> pd.DataFrame:
+def write_best_known() -> pd.DataFrame:
     """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
     rows = rows_of(read_committed(), read_published())
-    out.mkdir(parents=True, exist_ok=True)
-    numbers = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    write_text(out / f"{STEM}.csv", numbers)
-    write_text(out / f"{STEM}.md", markdown(rows))
-    write_text(out / f"{STEM}.tex", latex(rows))
+    write_table(TABLES / STEM, rows, markdown(rows), latex(rows), digits=6)
     return rows

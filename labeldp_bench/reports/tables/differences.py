@@ -32,10 +32,7 @@ def means_of(
 ) -> dict[tuple[str, float], Estimate]:
     """Returns {(method, eps): accuracy in percent} of a table of vector_approximation.
 
-    Args:
-        table: its name.
-        every_seed: whether runs of other experiments count that differ in the seed alone.
-        budget: whose runs.
+    With `every_seed` runs of other experiments count too that differ in the seed alone.
     """
     loaded = load_table(f"vector_approximation/{table}")
     assert isinstance(loaded, AccuracyTable)
@@ -50,13 +47,13 @@ def means_of(
     return {place: average(same, "accuracy").estimate.scaled(100) for place, same in found.items()}
 
 
-def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Returns the frame with differences as text; the columns are one family of Holm's.
+def budgets_of(means: Mapping[tuple[str, float], Estimate]) -> list[float]:
+    """Returns the finite eps of `means_of`, sorted."""
+    return sorted({eps for _, eps in means if math.isfinite(eps)})
 
-    Args:
-        frame: whose columns of this name hold differences (`Estimate`); NaN where there is none.
-        columns: their names.
-    """
+
+def tested(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Returns the frame with columns of differences as texts, tested as one family of Holm's."""
     corrected = iter(holm([gap.p for column in columns for gap in frame[column]]))
     texts = {
         column: [difference_text(gap, next(corrected)) for gap in frame[column]]

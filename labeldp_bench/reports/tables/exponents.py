@@ -1,7 +1,7 @@
 """Table I of theoretical_limits: predicted and measured exponents of the excess risk."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.draws import records_of
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from labeldp_bench.reports.tables.base import Table
-from labeldp_bench.reports.tables.latex import latex_table, replaced
+from labeldp_bench.reports.tables.latex import escaped, latex_table
 from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
 from labeldp_bench.reports.theory.slopes import fit_slope
 
@@ -90,18 +92,17 @@ class ExponentTable(Table):
     ) -> dict[str, Any]:
         """Returns the row of one tuning; `free`: {(task, N, eps): record without privacy}."""
         wanted = [pair for pair in series.cells if tuning == "best" or is_theory(pair[1])]
-        at: dict[float, list[Record]] = defaultdict(list)
+        grids: dict[float, list[Cell]] = defaultdict(list)
         for x, cell in wanted:
-            if cell.config_hash in records:
-                at[x].append(records[cell.config_hash])
-        done = sum(len(found) for found in at.values())
-        if tuning == "best":  # a part of the grid does not tell the best
-            whole = Counter(x for x, _ in wanted)
-            at = defaultdict(list, {x: part for x, part in at.items() if len(part) == whole[x]})
+            grids[x].append(cell)
+        done = {x: records_of(grid, records) for x, grid in grids.items()}
+        # A part of the grid does not tell the best.
+        needed = {x: len(grid) if tuning == "best" else 1 for x, grid in grids.items()}
+        at = {x: found for x, found in done.items() if len(found) >= needed[x]}
         row: dict[str, Any] = {
             "cell": series.name, "against": series.against, "tuning": tuning,
             "predicted": series.predicted(), "points": len(at), "cells": len(wanted),
-            "n": done,
+            "n": sum(map(len, done.values())),
         }  # fmt: skip
         if len(at) < 2:
             return row
@@ -192,10 +193,7 @@ class ExponentTable(Table):
             rows.predicted.map(_number), [text or "--" for text in _intervals(rows)],
             rows.agrees.astype(object).fillna(""),
         )  # fmt: skip
-        escapes = {"_": "\\_", "^": "\\^{}"}
-        block = [
-            [replaced(text, escapes) for text in texts] for texts in zip(*columns, strict=True)
-        ]
+        block = [[escaped(text) for text in texts] for texts in zip(*columns, strict=True)]
         head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
         return latex_table("llrrl", head, [block])
 
@@ -206,11 +204,11 @@ def _bias_share(record: Mapping[str, Any]) -> float:
 
 
 def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    return number_text(value, "{:.3f}", unknown="")
 
 
 def _percent(value: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.0f} %"
+    return number_text(100 * value, "{:.0f} %", unknown="")
 
 
 def _over_functions(rows: pd.DataFrame) -> list[str]:

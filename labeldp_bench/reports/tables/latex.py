@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-ESCAPES = {
-    "\\": "\\textbackslash ", "_": "\\_", "%": "\\%", "#": "\\#", "&": "\\&", "^": "\\^{}",
-    "±": "$\\pm$", "†": "$\\dagger$", "<": "$<$", ">": "$>$",
-}  # fmt: skip
-"""What LaTeX writes otherwise; applied in this order."""
+ESCAPES = str.maketrans(
+    {special: f"\\{special}" for special in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}", "±": r"$\pm$",
+       "≤": r"$\leq$", "≥": r"$\geq$", "†": r"$\dagger$", "<": "$<$", ">": "$>$"}
+)  # fmt: skip
+"""What LaTeX writes otherwise."""
 
 
 def latex_table(
@@ -31,14 +32,23 @@ def latex_notes(paragraphs: Iterable[str]) -> str:
     written = []
     for text in paragraphs:
         plain = text.replace("`", "").removeprefix("- ").replace("\n- ", "\n")
-        words = replaced(re.sub(r"\*([^*\s]+)\*", r"\1", plain), ESCAPES)
-        written.append(words.replace("\n", "\\par\n"))
+        words = re.sub(r"\*([^*\s]+)\*", r"\1", plain)
+        written.append(escaped(words).replace("\n", "\\par\n"))
     return "\n\\par\\smallskip\n{\\footnotesize " + "\\par\n".join(written) + "\\par}\n"
 
 
 def spanning(text: str, columns: int) -> list[str]:
     """Returns a row with one text over all columns."""
     return [f"\\multicolumn{{{columns}}}{{l}}{{{text}}}"]
+
+
+def escaped(text: str) -> str:
+    r"""Returns plain text as LaTeX.
+
+    >>> print(escaped("50 % of eps_1"))
+    50 \% of eps\_1
+    """
+    return text.translate(ESCAPES)
 
 
 def replaced(text: str, written: Mapping[str, str]) -> str:

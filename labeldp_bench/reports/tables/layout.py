@@ -9,7 +9,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.naming import method_name
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
 from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """Arranges the numbers of an accuracy table.
+    """Arranges the rows of an `AccuracyTable`.
 
     Attributes:
         panels, lines, columns: keys of rows that tell apart the parts of the printed layout.
@@ -43,11 +43,7 @@ class Layout:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def markdown(self, rows: pd.DataFrame) -> list[str]:
-        """Returns a Markdown table per panel: lines of ours, the paper's and the difference.
-
-        Args:
-            rows: of `AccuracyTable.rows`.
-        """
+        """Returns a Markdown table per panel: lines of ours, the paper's and the difference."""
         tables = []
         for heading, group in self._panels(rows):
             columns = self._values(group, self._column)
@@ -142,11 +138,9 @@ def notes(rows: pd.DataFrame) -> list[str]:
 
 
 def training(budget: str, recipes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns how ours are trained, methods that are trained alike in one line.
+    """Returns how ours are trained at a budget, methods that are trained alike in one line.
 
-    Args:
-        budget: of the runs.
-        recipes: {how a network is trained: names of the methods for which it is}.
+    Recipes are {how a network is trained: names of the methods for which it is}.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for recipe, methods in recipes.items():
@@ -169,8 +163,7 @@ def _budgets(line: pd.DataFrame) -> list[str]:
 def _ours(row: Row) -> str:
     if not row["n"]:
         return "-" if row["cells"] else ""
-    half = (row["high"] - row["low"]) / 2
-    spread = "" if math.isnan(half) else f" ± {half:.1f}"
+    spread = number_text((row["high"] - row["low"]) / 2, " ± {:.1f}", unknown="")
     return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
 
 

@@ -1,19 +1,12 @@
 """A Markdown page of tables as LaTeX: the same captions, numbers and notes."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from labeldp_bench.reports.tables.latex import latex_table
-
-SPECIAL = re.compile(r"[&%$#_{}~^\\±≤≥<>]")
-WRITTEN = {
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-    "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "<": "$<$", ">": "$>$",
-}  # fmt: skip
+from labeldp_bench.reports.tables.latex import escaped, latex_table
 
 
 class _Table(NamedTuple):
@@ -25,9 +18,6 @@ class _Table(NamedTuple):
 
 def latex_of_markdown(text: str) -> str:
     r"""Returns a page as LaTeX: each table with the paragraph above it as caption, notes as text.
-
-    Args:
-        text: paragraphs, lists and tables; other marks are kept as they are.
 
     >>> print(latex_of_markdown("K=10: in percent\n\n| a_1 | eps |\n|:--|--:|\n| RR | 5 ± 1 |"))
     % \usepackage{booktabs}
@@ -50,7 +40,7 @@ def latex_of_markdown(text: str) -> str:
     for block in _blocks(MarkdownIt("commonmark").enable("table").parse(text)):
         if isinstance(block, str):
             parts += [caption] if caption else []
-            caption = _escaped(block)
+            caption = escaped(block)
             continue
         inside = latex_table(block.alignment, block.rows[0], [block.rows[1:]]).rstrip()
         said = [f"\\caption{{{caption}}}"] if caption else []
@@ -70,7 +60,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[str | _Table]:
         elif token.type == "tr_open":
             rows.append([])
         elif token.type in ("th_open", "td_open"):
-            rows[-1].append(_escaped(tokens[place + 1].content))
+            rows[-1].append(escaped(tokens[place + 1].content))
             if token.type == "th_open":
                 alignment += "r" if "right" in str(token.attrGet("style")) else "l"
         elif token.type == "table_close":
@@ -78,12 +68,3 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[str | _Table]:
             yield _Table(alignment, rows)
         elif token.type == "inline" and not in_table:
             yield token.content
-
-
-def _escaped(text: str) -> str:
-    r"""Returns plain text as LaTeX.
-
-    >>> print(_escaped("50 % of eps_1"))
-    50 \% of eps\_1
-    """
-    return SPECIAL.sub(lambda found: WRITTEN.get(found[0], f"\\{found[0]}"), text)

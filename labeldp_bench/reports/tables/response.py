@@ -16,7 +16,7 @@ from labeldp_bench.mechanisms import (
 from labeldp_bench.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.tables.base import Table
 from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
 
@@ -112,7 +112,7 @@ class ResponseTable(Table):
             block = [spanning(f"$K={classes}$", len(self.eps) + 1)]
             for method, line in group.groupby("method", sort=False):
                 pairs = zip(line.ours, line.published, strict=True)
-                texts = [f"{x:.2f}" + ("" if math.isnan(y) else f" ({y:.2f})") for x, y in pairs]
+                texts = [f"{x:.2f}" + number_text(y, " ({:.2f})", unknown="") for x, y in pairs]
                 block.append([replaced(NAMES[str(method)], LATEX), *texts])
             blocks.append(block)
         head = ["", *(f"$\\varepsilon={x:g}$" for x in self.eps)]

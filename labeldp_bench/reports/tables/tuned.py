@@ -16,7 +16,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.choices import Chosen
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import OLDER, average
+from labeldp_bench.reports.draws import OLDER, average, records_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
 from labeldp_bench.reports.tables.accuracy import method_of
 
@@ -80,21 +80,14 @@ def places_of_paper() -> set[Place]:
 
 
 def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]:
-    """Returns each place of the tuned experiment that has a tuned record, in the order of a page.
-
-    Args:
-        records: a cell is filled by exactly its own identity.
-        published: rows of `results/published`.
-    """
+    """Returns each place of the tuned experiment that has a tuned record, as a page orders them."""
     places: dict[Place, list[Cell]] = defaultdict(list)
     for cell in tuned_experiment().cells():
         places[place_of(cell)].append(cell)
     found = {}
     for place in sorted(places, key=_rank):
-        own = [cell.config_hash for cell in places[place]]
-        twins = [untuned(cell).config_hash for cell in places[place]]
-        tuned = average([records[name] for name in own if name in records], "accuracy")
-        stated = average([records[name] for name in twins if name in records], "accuracy")
+        tuned = average(records_of(places[place], records), "accuracy")
+        stated = average(records_of(map(untuned, places[place]), records), "accuracy")
         if tuned.kept:
             found[place] = Compared(
                 _printed(published, place),
@@ -113,16 +106,14 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     in percent. pairs counts the seeds that both have. p is corrected after Holm for all rows.
     learning_rates and epochs are those of the tuned runs, ordered; empty where they are not kept.
     """
-    gaps = [each.tuned.minus(each.stated) for each in found.values()]
-    corrected = holm([gap.p for gap in gaps])
+    tests = _tested([(each.tuned, each.stated) for each in found.values()])
     rows = [
         (*place, each.printed, *_with_ends(each.stated), len(each.stated.by_seed),
-         *_with_ends(each.tuned), len(each.tuned.by_seed), *_with_ends(gap),
-         _shared(each.tuned, each.stated), p, is_significant(p),
+         *_with_ends(each.tuned), len(each.tuned.by_seed), *test,
          " ".join(f"{rate:g}" for rate in sorted(choice.lr for choice in each.chosen)),
          " ".join(str(epochs) for epochs in sorted(choice.epochs for choice in each.chosen)),
          each.older)
-        for (place, each), gap, p in zip(found.items(), gaps, corrected, strict=True)
+        for (place, each), test in zip(found.items(), tests, strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -136,25 +127,29 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     pairs = []
     for dataset, eps in dict.fromkeys((dataset, eps) for dataset, eps, _ in found):
         here = [name for name in OWN_LOSS if (dataset, eps, name) in found]
-        for one, two in itertools.combinations(here, 2):
-            first, second = found[dataset, eps, one], found[dataset, eps, two]
-            pairs.append(((dataset, eps, one, two), first, second))
-    gaps = [first.tuned.minus(second.tuned) for _, first, second in pairs]
-    corrected = holm([gap.p for gap in gaps])
+        for names in itertools.combinations(here, 2):
+            one, two = (found[dataset, eps, name] for name in names)
+            pairs.append(((dataset, eps, *names), one, two))
+    tests = _tested([(one.tuned, two.tuned) for _, one, two in pairs])
     rows = [
-        (*key, first.printed - second.printed, *_with_ends(first.stated.minus(second.stated)),
-         *_with_ends(gap), _shared(first.tuned, second.tuned), p, is_significant(p))
-        for (key, first, second), gap, p in zip(pairs, gaps, corrected, strict=True)
-    ]  # fmt: skip
+        (*key, one.printed - two.printed, *_with_ends(one.stated.minus(two.stated)), *test)
+        for (key, one, two), test in zip(pairs, tests, strict=True)
+    ]
     return pd.DataFrame(rows, columns=list(ORDER_COLUMNS))
 
 
+def _tested(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[tuple[float, ...]]:
+    """Returns of each pair the columns from `difference` to `significant`; one family of Holm's."""
+    gaps = [one.minus(two) for one, two in pairs]
+    corrected = holm([gap.p for gap in gaps])
+    return [
+        (*_with_ends(gap), len(one.by_seed.keys() & two.by_seed.keys()), p, is_significant(p))
+        for (one, two), gap, p in zip(pairs, gaps, corrected, strict=True)
+    ]
+
+
 def _with_ends(mean: Estimate) -> tuple[float, float, float]:
-    return mean.value, mean.value - mean.half_width, mean.value + mean.half_width
-
-
-def _shared(one: Estimate, two: Estimate) -> int:
-    return len(one.by_seed.keys() & two.by_seed.keys())
+    return mean.value, mean.low, mean.high
 
 
 def _rank(place: Place) -> tuple[bool, str, float, int]:
@@ -164,10 +159,8 @@ def _rank(place: Place) -> tuple[bool, str, float, int]:
 
 def _printed(published: pd.DataFrame, place: Place) -> float:
     """Returns what Table 1a or 1b prints: its methods have their own losses."""
-    keys = [published.dataset, published.eps, published.method]
-    here = published.paper == PAPER_TABLES[0].partition("/")[0]
-    here &= ("table" + published.table).isin([name.rpartition("/")[2] for name in PAPER_TABLES])
-    for key, value in zip(keys, place, strict=True):
-        here &= key == value
-    values = published[here & published.usable].value
+    dataset, eps, method = place
+    here = (published.paper + "/table" + published.table).isin(PAPER_TABLES) & published.usable
+    here &= (published.dataset == dataset) & (published.eps == eps) & (published.method == method)
+    values = published[here].value
     return float(values.iloc[0]) if len(values) else math.nan

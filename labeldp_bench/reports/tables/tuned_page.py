@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,9 +14,9 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import PLUS_MINUS
-from labeldp_bench.reports.tables.base import TABLES
+from labeldp_bench.reports.tables.base import TABLES, write_csv, write_table
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from labeldp_bench.reports.tables.tuned import (
     STATED,
@@ -29,7 +28,6 @@ from labeldp_bench.reports.tables.tuned import (
     tuned_experiment,
     untuned,
 )
-from labeldp_bench.support.files import write_text
 
 STEM = "tuned_vs_stated"
 CAPTION = f"""\
@@ -51,13 +49,7 @@ Row = Mapping[Any, Any]
 
 
 def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
-    """Returns the page: accuracies, what is left out, the order between methods.
-
-    Args:
-        records: those that the tables come from.
-        rows: of `tuned.rows_of`.
-        order: of `tuned.order_of`.
-    """
+    """Returns the page of `tuned.rows_of`, and of `tuned.order_of`, of some records."""
     parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
     parts += _tables(rows, _line)
     parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
@@ -67,27 +59,19 @@ def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
 
 
 def latex(page: str) -> str:
-    """Returns the page as LaTeX with booktabs.
-
-    Args:
-        page: of `markdown`.
-    """
+    """Returns the page of `markdown` as LaTeX with booktabs."""
     plain = re.sub(r"(?<!`)\*(\w[^*`]*)\*", r"\1", page.replace("## ", ""))  # no emphasis
     return latex_of_markdown(plain.partition("\n\n")[2].replace("`", ""))
 
 
-def write_tuned(out: Path = TABLES) -> tuple[int, int]:
+def write_tuned() -> tuple[int, int]:
     """Writes the page and two CSV files; returns how many cells have tuned records, and of all."""
     records = read_committed()
     found = compared(records, read_published())
     rows, order = rows_of(found), order_of(found)
-    out.mkdir(parents=True, exist_ok=True)
-    for stem, frame in ((STEM, rows), (f"{STEM}_order", order)):
-        numbers = frame.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-        write_text(out / f"{stem}.csv", numbers)
     page = markdown(records, rows, order)
-    write_text(out / f"{STEM}.md", page)
-    write_text(out / f"{STEM}.tex", latex(page))
+    write_table(TABLES / STEM, rows, page, latex(page))
+    write_csv(TABLES / f"{STEM}_order.csv", order)
     return len(rows), len(places_of_paper())
 
 
@@ -103,11 +87,11 @@ def _line(name: str, row: Row) -> dict[str, str]:
     return {
         name: f"eps={row['eps']:g}",
         "method": method_name(row["method"]),
-        "printed": _number(row["printed"]),
+        "printed": number_text(row["printed"], "{:g}"),
         "stated": _mean(row, "stated"),
         "tuned": _mean(row, "tuned"),
         "tuned - stated": _tested(row),
-        "p": _p(row["p"]),
+        "p": number_text(row["p"], "{:.2g}"),
         "chosen": _chosen(row),
     }
 
@@ -119,7 +103,7 @@ def _pair_line(name: str, row: Row) -> dict[str, str]:
         "printed": _signed(row["printed"]),
         "stated": _signed(row["stated"], row["stated_high"]),
         "tuned": _tested(row),
-        "p": _p(row["p"]),
+        "p": number_text(row["p"], "{:.2g}"),
     }
 
 
@@ -192,16 +176,8 @@ def _tested(row: Row) -> str:
 
 
 def _signed(value: float, high: float = math.nan) -> str:
-    return "-" if math.isnan(value) else f"{round(value, 1) + 0.0:+.1f}{_half(value, high)}"
+    return number_text(round(value, 1) + 0.0, "{:+.1f}" + _half(value, high))
 
 
 def _half(value: float, high: float) -> str:
-    return "" if math.isnan(high) else f" ± {high - value:.1f}"
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:g}"
-
-
-def _p(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2g}"
+    return number_text(high - value, " ± {:.1f}", unknown="")

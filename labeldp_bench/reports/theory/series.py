@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,11 @@ class Series:
         return self.cells[0][1]
 
     @property
+    def data(self) -> dict[str, Any]:
+        """The settings of its data; of a series over N or K those of the first cell."""
+        return self.first.config["dataset"]
+
+    @property
     def mechanism(self) -> str:
         """Its name."""
         return str(self.first.identity["mechanism"])
@@ -48,7 +54,7 @@ class Series:
     @property
     def target_seed(self) -> int:
         """Which function was drawn; 0 has the row, others show how much it depends on that."""
-        return int(self.first.config["dataset"]["target_seed"])
+        return int(self.data["target_seed"])
 
     @property
     def trust(self) -> str:
@@ -60,10 +66,9 @@ class Series:
     @property
     def task(self) -> str:
         """Kind of data, for people."""
-        data = self.first.config["dataset"]
         smooth = "" if self.is_rough else ", smooth target"
-        dimension = f", d={data['dimension']}" if data["dimension"] > 1 else ""
-        return TASKS[data.get("noise", "classification")] + smooth + dimension
+        dimension = f", d={self.data['dimension']}" if self.data["dimension"] > 1 else ""
+        return TASKS[self.data.get("noise", "classification")] + smooth + dimension
 
     @property
     def name(self) -> str:
@@ -83,12 +88,12 @@ class Series:
     @property
     def is_rough(self) -> bool:
         """Whether the target is as rough as its exponent says, at all scales in use."""
-        return bool(self.first.config["dataset"]["target"] != "smooth")
+        return bool(self.data["target"] != "smooth")
 
     @property
     def is_symmetric(self) -> bool:
         """Whether its heavy tails cancel the bias of clipping, so that the rate does not bind."""
-        return bool(self.first.config["dataset"].get("noise") == "student")
+        return bool(self.data.get("noise") == "student")
 
     @property
     def shrink(self) -> float:
@@ -102,14 +107,14 @@ class Series:
         """What the slope is taken against, for people."""
         eps = eps_of(self.first)
         if self.kind == "eps":
-            return f"eps at N={self.first.config['dataset']['n_train']:,}"
+            return f"eps at N={self.data['n_train']:,}"
         if self.kind == "along":
             return f"N along eps=c N^-{self.shrink:.2g}"
         return self.kind + ("" if math.isinf(eps) else f" at eps={eps:g}")
 
     def predicted(self) -> float:
         """Returns the exponent of table I; NaN over K, where it has none."""
-        data, learner = self.first.config["dataset"], self.first.config["learner"]
+        data = self.data
         problem = Problem(
             task="classification" if "num_classes" in data else "regression",
             trust=self.trust,
@@ -118,7 +123,7 @@ class Series:
             dimension=data["dimension"],
             beta=data["beta"],
             gamma=data.get("gamma", 1.0),
-            moment=learner["moment"],
+            moment=self.first.config["learner"]["moment"],
             num_classes=data.get("num_classes", 2),
         )
         if self.kind == "K":

@@ -13,7 +13,7 @@ from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
 
 LEAST_RISK = 2e-4
@@ -184,7 +184,7 @@ def _numbers(problem: RingProblem, rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _share(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
+    return number_text(value, "{:.3f}")
 
 
 def _bound(value: float) -> str:

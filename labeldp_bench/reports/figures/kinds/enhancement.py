@@ -37,9 +37,7 @@ class Enhancement(Kind):
         figure, axes = plotting.new_figure(len(done), rows=3, height=3.4)
         for column, point in enumerate(done.to_dict("records")):
             found = point["records"][0]["enhancement"]
-            axes[0][column].set_title(
-                f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
-            )
+            axes[0][column].set_title(_where(point, spec))
             _heat_map(axes[0][column], found)
             _one_class(axes[1][column], found, int(spec.options.get("class", 2)))
             _degrees(axes[2][column], found)
@@ -56,15 +54,18 @@ class Enhancement(Kind):
         parts = []
         for point in points[points.n > 0].to_dict("records"):
             found = point["records"][0]["enhancement"]
-            where = f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
             dimension = given["weights"][point["cell"].identity["model"]]
             numbers = {"error": given["error"], "failure": given["failure"], "dimension": dimension}
             table = markdown_table(_conditions(found, **numbers))
-            parts += [THEOREMS.format(where=where, **numbers), table]
+            parts += [THEOREMS.format(where=_where(point, spec), **numbers), table]
         return parts
 
 
 KIND = Enhancement()
+
+
+def _where(point: dict[str, Any], spec: Spec) -> str:
+    return f"{spec.panel_title(point['panel'])}, {spec.x.symbol}={point['x']:g}"
 
 
 def _conditions(

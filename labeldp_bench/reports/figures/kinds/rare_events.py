@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import LEVEL, from_seeds, holm, is_significant
 
 LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
@@ -158,28 +159,25 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
         axes.fill_between(places, means - band, means + band, color=colour, alpha=0.15, lw=0)
 
 
-def _line(row: dict[str, float | str]) -> dict[str, str]:
-    gap = float(row["gap"])
-    is_known = gap > float(row["gap_half_width"])
+def _line(row: dict[str, Any]) -> dict[str, str]:
+    is_known = row["gap"] > row["gap_half_width"]
 
     def closed(loss: str) -> str:
-        share = (float(row[loss]) - float(row["plain"])) / gap if is_known else math.nan
-        return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+        share = (row[loss] - row["plain"]) / row["gap"] if is_known else math.nan
+        return number_text(100 * share, "{:.0f} %")
 
-    difference = f"{row['difference']:+.4f}"
-    if int(row["seeds"]) > 1:
-        difference += f" ± {row['half_width']:.4f}"
-    p = float(row["p"])
-    if is_significant(p):
+    half = number_text(row["half_width"], " ± {:.4f}", unknown="")
+    difference = f"{row['difference']:+.4f}{half}"
+    if is_significant(row["p"]):
         difference = f"**{difference}**"
     return {
-        "data": str(row["panel"]), "model": MODELS.get(str(row["model"]), str(row["model"])),
-        "release": name_of(str(row["mechanism"])), "eps": f"{row['x']:g}",
+        "data": row["panel"], "model": MODELS.get(row["model"], row["model"]),
+        "release": name_of(row["mechanism"]), "eps": f"{row['x']:g}",
         "seeds": str(row["seeds"]), "no privacy": f"{row['none']:.3f}",
         "plain": f"{row['plain']:.3f}", "unbiased": f"{row['unbiased']:.3f}",
         "marginal": f"{row['marginal']:.3f}", "unbiased closed": closed("unbiased"),
         "marginal closed": closed("marginal"), "marginal - unbiased": difference,
-        "p": "-" if math.isnan(p) else f"{p:.2g}",
+        "p": number_text(row["p"], "{:.2g}"),
     }  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
 def _draw_lines(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
     shown, joined = {}, _is_joined(spec)
-    for line, colour in _lines(rows):
+    for line, colour in plotting.coloured_lines(rows):
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
@@ -101,19 +101,12 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
 
 def _write_marks(axes: Axes, rows: pd.DataFrame, spec: Spec) -> None:
     """Writes each point's text beside it; the layout must be final."""
-    lines = _lines(rows)
+    lines = plotting.coloured_lines(rows)
     drawn = [box for line, _ in lines for box in _on_line(axes, line, _is_joined(spec))]
     written: list[Bbox] = []
     for line, colour in lines:
         for point in line.to_dict("records"):
             _write_mark(axes, point, _mark(point, spec), colour, drawn, written)
-
-
-def _lines(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, str]]:
-    """Returns (points from left to right, colour) of each line."""
-    lines = [line.sort_values("x") for _, line in rows.groupby("line", sort=False)]
-    colours = plotting.line_colours(line.mechanism.iloc[0] for line in lines)
-    return list(zip(lines, colours, strict=True))
 
 
 def _is_joined(spec: Spec) -> bool:
@@ -163,11 +156,9 @@ def _mark(point: dict[str, Any], spec: Spec) -> str:
     eps = float(point["records"][0]["eps"])
     if math.isfinite(eps):
         return f"eps={eps:g}"
-    first, *others = spec.options.get("marks") or {"": ""}
-    keys = [first, *(key for key in others if key in point["cell"].identity)]
-    values = {
-        spec.options["marks"][key]: point["cell"].setting(key)
-        for key in keys
-        if key and point["cell"].has(key)
-    }
-    return ", ".join(f"{symbol}={value:g}" for symbol, value in values.items())
+    cell = point["cell"]
+    return ", ".join(
+        f"{symbol}={cell.setting(key):g}"
+        for place, (key, symbol) in enumerate(spec.options.get("marks", {}).items())
+        if cell.has(key) and (place == 0 or key in cell.identity)
+    )

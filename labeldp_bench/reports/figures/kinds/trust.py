@@ -14,7 +14,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.kinds import Kind
 from labeldp_bench.reports.figures.spec import Axis, Spec
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import holm
 
 COLOURS = {
@@ -79,41 +79,36 @@ class Trust(Kind):
     def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
         """Returns where local reaches central, and the information of releases, Markdown."""
         parts = []
-        for panel, rows in points[points.n > 0].groupby("panel", sort=False):
+        done = points[points.n > 0]
+        for panel, rows in done.groupby("panel", sort=False):
             at, name = crossing(rows), spec.panel_title(str(panel))
             says = NO_CROSSING if math.isnan(at) else CROSSING
             parts.append(says.format(at=f"{at:.2g}", panel=name))
-        compared = worth(points[points.n > 0])
+        compared = worth(done)
         if len(compared):
             parts += [WORTH.format(count=len(compared)), _worth_table(compared, spec)]
-        told = budgets(points[points.n > 0])
-        if told.empty:
-            return parts
-        shown = told.drop_duplicates(["mechanism", "x"]).assign(
-            each=lambda rows: rows.each.map("{:.5f}".format),
-            all=lambda rows: rows["all"].map("{:,.0f}".format),
-        )
-        shown["release"] = shown.mechanism.map(name_of)
-        columns = {"release": "release", "x": "eps", "each": "bits of a label", "all": "of all"}
-        table = shown[list(columns)].rename(columns=columns).to_dict("records")
-        return [*parts, markdown_table([{k: str(v) for k, v in row.items()} for row in table])]
+        told = budgets(done).drop_duplicates(["mechanism", "x"])
+        table = {
+            "release": told.mechanism.map(name_of),
+            "eps": told.x.map(str),
+            "bits of a label": told.each.map("{:.5f}".format),
+            "of all": told["all"].map("{:,.0f}".format),
+        }
+        return [*parts, markdown_table(table)] if len(told) else parts
 
 
 KIND = Trust()
 
 
 def trust_of(rows: pd.DataFrame) -> pd.Series:
-    """Returns `local` or `central` of each point, from its records."""
+    """Returns `local` or `central` of each point; all have records, here and below."""
     return rows.records.map(lambda records: str(records[0].get("trust")))
 
 
 def crossing(rows: pd.DataFrame) -> float:
     """Returns the eps at which the best local mean reaches the best central one; NaN: nowhere.
 
-    At the smallest eps that both have, if local is ahead there already.
-
-    Args:
-        rows: the points of one panel, all with records.
+    At the smallest eps that both have, if local is ahead there already. Rows: of one panel.
     """
     best = rows.assign(trust=trust_of(rows)).pivot_table(
         index="x", columns="trust", values="y", aggfunc="max"
@@ -136,9 +131,6 @@ def worth(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns panel, x, central, local (estimates), gap (central - local), p (corrected).
 
     A row for each panel and budget that both have.
-
-    Args:
-        rows: points with records.
     """
     found = []
     rows = rows.assign(trust=trust_of(rows)).dropna(subset="x")
@@ -159,7 +151,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
         (row.panel, row.x): (
             f"{row.central.value:.1f}, {row.local.value:.1f}",
             f"{row.gap.value:+.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
-            "-" if math.isnan(row.p) else f"{row.p:.2g}",
+            number_text(row.p, "{:.2g}"),
         )
         for row in compared.itertuples()
     }
@@ -173,11 +165,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
 
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns mechanism, x, each (bits of one label), all (times N), most (N log2 K); local only.
-
-    Args:
-        rows: points with records.
-    """
+    """Returns mechanism, x, bits of each label, of all (times N), most (N log2 K); local only."""
     from labeldp_bench.mechanisms.information import information_bits  # torch
 
     found = []

@@ -39,6 +39,8 @@ def check_arguments(arguments: list[str]) -> None:
             continue
         if not key:
             raise InputError(f"cannot read {text!r} (write key=value)")
+        if values.endswith(","):
+            raise InputError(f"cannot read {text!r} (write a,b without a blank after the comma)")
         if key.endswith("._target_"):
             raise InputError(f"{key} cannot be given: a class is chosen by its group's name")
         if key == "job":

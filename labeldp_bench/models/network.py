@@ -102,8 +102,8 @@ class NetworkModel(PretrainableModel):
         if steps < FEW_STEPS and session.stage == 0:
             enough = math.ceil(FEW_STEPS / in_epoch)
             session.say(
-                f"  only {steps} steps on {num_examples:,} examples: a network may learn little "
-                f"(few examples suit model=knn or model=linear; or trainer.epochs={enough})"
+                f"  only {steps} steps on {num_examples:,} examples: the model may learn little "
+                f"(give trainer.epochs={enough}, or take model=knn, which needs no steps)"
             )
 
     def _begin(

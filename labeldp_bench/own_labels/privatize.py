@@ -149,7 +149,10 @@ def manifest_for_clients(
 def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
     """Returns the labels as Python values; arrays, pandas and polars columns are taken."""
     if isinstance(labels, str | bytes) or not is_flat(labels):
-        raise InputError("labels must be a sequence or array of N labels")
+        raise InputError(
+            f"labels must be a sequence or array of N labels, got {type(labels).__name__} (of a "
+            "table, give one column)"
+        )
     return np.asarray(labels, dtype=object).tolist()
 
 
@@ -216,7 +219,7 @@ def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
         try:
             found[row] = place[value]
         except (KeyError, TypeError):
-            listed = ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+            listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise InputError(
                 f"row {row}: the label is none of the classes {listed} (it is not shown, as labels "
                 "are secret; add its class, or leave the row out)"

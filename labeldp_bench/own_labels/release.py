@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,7 @@ AT_ONCE = 2**24
 """Bytes of messages that are written at one time."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release:
     """What was released of N labels, and the manifest that says how.
 
@@ -44,14 +44,18 @@ class Release:
         manifest: mechanism, parameters, eps, classes.
     """
 
-    messages: Tensor = field(repr=False)
-    row_ids: NDArray = field(repr=False)
-    spent: NDArray[np.float64] = field(repr=False)
+    messages: Tensor
+    row_ids: NDArray
+    spent: NDArray[np.float64]
     manifest: Manifest
 
     def __post_init__(self) -> None:
         if not len(self.messages) == len(self.row_ids) == len(self.spent):
             raise InputError("a release needs an output, a row id and a cost for each row")
+
+    def __repr__(self) -> str:
+        return (f"<Release of {len(self):,} labels by {self.mechanism}, eps={self.eps:g}, "
+                f"eps_spent={self.eps_spent:g}>")  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.row_ids)

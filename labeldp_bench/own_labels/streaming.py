@@ -20,7 +20,7 @@ ROWS = 2**17
 """Rows that are drawn at one time, at most."""
 ENTRIES = 2**22
 """Outputs for single classes that are drawn at one time, at most."""
-SECRET = "(it is not shown, as labels are secret)"
+SECRET = "it is not shown, as labels are secret"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Stream:
             numbers = numbers_of(labels)
             wrong = np.flatnonzero(~np.isfinite(numbers))
             empty = np.isin(wrong, np.flatnonzero(is_empty(labels)))
-            what = "the label is no finite number"
+            what = f"the label is no finite number ({SECRET})"
             coded = ((numbers.clip(low, high) - (low + high) / 2) / ((high - low) / 2)).clip(-1, 1)
         else:
             coded = codes_of(labels, pd.Index(manifest.classes))
@@ -119,13 +119,14 @@ class Stream:
             empty = coded[wrong] == -2
             names = ",".join(map(str, manifest.classes[:10]))
             more = ",..." if len(manifest.classes) > 10 else ""
-            what = f"the label is none of {names}{more}"
+            as_text = "" if self.table.is_parquet else "; texts are compared, 1.0 is not 1"
+            what = f"the label is none of {names}{more} ({SECRET}{as_text})"
         if len(wrong):
             where = f"{self.table.path}, row {start + wrong[0] + 1}, column {self.column}: "
             if empty[0]:
                 other = "" if manifest.bounds else ", or add a class for it, such as refused"
                 raise InputError(f"{where}the label is empty (leave the row out{other})")
-            raise InputError(f"{where}{what} {SECRET}")
+            raise InputError(f"{where}{what}")
         return coded
 
 

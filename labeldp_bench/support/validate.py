@@ -39,7 +39,7 @@ def check_eps(eps: object, name: str = "eps") -> float:
     if isinstance(eps, bool) or not isinstance(eps, int | float) or math.isnan(eps) or eps <= 0:
         raise InputError(
             f"{name} must be a number > 0, got {eps!r} "
-            f"(use {name}=inf for the non-private baseline)"
+            f"(use {name}=inf for no privacy at all; smaller is more private)"
         )
     if eps < SMALLEST_EPS:
         raise InputError(

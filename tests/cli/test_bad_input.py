@@ -54,6 +54,8 @@ BAD = {
     "eps=1,2": r"eps=1,2 has several values, which is a sweep \(add -m\)",
     "foo": r"cannot read 'foo' \(write key=value\)",
     "=5": r"cannot read '=5' \(write key=value\)",
+    "-m eps=0.5, 1": r"cannot read 'eps=0\.5,' \(write a,b without a blank after the comma\)",
+    "-m mechanism=rr, rappor": r"cannot read 'mechanism=rr,' \(write a,b without a blank",
     "--eps=1": r"unknown option '--eps=1' \(overrides are key=value",
     "seed=1 -m eps=1,2": r"options such as -m come before all overrides, got 'eps=1,2'",
     "cells=[]": r"cells is for a sweep \(add -m\)",

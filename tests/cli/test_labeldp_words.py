@@ -33,7 +33,15 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
         ("verify m.py:f --classes 1 --eps 1", "--classes must be >= 2, got 1"),
         ("verify m.py:f --classes 2 --eps inf", "--eps must be finite: --eps=inf claims nothing"),
         ("verify m.py:f --classes 2 --eps 1 --calls 0", "--calls must be >= 1, got 0"),
-        ("plan --rows 9 --classes 2 --eps 0", "--eps must be a number > 0, got 0.0"),
+        (  # "for the non-private baseline" did not say what becomes of secret labels
+            "release s.csv --label y --classes 1,2 --eps 0 --out r.parquet",
+            "--eps must be a number > 0, got 0.0 (use --eps=inf for no privacy at all; smaller is",
+        ),
+        (  # pandas writes 1.0 where a label was missing once; the label is not shown
+            "release s.csv --label x --classes 1,2 --eps 1 --out r.parquet",
+            "s.csv, row 1, column x: the label is none of 1,2 (it is not shown, as labels are "
+            "secret; texts are compared, 1.0 is not 1)",
+        ),
         ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
         ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
         (  # it advised to add a class, which numbers do not have
@@ -48,9 +56,36 @@ def test_a_message_names_the_option_as_one_writes_it(
     # It named the argument of a Python function that the user of a command has not seen.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
-    (tmp_path / "s.csv").write_text("y,z\n1,2\n,2\n")
+    (tmp_path / "s.csv").write_text("y,x\n1,1.0\n,2.0\n")
     assert main(arguments.split()) == 2
     assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_a_fit_says_where_releases_tell_nothing(tmp_path, monkeypatch, capsys):
+    # "accuracy on new rows: 100.0% (0.0% to 100.0%)" stood there without a word.
+    monkeypatch.chdir(tmp_path)
+    labels = np.arange(60) % 2
+    pd.DataFrame({"x": labels}).to_csv("f.csv")
+    for eps in (0.1, 8.0):
+        ldp.privatize(labels, classes=[0, 1], eps=eps, seed=0).save(f"r{eps}.parquet")
+        assert main(["fit", "f.csv", "--release", f"r{eps}.parquet", "--out", "m.skops"]) == 0
+        said = capsys.readouterr().out
+        assert ("from guessing to certainty" in said) == (eps == 0.1)
+
+
+def test_a_second_table_of_other_persons_is_told_where_to_go(tmp_path, monkeypatch, capsys):
+    # Counted rows have the same names in every file: two surveys in one folder were taken for one,
+    # and the way out stood only in the message for rows with other names.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("y,id\n1,a\n2,b\n")
+    release = ["release", "s.csv", "--label", "y", "--classes", "1,2", "--eps", "1", "--out"]
+    for folder, named in (("counted", []), ("named", ["--row-id", "id"])):
+        (tmp_path / folder).mkdir()
+        assert main([*release, f"{folder}/r.parquet", *named]) == 0
+        assert main([*release, f"{folder}/s.parquet", *named]) == 2
+        said = capsys.readouterr().err
+        assert "which adds eps=1 to it" in said
+        assert ("if these are other persons, write to another folder" in said) == (not named)
 
 
 def test_the_version_is_said(capsys):

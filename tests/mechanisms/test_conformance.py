@@ -249,7 +249,8 @@ def test_bad_eps_is_one_clear_line(name, eps):
     with pytest.raises(InputError) as caught:
         replace(MECHANISMS[name], eps=eps)
     assert str(caught.value) == (
-        f"eps must be a number > 0, got {eps!r} (use eps=inf for the non-private baseline)"
+        f"eps must be a number > 0, got {eps!r} "
+        "(use eps=inf for no privacy at all; smaller is more private)"
     )
 
 

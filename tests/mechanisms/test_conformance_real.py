@@ -95,5 +95,6 @@ def test_bad_eps_is_one_clear_line(name, eps):
     with pytest.raises(InputError) as caught:
         replace(EVERY[name], eps=eps)
     assert str(caught.value) == (
-        f"eps must be a number > 0, got {eps!r} (use eps=inf for the non-private baseline)"
+        f"eps must be a number > 0, got {eps!r} "
+        "(use eps=inf for no privacy at all; smaller is more private)"
     )

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -151,6 +152,11 @@ def test_polars_and_lists_are_taken():
     assert whole_numbers.classes == [0, 1]
 
 
+def test_a_notebook_shows_what_matters_of_a_release():
+    # It showed twelve fields of the manifest, and neither the number of rows nor what they spent.
+    assert repr(released()[:7]) == "<Release of 7 labels by rr, eps=1, eps_spent=1>"
+
+
 def test_rows_can_be_chosen_as_of_an_array():
     release = released()
     part = release[np.array([5, 2])]
@@ -163,7 +169,9 @@ def test_rows_can_be_chosen_as_of_an_array():
     ("change", "message"),
     [
         ({"classes": None}, "classes must be given"),
-        ({"classes": ["no", "yes"]}, r"row \d+: the label is none of the classes no, yes"),
+        ({"classes": ["no", "yes"]}, r"row \d+: the label is none of the classes 'no', 'yes'"),
+        # 1 and '1' looked alike, and the label is not shown.
+        ({"labels": [1], "classes": ["1", "2"]}, "the label is none of the classes '1', '2'"),
         ({"classes": ["no", "no"]}, "classes must be different"),
         ({"eps": None}, "eps must be given"),
         ({"eps": -1.0}, "eps must be a number > 0"),
@@ -179,7 +187,11 @@ def test_rows_can_be_chosen_as_of_an_array():
         ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
         ({"classes": [1.0, float("inf")]}, "classes must be texts or finite numbers, got inf"),
         ({"classes": [["no"], ["yes", "x"]]}, "classes must be a list of names"),
-        ({"labels": [["a"], ["b", "c"]]}, "labels must be a sequence or array of N labels"),
+        (
+            {"labels": [["a"], ["b", "c"]]},
+            "a sequence or array of N labels, got list",
+        ),
+        ({"labels": pd.DataFrame({"a": ["x"]})}, r"got DataFrame \(of a table, give one column\)"),
         ({"row_ids": [[1], [2, 3]]}, "row ids must be a sequence or array"),
         ({"unit": [[1], [2, 3]]}, "unit must be a sequence or array"),
         ({"after": "x"}, "after must be an earlier release, or a list of them, got 'x'"),

@@ -192,7 +192,8 @@ def test_too_few_steps_are_said_before_training(epochs, few, monkeypatch):
     said: list[str] = []
     session = Session(SEED, CPU, say=said.append)
     model.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session)
-    expected = "  only 198 steps on 60 examples: a network may learn little (few examples suit "
+    # Advice to take model=linear stood there for model=linear too.
+    expected = "  only 198 steps on 60 examples: the model may learn little (give trainer."
     assert [line[: len(expected)] for line in said] == [expected] * few
 
 

@@ -15,6 +15,8 @@ from labeldp_bench.support.validate import InputError
 if TYPE_CHECKING:
     from labeldp_bench.own_labels.spending import Earlier
 
+OTHERS = "if these are other persons, write to another folder"
+
 
 @dataclass(frozen=True)
 class Before:
@@ -77,9 +79,11 @@ def spent_before(
             )
     worst = max(same, key=lambda path: found[path].spent.max())
     if not given.again:
+        # Rows that are counted have the same names in every file.
+        others = "" if given.row_id else f"; or, {OTHERS}"
         raise InputError(
-            f"{worst} {_holds(found[worst], given)}, eps="
-            f"{spending.eps.max():g} (use it; or give --again, which adds eps={given.eps:g} to it)"
+            f"{worst} {_holds(found[worst], given)}, eps={spending.eps.max():g} "
+            f"(use it; or give --again, which adds eps={given.eps:g} to it{others})"
         )
     unsure = [str(path) for path in same if found[path].manifest.release in spending.unsure]
     if unsure:
@@ -133,5 +137,5 @@ def _check_names(
         remedy = f"give --row-id {theirs}"
     raise InputError(
         f"{path} holds a release of column {given.label} whose rows have other names ({remedy}; "
-        "or, if these are other persons, write to another folder)"
+        f"or, {OTHERS})"
     )

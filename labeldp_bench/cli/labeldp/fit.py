@@ -93,6 +93,9 @@ def run(given: argparse.Namespace) -> int:
         print(why)
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
+    if estimate.low <= 1 / len(release.classes) and estimate.high == 1:
+        print("that is anything from guessing to certainty: too few rows for this eps (labeldp "
+              "plan says what to expect)")  # fmt: skip
     shares = class_shares(release)
     name = max(shares, key=lambda each: shares[each].value)
     print(f"always saying {name}: {shares[name].value:.1%} "

@@ -243,7 +243,7 @@ def main(arguments: list[str]) -> int:
         text = frame.to_markdown(index=False, floatfmt=".2f")
         print(f"## {title}\n\n{text}\n")
     print(
-        f"{PLUS_MINUS} p: by pairs where two seeds or more are shared, else Welch's; after Holm "
+        f"{PLUS_MINUS} p: by pairs where three seeds or more are shared, else Welch's; after Holm "
         "for one claim: both columns of the marginal loss, a table of CIFAR, else one column."
     )
     return 0

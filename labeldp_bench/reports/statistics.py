@@ -87,12 +87,12 @@ class Estimate:
         return Estimate(factor * self.value, abs(factor) * self.error, self.freedom, own)
 
     def minus(self, other: "Estimate") -> "Estimate":
-        """Returns the difference: by seed where at least two seeds are shared, else Welch's.
+        """Returns the difference: by seed where `ENOUGH_SEEDS` are shared, else Welch's.
 
         Of a comparison by seed the seeds that only one side has do not count.
         """
         shared = [seed for seed in self.by_seed if seed in other.by_seed]
-        if len(shared) > 1:
+        if len(shared) >= ENOUGH_SEEDS:
             return from_seeds({seed: self.by_seed[seed] - other.by_seed[seed] for seed in shared})
         parts = [(self.error**2, self.freedom), (other.error**2, other.freedom)]
         return Estimate(self.value - other.value, *combined(parts))
@@ -146,8 +146,37 @@ def is_significant(p: float) -> bool:
     return p < LEVEL
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How far runs of one kind lie apart.
+
+    Attributes:
+        variance: of one run.
+        freedom: its degrees of freedom, > 0.
+    """
+
+    variance: float
+    freedom: float
+
+
+def pooled(estimates: Sequence[Estimate]) -> Spread | None:
+    """Returns the spread of runs over seeds that several methods share; None without two runs."""
+    found = [(len(each.by_seed), each.error) for each in estimates if len(each.by_seed) > 1]
+    freedom = sum(count - 1 for count, _ in found)
+    if not freedom:
+        return None
+    total = sum((count - 1) * count * error**2 for count, error in found)
+    return Spread(total / freedom, freedom)
+
+
 def against_printed(
-    ours: Estimate, printed: float, n_test: float, *, spread: float = math.nan, runs: int = 1
+    ours: Estimate,
+    printed: float,
+    n_test: float,
+    alike: Spread | None = None,
+    *,
+    spread: float = math.nan,
+    runs: int = 1,
 ) -> Estimate:
     """Returns our mean minus a printed value, both accuracies in percent.
 
@@ -158,13 +187,16 @@ def against_printed(
         ours: over seeds; of one seed the error is unknown, and that of the difference too.
         printed: what the paper prints.
         n_test: how many test images the value is as good as.
+        alike: how our runs, and the paper's, spread; None: as those of `ours`.
         spread: the standard deviation of the paper's runs; NaN where it states none.
         runs: how many runs its value averages.
     """
     share, seeds = printed / 100, len(ours.by_seed)
     images = (1e4 * share * (1 - share) / n_test, math.inf)
-    if math.isnan(spread):
-        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
-    else:
+    if not math.isnan(spread):
         parts = [(ours.error**2, ours.freedom), (spread**2 / runs, max(1, runs - 1)), images]
+    elif alike is not None:
+        parts = [(alike.variance * (1 / seeds + 1 / runs), alike.freedom), images]
+    else:
+        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
     return Estimate(ours.value - printed, *combined(parts))

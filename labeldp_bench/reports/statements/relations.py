@@ -11,8 +11,23 @@ from labeldp_bench.support.validate import InputError
 
 Series = dict[float | None, Estimate]
 """{x: estimate}; the key None is a level, the same at every x."""
-Gaps = Iterator[tuple[str, Estimate]]
-"""(What is compared, its difference); a check claims that every difference is > 0."""
+
+
+class Gap(NamedTuple):
+    """One comparison; a check claims that its difference is > 0.
+
+    Attributes:
+        what: is compared, in words.
+        difference: of the two.
+        chosen_from: how many there are of what its left side is the highest of, by the same runs.
+    """
+
+    what: str
+    difference: Estimate
+    chosen_from: int = 1
+
+
+Gaps = Iterator[Gap]
 
 
 class Relation(NamedTuple):
@@ -34,12 +49,10 @@ def _apart(
     for (rival, theirs), x in itertools.product(rivals.items(), line):
         gap = line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
         if bound is None:
-            yield (
-                f"{name} - {rival} at {_spell(x)}",
-                replace(gap, value=gap.value - more, by_seed={}),
-            )
+            apart = replace(gap, value=gap.value - more, by_seed={})
+            yield Gap(f"{name} - {rival} at {_spell(x)}", apart)
         else:
-            yield f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", _below(gap, bound)
+            yield Gap(f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", _below(gap, bound))
 
 
 def _above(name: str, line: Series, rivals: dict[str, Series], more: float = 0.0) -> Gaps:
@@ -48,7 +61,8 @@ def _above(name: str, line: Series, rivals: dict[str, Series], more: float = 0.0
 
 def _falls(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
     for x, following in itertools.pairwise(line):
-        yield f"{name} at {_spell(x)} - at {_spell(following)}", line[x].minus(line[following])
+        gap = line[x].minus(line[following])
+        yield Gap(f"{name} at {_spell(x)} - at {_spell(following)}", gap)
 
 
 def _rises(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
@@ -58,7 +72,7 @@ def _rises(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
 def _flat(name: str, line: Series, rivals: dict[str, Series], bound: float) -> Gaps:
     for x, other in itertools.combinations(line, 2):
         gap = _below(line[x].minus(line[other]), bound)
-        yield f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}", gap
+        yield Gap(f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}", gap)
 
 
 def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, high: float) -> Gaps:
@@ -70,14 +84,14 @@ def _highest(name: str, line: Series, rivals: dict[str, Series], low: float, hig
     best = max(inside, key=lambda x: inside[x].value)
     for x in (x for x in line if x not in inside):
         gap = NOTHING if lacks else line[best].minus(line[x])
-        yield f"{name} at {_spell(best)} - at {_spell(x)}", gap
+        yield Gap(f"{name} at {_spell(best)} - at {_spell(x)}", gap, chosen_from=len(inside))
 
 
 def _flatter(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
     for rival, theirs in rivals.items():
         lacks = any(math.isnan(y.value) for y in (*theirs.values(), *line.values()))
         wide, flat = (_range(each) for each in (theirs, line))
-        yield f"range of {rival} - {name}", NOTHING if lacks else wide.minus(flat)
+        yield Gap(f"range of {rival} - {name}", NOTHING if lacks else wide.minus(flat))
 
 
 def _below(gap: Estimate, bound: float) -> Estimate:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from labeldp_bench.reports.statements.check import Check
-from labeldp_bench.reports.statements.relations import RELATIONS, Series
-from labeldp_bench.reports.statistics import LEVEL, Estimate
+from labeldp_bench.reports.statements.relations import RELATIONS, Gap, Series
+from labeldp_bench.reports.statistics import LEVEL
 from labeldp_bench.support.validate import InputError
 
 AllSeries = dict[tuple[str, str], Series]
@@ -30,7 +30,7 @@ class Verdict:
 
 def compare(
     check: Check, here: pd.DataFrame, there: pd.DataFrame, panels: dict[str, str]
-) -> list[tuple[str, Estimate]]:
+) -> list[Gap]:
     """Returns every comparison that a check asks for.
 
     Args:
@@ -58,20 +58,21 @@ def compare(
                 rivals[rival + where * bool(check.other)] = _find(theirs, other, rival)
         where = f", {title}" if len(panels) > 1 else ""
         compared = relation.compare(name, line, rivals, *check.numbers)
-        gaps += [(what + where, gap) for what, gap in compared]
+        gaps += [gap._replace(what=gap.what + where) for gap in compared]
     return gaps
 
 
-def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
+def judge(gaps: list[Gap]) -> Verdict:
     """Returns whether every comparison is true.
 
     Holds: each comparison is true by a one-sided t test at 2.5 %. All must be, so that their number
-    makes the claim harder, and asks for no correction. Does not hold: one is false by as much after
+    makes the claim harder, and asks for no correction; but where the best of several is compared,
+    its p counts as often (Bonferroni). Does not hold: one is false by as much after
     Holm's correction for their number. Undecided in between, and where records are missing or an
     error is unknown, as it is after a single run.
     """
-    missing = sum(math.isnan(gap.value) for _, gap in gaps)
-    known = [(gap.probability_below, what, gap) for what, gap in gaps if not math.isnan(gap.error)]
+    missing = sum(math.isnan(gap.difference.value) for gap in gaps)
+    known = [gap for gap in gaps if not math.isnan(gap.difference.error)]
     if missing == len(gaps):
         return Verdict("no data", "")
     notes = [f"{missing} of {len(gaps)} comparisons lack records"] if missing else []
@@ -79,12 +80,14 @@ def judge(gaps: list[tuple[str, Estimate]]) -> Verdict:
         notes.append("errors of single runs are unknown")
     if not known:
         return Verdict("undecided", "; ".join(notes))
-    worst, what, gap = max(known, key=lambda each: (each[0], -each[2].value))
-    evidence = "; ".join([f"{what}: {gap.value:+.2f} ± {gap.half_width:.2f}", *notes])
+    gap = max(known, key=lambda gap: (gap.difference.probability_below, -gap.difference.value))
+    apart, worst = gap.difference, gap.difference.probability_below
+    evidence = "; ".join([f"{gap.what}: {apart.value:+.2f} ± {apart.half_width:.2f}", *notes])
     # Records that are missing count as comparisons that could have been false.
     if (1 - worst) * len(gaps) < LEVEL / 2:
         return Verdict("does not hold", evidence)
-    return Verdict("holds" if worst < LEVEL / 2 and not notes else "undecided", evidence)
+    holds = worst * gap.chosen_from < LEVEL / 2 and not notes
+    return Verdict("holds" if holds else "undecided", evidence)
 
 
 def _series_of(points: pd.DataFrame) -> AllSeries:

@@ -24,6 +24,7 @@ from labeldp_bench.reports.statistics import (
     against_printed,
     holm,
     is_significant,
+    pooled,
 )
 from labeldp_bench.support.official_data import OFFICIAL
 
@@ -167,16 +168,6 @@ def _printed(key: str, part: pd.DataFrame, eps: float) -> dict[str, object]:
 def _about(prefix: str, best: Best, printed: float) -> dict[str, object]:
     """Returns the other columns of one kind; p is not yet corrected for the table."""
     record = best.record or {}
-    p = math.nan
-    if best.record and not math.isnan(printed):
-        size = float(best.record["n_test"])
-        p = against_printed(best.estimate, printed, size).p
-        if best.estimate.value > printed and not math.isnan(p):
-            # One of many methods is ahead by chance more often than one alone (Bonferroni). Which
-            # of them is surest need not be the one that stands here.
-            gaps = [against_printed(each, printed, size) for each in best.rivals]
-            sure = [gap.p for gap in gaps if gap.value > 0 and not math.isnan(gap.p)]
-            p = min(1.0, len(gaps) * min(sure))
     return {
         **{f"{prefix}{key}": record.get(key) for key in SAID},
         f"{prefix}setting": setting_of(record.get("identity", {})),
@@ -189,8 +180,28 @@ def _about(prefix: str, best: Best, printed: float) -> dict[str, object]:
         f"{prefix}low": best.estimate.low,
         f"{prefix}high": best.estimate.high,
         f"{prefix}methods": len(best.rivals),
-        f"{prefix}p": p,
+        f"{prefix}p": _p_of(best, printed),
     }
+
+
+def _p_of(best: Best, printed: float) -> float:
+    """Returns the p value that ours, or print, is ahead; NaN where it is unknown.
+
+    Ours is ahead if any of its methods is: the least p counts as often as there are methods
+    (Bonferroni). Print is ahead if it is so of every method: the largest p counts. All methods that
+    are as accurate as print, else all, share one spread, and print's runs have it too: choosing
+    favours those whose few runs agree by luck.
+    """
+    if best.record is None or math.isnan(printed):
+        return math.nan
+    known = [each for each in best.rivals if not math.isnan(each.error)]
+    alike = pooled([each for each in known if each.value >= printed] or known)
+    size = float(best.record["n_test"])
+    gaps = [against_printed(each, printed, size, alike) for each in known]
+    above = [gap.p for gap in gaps if gap.value > 0]
+    if best.estimate.value > printed:
+        return min([1.0, *(len(best.rivals) * p for p in above)]) if above else math.nan
+    return 1.0 if above else max((gap.p for gap in gaps), default=math.nan)
 
 
 def _ahead(row: Mapping[str, float]) -> str:

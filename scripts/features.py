@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
     }  # fmt: skip
     for title, frame in parts.items():
         print(f"## {title}\n\n{frame.to_markdown(index=False)}\n")
-    print(f"{PLUS_MINUS} p: by pairs where three seeds or more are shared, else Welch's; after Holm.")
+    print(f"{PLUS_MINUS} p: by pairs where three seeds are shared, else Welch's; after Holm.")
     return 0
 
 

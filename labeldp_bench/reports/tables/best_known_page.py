@@ -47,8 +47,8 @@ the others were chosen.
 *ahead*: by a t test against the printed local value, which counts as one run. It spreads as those \
 of our methods that are as accurate as print (if none is, of all), and so does ours: the few runs \
 of the chosen method may agree by luck. p is the smallest of all methods that ours was chosen \
-from, times their number; where ours is lower, the largest, as print must be ahead of all. It is then \
-corrected after Holm for the {{tests}} tests of this table; 5 %. \
+from, times their number; where ours is lower, the largest, as print must be ahead of all. It is \
+then corrected after Holm for the {{tests}} tests of this table; 5 %. \
 Where nothing is printed at this very eps, nothing is tested. *unclear*: neither is. *untested*: \
 one seed alone is known. The central column is tested in the same way: a star where ours is ahead \
 of the printed central value. The runs of a method on SimCLR's features share one pre-trained \

@@ -42,6 +42,10 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
             "s.csv, row 1, column x: the label is none of 1,2 (it is not shown, as labels are "
             "secret; texts are compared, 1.0 is not 1)",
         ),
+        (  # it was said after the fit, which may take hours
+            "fit none.csv --release none.parquet --out /proc/m.skops",
+            "cannot write /proc/m.skops: no such file or directory (choose another folder",
+        ),
         ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
         ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
         (  # it advised to add a class, which numbers do not have

@@ -3,10 +3,12 @@
 import argparse
 import csv
 import math
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from labeldp_bench.support.files import writing
 from labeldp_bench.support.validate import InputError
 
 
@@ -75,7 +77,8 @@ def check_new(
         advice: what to do about a file that is there.
 
     Raises:
-        InputError: another ending, no such folder, or the file is there and must not be replaced.
+        InputError: another ending, no such folder, one that takes no file, or the file is there and
+            must not be replaced.
     """
     if path.suffix not in suffixes:
         raise InputError(f"--out must end in {' or '.join(suffixes)}, got {path}")
@@ -86,4 +89,5 @@ def check_new(
             raise InputError(f"--out: {path} is a file that is read here (choose another name)")
     if path.exists() and not (replace and path.is_file()):
         raise InputError(f"--out: {path} is there already ({advice})")
-    return path
+    with writing(path), tempfile.TemporaryFile(dir=path.parent):
+        return path

@@ -31,6 +31,7 @@ from labeldp_bench.cli.help_mechanisms import (
 from labeldp_bench.cli.help_source import paragraphs, read_class, source_of
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import as_override, expand
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.validate import InputError, did_you_mean
 
 USAGE = """\
@@ -183,7 +184,7 @@ def _cells(group: str, path: Path) -> list[str]:
     blocks = node.get("cells")
     if not blocks:
         return ["Computed from formulas, without runs."]
-    lines = [f"{len(expand(blocks, {}))} cells:"]
+    lines = [f"{counted([len(expand(blocks, {}))], 'cell')}:"]
     for block in blocks:
         own = [as_override(key, value) for key, value in (block.get("set") or {}).items()]
         own += [

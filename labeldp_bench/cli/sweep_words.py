@@ -8,6 +8,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import Axes
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import is_done
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.progress import duration
 
 
@@ -20,7 +21,7 @@ def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
     from_table = (
         f"{stored} stored in results/records.csv (rerun=true trains anew), " if stored else ""
     )
-    return f"{len(cells)} cells: {from_table}{here} done in {out_dir}"
+    return f"{counted([len(cells)], 'cell')}: {from_table}{here} done in {out_dir}"
 
 
 def progress(before: int, total: int, seconds: float) -> str:

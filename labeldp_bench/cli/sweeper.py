@@ -27,6 +27,7 @@ from labeldp_bench.experiments.experiment import is_picked
 from labeldp_bench.experiments.grid import LOCAL, Axes, parse_axes, quote, spell, spelled_cells
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.records.record import Records
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.files import only_one
 from labeldp_bench.support.process import comes_from_ctrl_c
 from labeldp_bench.support.progress import say
@@ -104,7 +105,7 @@ class CellSweeper(Sweeper):
         refuse_if_none_can_run([cell for key, (cell, _) in cells.items() if key not in done])
         jobs = group([pair for key, pair in cells.items() if key not in done])
         todo = len(cells) - len(done)
-        say(f"{sources(every, done, out_dir)}, {todo} to run in {len(jobs)} jobs")
+        say(f"{sources(every, done, out_dir)}, {todo} to run in {counted([len(jobs)], 'job')}")
         try:
             failed, ended = self._launch(jobs)
         except (KeyboardInterrupt, Exception) as error:

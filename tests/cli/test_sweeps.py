@@ -98,13 +98,13 @@ def test_failing_cell_leaves_the_others_alone(tmp_path):
     assert not (path.parent / "record.json").exists()
     assert len(records_under(tmp_path)) == 2
     assert list(tmp_path.rglob("sweep-*.png"))
-    assert quick(line, tmp_path).lines[1] == "3 cells: 2 done in results/runs, 1 to run in 1 jobs"
+    assert quick(line, tmp_path).lines[1] == "3 cells: 2 done in results/runs, 1 to run in 1 job"
 
 
 def test_cells_that_eps_does_not_matter_to_are_one(tmp_path):
     # The baseline would be trained once per budget, with the same result.
     outcome = quick(["-m", *TINY_CIRCLE, "mechanism=none", "eps=0.5,1"], tmp_path)
-    assert outcome.lines[1] == "1 cells: 0 done in results/runs, 1 to run in 1 jobs"
+    assert outcome.lines[1] == "1 cell: 0 done in results/runs, 1 to run in 1 job"
     assert len(records_under(tmp_path)) == 1
 
 

@@ -140,7 +140,7 @@ def test_budgets_on_the_command_line(tmp_path):
     assert record["budget"] == record["identity"]["budget"] == "smoke"
     assert (record["trials"], record["n_train"], record["n_test"]) == (2, 1000, 100)
     again = quick(["-m", *tiny, "budget=smoke", "seed=0"], tmp_path)
-    assert again.lines[1].startswith("1 cells: 1 done")
+    assert again.lines[1].startswith("1 cell: 1 done")
     plain = quick([*tiny, "budget=paper", "dataset.trials=1", "dataset.n_train=200"], tmp_path)
     assert plain.returncode == 0
     assert {json.loads(p.read_text())["budget"] for p in records_under(tmp_path)} == {
@@ -148,7 +148,7 @@ def test_budgets_on_the_command_line(tmp_path):
     }  # fmt: skip
     sweep = ["experiment=quickstart", "budget=smoke", "dataset.num_classes=3", "model.k=20"]
     outcome = quick([*sweep, "mechanism=rr", "out_dir=sweep"], tmp_path)
-    assert outcome.returncode == 0 and outcome.lines[1].startswith("1 cells: 0 done")
+    assert outcome.returncode == 0 and outcome.lines[1].startswith("1 cell: 0 done")
     assert list((tmp_path / "sweep" / "sweeps").glob("quickstart_smoke-*.md"))
 
 

@@ -43,7 +43,7 @@ def test_the_command_line_picks_what_the_yaml_lists(tmp_path):
     line = [name, "learner.projection=none", "dataset=mnist", "eps=0.1", "seed=0"]
     outcome = quick(line, tmp_path)
     assert outcome.returncode == 0
-    assert "1 cells: 1 stored in results/records.csv" in outcome.stdout
+    assert "1 cell: 1 stored in results/records.csv" in outcome.stdout
     table = "experiment=vector_approximation/table1a"
     none = quick([table, "mechanism=none", "learner.loss=marginal"], tmp_path)
     (error,) = none.stderr.splitlines()

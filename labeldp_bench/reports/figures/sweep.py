@@ -23,6 +23,8 @@ MOST_LINES = 6
 MARKERS = "os^"
 """At most two values of x and eps=inf, of what has a budget."""
 NO_BUDGET = "D"
+APART = 0.22
+"""Rows between the marks of two x of one series; the smaller x stands higher."""
 DASHES = ("--", ":")
 MOST = 103.0
 """The end of an axis of percent: there is room for a whole mark at 100."""
@@ -91,11 +93,13 @@ def _draw_dots(axes: Axes, rows: pd.DataFrame, symbol: str, marks: dict[float, s
         name = name_of("bayes") + f", {symbol}={x:g}" * (len(limits) > 1)
         colour = plotting.colour_of("bayes")
         axes.axvline(limit, linestyle=dash, color=colour, lw=1.2, label=name)
+    # Intervals of several x would lie over each other.
+    aside = {x: APART * ((len(marks) - 1) / 2 - number) for number, x in enumerate(marks)}
     for position, (series, line) in enumerate(rows.groupby("line", sort=False)):
         colour = plotting.colour_of(line.mechanism.iloc[0], position)
         for x, y, error in zip(line.x, line.y, line.error.fillna(0), strict=True):
             axes.errorbar(
-                y, heights[series], xerr=error, color=colour,
+                y, heights[series] + aside.get(x, 0.0), xerr=error, color=colour,
                 fmt=NO_BUDGET if math.isnan(x) else marks[x], markersize=6, capsize=0,
             )  # fmt: skip
     names = dict(zip(rows.line, rows.name, strict=True))

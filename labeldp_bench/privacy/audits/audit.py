@@ -116,12 +116,16 @@ def _power(found: Sampled, claimed: float) -> list[str]:
     """Returns which leak the draws would have shown, a line each."""
     least = found.flagged_from(claimed)
     if math.isinf(least):
-        bound = "no leak by the bound alone (the event is too rare)"
+        lines = ["power      the bound alone would find no leak (the event is too rare)"]
     else:
-        bound = f"a true eps from {least:.3g} by the bound"
-    lines = [f"power      90 of 100 such audits find {bound}"]
+        lines = [
+            f"power      a true eps of {least:.3g} or more: the bound finds it 90 times in 100"
+        ]
     if found.fit is not None and math.isfinite(found.fit.found_from) and found.fit.found_from > 0:
-        lines.append(f"           or from {100 * found.fit.found_from:.2g} % less noise by the fit")
+        share = 100 * found.fit.found_from
+        lines.append(
+            f"           noise {share:.2g} % too small, or more: the fit finds it as often"
+        )
     return lines
 
 

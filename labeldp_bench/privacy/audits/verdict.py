@@ -75,14 +75,15 @@ class Verdict:
 
     def _sampled(self) -> list[str]:
         seen = "" if self.bound else "no loss seen: "
-        power = f"{self.power:.3g}" if math.isfinite(self.power) else "none: too few draws"
+        finds = f"a true eps of {self.power:.3g} or more is found 90 times in 100"
+        power = finds if math.isfinite(self.power) else "too small to find any eps (more draws)"
         lines = [
             f"found      {seen}eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} "
             f"confidence, from {self.draws:,} draws",
             f"           {self.event}",
-            f"power      90 of 100 such audits find a true eps from {power}",
+            f"power      {power}",
         ]
-        advice = "say how many: calls" if self.calls == 1 else f"here {self.calls} times"
+        advice = "calls says how many" if self.calls == 1 else f"here {self.calls} times"
         noise = {
             "fresh": "drawn anew on every call: this eps is for ONE call on the same labels,\n"
             f"           T epochs that call again cost up to T times as much ({advice})",

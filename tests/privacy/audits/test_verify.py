@@ -48,7 +48,7 @@ def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
         return np.where(keep, labels, 1 - labels)
 
     once = verify(fresh, 2, 1.0, draws=100_000).lines()
-    assert any("cost up to T times as much (say how many: calls)" in line for line in once)
+    assert any("cost up to T times as much (calls says how many)" in line for line in once)
     page = "\n".join(verify(fresh, 2, 4.0, draws=100_000, calls=5).lines())
     assert "(here 5 times)" in page and "3 calls (of 5; more are not measured): eps >= 2." in page
     assert "can hold only if calls share noise: independent ones need eps = 0.8 for each" in page

@@ -31,7 +31,10 @@ class NoPrivacy(LabelMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if math.isfinite(self.eps):
-            raise InputError(f"the true label costs eps=inf, got eps={self.eps:g}")
+            raise InputError(
+                "mechanism none releases the true label, which costs eps=inf, got "
+                f"eps={self.eps:g} (take another mechanism)"
+            )
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None

@@ -42,6 +42,14 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
             "s.csv, row 1, column x: the label is none of 1,2 (it is not shown, as labels are "
             "secret; texts are compared, 1.0 is not 1)",
         ),
+        (  # no word of what to do with a spreadsheet
+            "release s.xlsx --label y --classes 1,2 --eps 1 --out r.parquet",
+            "s.xlsx must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet (spreadsheets can be saved",
+        ),
+        (  # "the true label costs eps=inf" did not say what asked for it
+            "release s.csv --label y --classes 1,2 --eps 1 --mechanism none --out r.parquet",
+            "mechanism none releases the true label, which costs eps=inf, got eps=1 (take another",
+        ),
         (  # it was said after the fit, which may take hours
             "fit none.csv --release none.parquet --out /proc/m.skops",
             "cannot write /proc/m.skops: no such file or directory (choose another folder",

@@ -62,7 +62,9 @@ def check_name(path: Path, what: str) -> str:
     """Returns the name of a file, in small letters, if it is of a kind that is read, and there."""
     name = path.name.lower()
     if not name.endswith(READERS):
-        raise InputError(f"{what}{path} must end in {', '.join(READERS)}")
+        raise InputError(
+            f"{what}{path} must end in {', '.join(READERS)} (spreadsheets can be saved as .csv)"
+        )
     if not path.is_file():
         raise InputError(f"{what}there is no file {path}")
     return name

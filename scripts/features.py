@@ -30,7 +30,10 @@ LOSSES = {
 }  # fmt: skip
 """{rival: its loss}, as its experiment has it."""
 MECHANISM = "subset_selection"
-NETWORKS = {"mnist": "table1a", "fashion_mnist": "table1b"}
+NETWORKS = {
+    "mnist": "vector_approximation/table1a",
+    "fashion_mnist": "vector_approximation/table1b",
+}
 """{data set: the table that has its network}."""
 Place = tuple[str, str, float]
 """Data set, features, eps."""

@@ -31,8 +31,8 @@ CLASSES = 10
 PRIORS = 100_000
 STATED_EPOCHS = 5
 """Of the recipe of Tables 1a and 1b."""
-TABLES = ("table1a", "table1b")
-CIFAR_TABLES = ("table2", "table3")
+TABLES = ("vector_approximation/table1a", "vector_approximation/table1b")
+QUICK_TABLES = ("vector_approximation/table2", "vector_approximation/table3", "blockrr/table3")
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,19 @@ OWN_LOSS = ("rr", "alibi", "rappor", "lp_2st")
 """The methods of Tables 1a and 1b as their papers learn."""
 
 
+def printed_in(table: str) -> pd.DataFrame:
+    """Returns the usable values that a paper's table prints, such as those of `blockrr/table3`."""
+    paper, _, number = table.partition("/table")
+    printed = read_published(paper)
+    return printed[(printed.table == number) & printed.usable]
+
+
 def ranking() -> pd.DataFrame:
     """Returns who is first in print and with us, the papers' own losses, and RAPPOR - ALIBI."""
     rows = []
     for table in TABLES:
         ours = means_of(table)
-        printed = read_published("vector_approximation")
-        printed = printed[printed.table == table.removeprefix("table")]
+        printed = printed_in(table)
         for eps in budgets_of(ours):
             here = printed[(printed.eps == eps) & printed.method.isin(OWN_LOSS)]
             gap = ours["rappor", eps].minus(ours["alibi", eps])
@@ -105,10 +111,9 @@ def losses() -> pd.DataFrame:
 def small_networks() -> pd.DataFrame:
     """Returns each pair of methods on CIFAR at `budget=quick`; p: a family for each table."""
     frames = []
-    for table in CIFAR_TABLES:
+    for table in QUICK_TABLES:
         ours = means_of(table, budget="quick")
-        printed = read_published("vector_approximation")
-        printed = printed[(printed.table == table.removeprefix("table")) & printed.usable]
+        printed = printed_in(table)
         values = printed.set_index(["method", "eps"]).value
         rows = [
             {"table": table, "eps": eps, "pair": f"{name_of(one)} - {name_of(two)}",

@@ -28,13 +28,13 @@ def runs_by_settings() -> Mapping[str, dict[str, Record]]:
 
 @cache
 def means_of(
-    table: str, every_seed: bool = False, budget: str = PAPER
+    experiment: str, every_seed: bool = False, budget: str = PAPER
 ) -> dict[tuple[str, float], Estimate]:
-    """Returns {(method, eps): accuracy in percent} of a table of vector_approximation.
+    """Returns {(method, eps): accuracy in percent} of a paper's table.
 
     With `every_seed` runs of other experiments count too that differ in the seed alone.
     """
-    loaded = load_table(f"vector_approximation/{table}")
+    loaded = load_table(experiment)
     assert isinstance(loaded, AccuracyTable)
     runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
     for cell in loaded.experiment.cells(budget):

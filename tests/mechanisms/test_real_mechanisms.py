@@ -99,6 +99,10 @@ def test_randomiser_is_unbiased_and_no_worse_than_two_points():
     assert float(drawn.mean()) == pytest.approx(0.37, abs=0.01)
 
 
+PRINTED = {0.5: "16", 1.0: "3.91", 2.0: "0.789", 4.0: "0.108", 8.0: "0.00436"}
+"""In docs/theory-real-labels.md, for labels uniform on 17 levels."""
+
+
 @pytest.mark.parametrize("eps", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_programme_is_not_held_back_by_its_outermost_output(eps):
     # Within the reach of two-point randomised response there is no other unbiased channel: it
@@ -110,6 +114,7 @@ def test_programme_is_not_held_back_by_its_outermost_output(eps):
     two_points = 1 / math.tanh(eps / 2)
     assert 1.02 < float(outputs.abs().max()) / two_points < 1.6 < REACH
     assert variance < two_points**2 - float(levels.square().mean())
+    assert f"{variance:.3g}" == PRINTED.get(eps, f"{variance:.3g}")
     assert variance < (2 * (2 / eps) ** 2) * (0.55 if eps <= 4 else 0.05)
     at = torch.full((20_000,), 0.19, dtype=torch.float64)
     spread = mechanism.release(at, 1.0, seeding.generator(0, "test")).var()

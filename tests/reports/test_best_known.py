@@ -7,6 +7,7 @@ from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.tables.best_known import rows_of
 from labeldp_bench.reports.tables.best_known_page import latex, markdown
+from tests.conftest import CHECKOUT
 
 PUBLISHED = pd.DataFrame(
     [
@@ -164,3 +165,19 @@ def test_two_seeds_have_no_interval_beside_others():
     # Of two seeds it may be 26 points wide, and reach above 100 %.
     page = markdown(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
     assert "| 73.5 (2 seeds only) RR, marginal, CNN" in page
+
+
+def test_the_finding_says_who_is_ahead_as_the_table_does():
+    # It named two cells that a recount had moved.
+    table = pd.read_csv(CHECKOUT / "results" / "tables" / "best_known.csv")
+    page = (CHECKOUT / "docs" / "findings-ours.md").read_text()
+    for dataset, name in (
+        ("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"), ("cifar10", "CIFAR-10"),
+        ("cifar100", "CIFAR-100"),
+    ):  # fmt: skip
+        rows = table[table.dataset == dataset]
+        said = [
+            ", ".join(f"{eps:g}" for eps in rows[rows.ahead == ahead].eps)
+            for ahead in ("ours", "ours, features", "printed", "unclear")
+        ]
+        assert " ".join(f"| {name} | {' | '.join(said)} |".split()) in page

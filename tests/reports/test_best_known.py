@@ -5,6 +5,7 @@ import pytest
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.best_known import draw_best_known
+from labeldp_bench.reports.naming import DATA_SETS
 from labeldp_bench.reports.tables.best_known import rows_of
 from labeldp_bench.reports.tables.best_known_page import latex, markdown
 from tests.conftest import CHECKOUT
@@ -171,13 +172,10 @@ def test_the_finding_says_who_is_ahead_as_the_table_does():
     # It named two cells that a recount had moved.
     table = pd.read_csv(CHECKOUT / "results" / "tables" / "best_known.csv")
     page = (CHECKOUT / "docs" / "findings-ours.md").read_text()
-    for dataset, name in (
-        ("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"), ("cifar10", "CIFAR-10"),
-        ("cifar100", "CIFAR-100"),
-    ):  # fmt: skip
+    for dataset in ("mnist", "fashion_mnist", "cifar10", "cifar100"):
         rows = table[table.dataset == dataset]
         said = [
             ", ".join(f"{eps:g}" for eps in rows[rows.ahead == ahead].eps)
             for ahead in ("ours", "ours, features", "printed", "unclear")
         ]
-        assert " ".join(f"| {name} | {' | '.join(said)} |".split()) in page
+        assert " ".join(f"| {DATA_SETS[dataset]} | {' | '.join(said)} |".split()) in page

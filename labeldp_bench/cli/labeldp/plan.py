@@ -46,7 +46,8 @@ def run(given: argparse.Namespace) -> int:
     if given.eps is not None:
         check_eps(given.eps, "--eps")
     if (given.eps is None) == (given.accuracy is None):
-        raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
+        both = "" if given.eps is None else ", not both"
+        raise InputError(f"give --eps (to see the accuracy) or --accuracy (to see the eps){both}")
     if given.drop and given.features is None:
         raise InputError("--drop leaves out a column of --features, and there is no --features")
     from labeldp_bench.own_labels.plan import MOST_CLASSES, check_above_chance, check_shares, plan

@@ -138,6 +138,9 @@ def run(given: argparse.Namespace) -> int:
         stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
+    if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
+        print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
+              f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
     what = f"hand it over with the other columns; keep {given.label}"
     if math.isinf(given.eps):
         what = "it holds the true labels: hand it to nobody"

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,6 +113,14 @@ def use_configs() -> None:
 def experiment_names() -> list[str]:
     """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
     return options_of("experiment")
+
+
+def unknown_experiment(name: str, known: Collection[str]) -> InputError:
+    """Returns what is said of a name that no experiment has; `known` are too many to list."""
+    return InputError(
+        f"there is no experiment {name!r}{did_you_mean(name, known)}; "
+        "`python -m labeldp_bench --help experiment` shows all"
+    )
 
 
 def mechanism_names() -> list[str]:

@@ -119,9 +119,11 @@ BAD = {
     "-m eps=glob(*)": r"eps: nothing matches",
     "-m eps=1,2 --cfg job": r"--cfg shows one run, not a sweep",
     "experiment=vector_approximation/table1a mechanism=hadamard": (
-        r"mechanism=hadamard does not fit every cell of vector_approximation/table1a: "
-        r"stages=code_eps1 is for learner=multi_stage"
+        r"mechanism=hadamard does not fit the cells of vector_approximation/table1a that have "
+        r"mechanism=lp_2st: stages=code_eps1 is for .* \(to run it on its own: .* -m dataset=mnist "
+        r"eps=0\.2,0\.3,0\.5,0\.7,1,2 seed=0,1,2,3,4 mechanism=hadamard\)"
     ),
+    "experiment=quickstart mechanism=rr trainer.lr=1": r"does not fit every cell of quickstart: ",
     "dataset=mnist mechanism=pate_fm model=resnet18": r"encoder=cnn, and model=resnet18 is another",
     "NPZ model=tiny_cnn": r"model=tiny_cnn is trained by learner=noisy_sgd alone",
     "NPZ mechanism=labeldp_pro learner=noisy_sgd": r"learner=noisy_sgd needs model=tiny_cnn",

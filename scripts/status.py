@@ -10,9 +10,8 @@ Hours are for the device at hand, one process, from what was measured on the sam
 import sys
 from pathlib import Path
 
-from labeldp_bench.cli.help_configs import choices_of, first_sentence, header
+from labeldp_bench.cli.help_configs import choices_of, file_of, first_sentence, header
 from labeldp_bench.cli.script import command, listed, read_arguments
-from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
 from labeldp_bench.support.device import describe_device, resolve_device
@@ -27,8 +26,9 @@ def main(arguments: list[str]) -> int:
     own = read_arguments(arguments, OWN)
     budgets = choices_of("budget")
     budget = check_choice("budget", own["budget"], budgets)
-    known = experiment_names()
-    names = [check_choice("experiment", name, known) for name in listed(own["experiment"])]
+    names = listed(own["experiment"])
+    for name in names:
+        file_of("experiment", name)  # refuses an unknown one
     out_dir = Path(own["out_dir"]).expanduser()
     # The usual folder is not there before the first run; another one would be a typing error.
     if own["out_dir"] != OWN["out_dir"] and not out_dir.is_dir():

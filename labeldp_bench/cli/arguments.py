@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from labeldp_bench.experiments.compose import CHOICES, options_of
+from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.support.validate import InputError
 
 SAID_BY_EXPERIMENTS = ("table", "figure")
@@ -70,6 +71,19 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     except SystemExit:
         why = said.getvalue().strip().rpartition("error: ")[2]
         raise InputError(f"{why} (overrides are key=value; see --help)") from None
+
+
+def below_cfg(arguments: Sequence[str]) -> str:
+    """Returns a YAML comment that belongs below what `--cfg` prints; empty without one.
+
+    Hydra prints what is written; a budget changes each cell when it starts.
+    """
+    options, _ = _options(list(arguments))
+    names = [text.partition("=")[2] for text in arguments if text.startswith("budget=")]
+    if options.cfg in (None, "hydra") or not names or names[-1] == PAPER:
+        return ""
+    how = f"--help budget={names[-1]} lists them, and the run's record holds what it ran with"
+    return f"# budget={names[-1]} changes some of these values when the run starts ({how})"
 
 
 def left_to_cells(arguments: Sequence[str]) -> list[str]:

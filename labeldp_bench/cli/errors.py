@@ -11,7 +11,7 @@ from yaml import YAMLError
 
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.cli.help_keys import losses
-from labeldp_bench.experiments.compose import CHOICES, experiment_names
+from labeldp_bench.experiments.compose import CHOICES, experiment_names, unknown_experiment
 from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.validate import InputError, did_you_mean
 
@@ -77,9 +77,8 @@ def _unknown_choice(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     if group == "experiment" or group.startswith("experiment/"):
         name = (error.missing_cfg_file or "").removeprefix("experiment/")
-        group, options = "experiment", experiment_names()
-    else:
-        options = list(error.options or ())
+        return str(unknown_experiment(name, experiment_names()))
+    options = list(error.options or ())
     near = did_you_mean(name, options)
     if group == "learner" and name in losses():
         near = f" (did you mean learner.loss={name}?)"

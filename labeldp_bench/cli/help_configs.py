@@ -8,7 +8,7 @@ from typing import Any
 import hydra
 from omegaconf import OmegaConf
 
-from labeldp_bench.experiments.compose import CHOICES, use_configs
+from labeldp_bench.experiments.compose import CHOICES, unknown_experiment, use_configs
 from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.validate import InputError, check_choice
 
@@ -28,6 +28,8 @@ def choices_of(group: str, own: str | None = None) -> dict[str, Path]:
 def file_of(group: str, name: str, own: str | None = None) -> Path:
     """Returns the file of a choice; an unknown one is refused with the nearest known."""
     known = choices_of(group, own)
+    if group == "experiment" and name not in known:
+        raise unknown_experiment(name, known)
     return known[check_choice(group, name, known)]
 
 

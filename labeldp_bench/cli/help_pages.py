@@ -35,9 +35,14 @@ from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.validate import InputError, did_you_mean
 
 USAGE = """\
-One run, one record; with -m or experiment= a sweep, which skips what is done:
+Makes labels noisy, trains on them, and records how good the model is. What to run is written as
+group=choice and key=value; whatever is left out keeps its default. One run writes one record:
 
   python -m labeldp_bench mechanism=rappor dataset=mnist eps=1
+
+With -m a key may have several values, and all combinations run. An experiment is all runs behind a
+published table or figure. Runs that are done already are skipped:
+
   python -m labeldp_bench -m mechanism=rr,rappor eps=0.5,1,2 seed=0,1
   python -m labeldp_bench experiment=vector_approximation/table1a budget=quick
 
@@ -66,8 +71,9 @@ def whole_page(own: str | None) -> str:
         parts += [f"{group}: {text}", _choice_lines(group, own)]
     config, choices = composed([], own)
     parts += ["Keys and their defaults: key=value", _table(scalar_keys(config))]
-    parts += ["Keys of the choices of the bare command", _run_keys(config, choices, OF_A_RUN, own)]
-    parts += ["learner.loss takes", _columns(losses())]
+    keys = _run_keys(config, choices, OF_A_RUN, own)
+    parts += ["Keys of the choices that are taken where none is named", keys]
+    parts += ["Values of learner.loss", _columns(losses())]
     return "\n\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from labeldp_bench import __version__
 from labeldp_bench.cli import submit, sweep_words, sweeper
-from labeldp_bench.cli.arguments import check_arguments, left_to_cells
+from labeldp_bench.cli.arguments import below_cfg, check_arguments, left_to_cells
 from labeldp_bench.cli.errors import MENDABLE, print_error
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.experiments.compose import cell_of, compose_cell
@@ -142,6 +142,8 @@ def main() -> None:
         check_arguments(sys.argv[1:])
         sys.argv[1:] = left_to_cells(sys.argv[1:])
         run()
+        if comment := below_cfg(sys.argv[1:]):
+            say(comment)
     except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
         if comes_from_ctrl_c(error):  # or a worker's pipe
             sys.exit(130)

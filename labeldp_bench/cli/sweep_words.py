@@ -1,15 +1,16 @@
 """How a sweep is named, and what is said of it while it runs."""
 
 import hashlib
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.grid import Axes
+from labeldp_bench.experiments.grid import Axes, Spelled
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import is_done
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.progress import duration
+from labeldp_bench.support.validate import InputError
 
 
 def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:
@@ -56,6 +57,43 @@ def name_of(cells: Iterable[str], budgets: set[str], named: str | None, axes: Ax
     if name != "sweep" and not axes.keys() - {"budget"}:
         return name
     return f"{name}-{hashlib.sha256(' '.join(sorted(cells)).encode()).hexdigest()[:8]}"
+
+
+def written(axes: Mapping[str, Iterable[str]]) -> str:
+    """Returns what one types for the values of keys.
+
+    >>> written({"eps": ["1", "2"], "mechanism": ["rr"]})
+    'eps=1,2 mechanism=rr'
+    """
+    return " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
+
+
+def does_not_fit(
+    name: str, axes: Axes, refused: Mapping[str, str], others: Sequence[Spelled]
+) -> InputError:
+    """Returns what is said of values that some cells of an experiment or sweep cannot take.
+
+    Args:
+        name: of the experiment or sweep.
+        axes: what the command line says.
+        refused: {what these cells have in place of it: why it does not fit}.
+        others: the cells, if it fits some of them: a mechanism is then run on its own beside them.
+    """
+    which = "every cell of" if "" in refused else "the cells of"
+    having = "" if "" in refused else f" that have {' or '.join(refused)}"
+    how = ""
+    if others and "mechanism" in axes:
+        values = {key: _values(others, key) for key in ("dataset", "eps", "seed")}
+        asked = written({key: found for key, found in values.items() if found} | axes)
+        how = f" (to run it on its own: python -m labeldp_bench -m {asked})"
+    why = next(iter(refused.values()))
+    return InputError(f"{written(axes)} does not fit {which} {name}{having}: {why}{how}")
+
+
+def _values(cells: Sequence[Spelled], key: str) -> list[str]:
+    """Returns the values of a key in the cells, each once."""
+    texts = (text for cell in cells for text in cell.overrides if text.startswith(f"{key}="))
+    return [text.partition("=")[2] for text in dict.fromkeys(texts)]
 
 
 def title(cells: Sequence[Cell]) -> str:

@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launched import launch
 from labeldp_bench.cli.ray_launcher import RayLauncher
-from labeldp_bench.cli.sweep_words import name_of, sources
+from labeldp_bench.cli.sweep_words import does_not_fit, name_of, sources, written
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import is_picked
@@ -152,22 +152,24 @@ class CellSweeper(Sweeper):
             raise InputError("the sweep has no cell (cells: is an empty list)")
         over = [f"{key}={','.join(values)}" for key, values in axes.items() if len(values) > 1]
         say(f"sweep: {' '.join([*([name] if name else []), *over]) or 'one setting'}")
-        asked = " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
         cells: dict[str, tuple[Cell, list[str]]] = {}
+        refused: dict[str, str] = {}
         for one in spelled:
             try:
-                if not is_picked(one):
+                if one.replaced in refused or not is_picked(one):
                     continue
                 overrides = scaled(one.overrides, asked=axes)
                 cell = compose_cell(overrides)
             except (InputError, HydraException, OmegaConfBaseException) as error:
                 if not (name and axes):
                     raise
-                raise InputError(
-                    f"{asked} does not fit every cell of {name}: {one_line(error)}"
-                ) from None
-            cells.setdefault(cell.config_hash, (cell, overrides))
+                refused[one.replaced] = one_line(error)
+            else:
+                cells.setdefault(cell.config_hash, (cell, overrides))
+        if refused:
+            raise does_not_fit(str(name), axes, refused, spelled if cells else [])
         if not cells:
+            asked = written(axes)
             raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
         return cells
 

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,7 +55,7 @@ class RunConfig:
     Attributes:
         eps: privacy budget of each label, at least 1e-5, in natural-log units; inf: no noise.
         seed: of data, noise and training; an integer >= 0.
-        noise: seeded, which a seed repeats, or secret, from a cipher's key that nothing repeats.
+        noise: seeded: the same for the same seed; secret: nobody can draw it again.
         device: where networks train: auto, cpu, cuda or cuda:0.
         data_dir: the folder with <dataset>.npz; downloads go there.
         out_dir: the folder of runs, records and tables.
@@ -62,8 +63,8 @@ class RunConfig:
         release_only: a file; releases are written there, and the run ends before it learns.
         releases: such a file; the run learns from it and never reads training labels.
         capture: whether a GPU's step is recorded once, as a CUDA graph, and replayed.
-        minutes: a sweep starts no cell that is not expected to finish in time; exit 75 when cells
-            are left.
+        minutes: how long a sweep may take; it starts no run that would take longer, and exits with
+            75 if some are left.
         rerun: whether an experiment trains again what results/records.csv holds.
     """
 
@@ -112,6 +113,14 @@ def use_configs() -> None:
 def experiment_names() -> list[str]:
     """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
     return options_of("experiment")
+
+
+def unknown_experiment(name: str, known: Collection[str]) -> InputError:
+    """Returns what is said of a name that no experiment has; `known` are too many to list."""
+    return InputError(
+        f"there is no experiment {name!r}{did_you_mean(name, known)}; "
+        "`python -m labeldp_bench --help experiment` shows all"
+    )
 
 
 def mechanism_names() -> list[str]:

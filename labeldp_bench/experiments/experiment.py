@@ -10,11 +10,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.compose import compose_cell, experiment_names, use_configs
+from labeldp_bench.experiments.compose import (
+    compose_cell,
+    experiment_names,
+    unknown_experiment,
+    use_configs,
+)
 from labeldp_bench.experiments.grid import Axes, Spelled, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
-from labeldp_bench.support.validate import InputError, check_choice
+from labeldp_bench.support.validate import InputError
 
 PROGRAM = "python -m labeldp_bench"
 
@@ -82,7 +87,8 @@ def blocks_of(name: str) -> list[dict[str, Any]]:
     Raises:
         InputError: there is no such experiment.
     """
-    check_choice("experiment", name, experiment_names())
+    if name not in (known := experiment_names()):
+        raise unknown_experiment(name, known)
     return read_experiment(name).blocks or []
 
 

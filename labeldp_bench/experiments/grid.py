@@ -29,10 +29,12 @@ class Spelled(NamedTuple):
     Attributes:
         overrides: all that spells it.
         foreign: those among them that picked cells of other blocks, as its own has no such key.
+        replaced: what its block had in place of the command line's values, as `mechanism=rr,oue`.
     """
 
     overrides: list[str]
     foreign: list[str]
+    replaced: str
 
     @property
     def own(self) -> list[str]:
@@ -62,7 +64,7 @@ def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
     cells: list[Spelled] = []
     if not isinstance(blocks, list):
         raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
-    spelled: list[tuple[Axes, frozenset[str]]] = []
+    spelled: list[tuple[Axes, frozenset[str], Axes]] = []
     for block in blocks:
         if not isinstance(block, dict) or set(block) - {"set", "grid"}:
             raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
@@ -71,23 +73,28 @@ def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
             if not isinstance(values, list):
                 raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
             own[key] = [spell(value) for value in values]
-        spelled.append((own, frozenset()))
-    listed = [own for own, _ in spelled]  # what picks does not depend on the order of arguments
+        spelled.append((own, frozenset(), own))
+    listed = [own for own, _, _ in spelled]  # what picks does not depend on the order of arguments
     for key, values in axes.items():
         wanted = {_comparable(value) for value in values}
         if wanted <= {_comparable(value) for own in listed for value in own.get(key, [])}:
-            has = [[v for v in own.get(key, []) if _comparable(v) in wanted] for own, _ in spelled]
+            has = [
+                [v for v in own.get(key, []) if _comparable(v) in wanted] for own, _, _ in spelled
+            ]
             spelled = [
-                (own | {key: kept or values}, foreign if kept else foreign | {key})
-                for (own, foreign), kept in zip(spelled, has, strict=True)
+                (own | {key: kept or values}, foreign if kept else foreign | {key}, written)
+                for (own, foreign, written), kept in zip(spelled, has, strict=True)
                 if kept or key not in own
             ]
         else:
-            spelled = [(own | {key: values}, foreign) for own, foreign in spelled]
-    for own, foreign in spelled:
+            spelled = [(own | {key: values}, foreign, written) for own, foreign, written in spelled]
+    for own, foreign, written in spelled:
+        gone = [key for key in axes if key in written and not {*own[key]} <= {*written[key]}]
+        replaced = " ".join(f"{key}={','.join(written[key])}" for key in gone)
         for combination in itertools.product(*own.values()):
             texts = dict(zip(own, map(as_override, own, combination), strict=True))
-            cells.append(Spelled([*texts.values()], [texts[key] for key in own if key in foreign]))
+            picked = [texts[key] for key in own if key in foreign]
+            cells.append(Spelled([*texts.values()], picked, replaced))
     return cells
 
 

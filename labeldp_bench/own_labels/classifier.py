@@ -26,7 +26,7 @@ from labeldp_bench.own_labels.manifest import ClassName
 from labeldp_bench.own_labels.network import fit_network
 from labeldp_bench.own_labels.recipe import as_python
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import check_order, keys_of
+from labeldp_bench.own_labels.rows import as_numbers, check_order, keys_of
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.targets import Supervision
@@ -99,7 +99,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             release: of N labels; true labels are refused.
 
         Raises:
-            InputError: anything but a release of classes; another number of rows.
+            InputError: anything but a release of classes; another number of rows; texts in X,
+                unless it goes to another estimator.
         """
         check_release(release, X)
         check_choice("features", self.features, FEATURES)
@@ -171,7 +172,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, given, reset=reset, skip_check_array=True)
             return given
         images = isinstance(self.estimator, nn.Module)
-        return validate_data(self, X, reset=reset, dtype=np.float64, allow_nd=images)
+        return as_numbers(self, X, reset=reset, allow_nd=images)
 
     def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
         penalties = PENALTIES if self.penalty is None else (self.penalty,)

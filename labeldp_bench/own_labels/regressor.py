@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp_bench.own_labels.release import Release
-from labeldp_bench.own_labels.rows import check_order, keys_of
+from labeldp_bench.own_labels.rows import as_numbers, check_order, keys_of
 from labeldp_bench.support.validate import InputError
 
 
@@ -36,10 +36,10 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         """Returns self, fitted to a release of numbers, in the order of X.
 
         Raises:
-            InputError: anything but a release of numbers; another number of rows.
+            InputError: anything but a release of numbers; another number of rows; texts in X.
         """
         bounds = _bounds_of(release, X, "fit")
-        inputs = validate_data(self, X, dtype=np.float64)
+        inputs = as_numbers(self, X)
         _check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
         model = own if self.estimator is None else clone(self.estimator)
@@ -51,7 +51,7 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Returns estimates within the bounds, float64 (m,)."""
         check_is_fitted(self)
-        inputs = validate_data(self, X, reset=False, dtype=np.float64)
+        inputs = as_numbers(self, X, reset=False)
         return self.model_.predict(inputs).clip(*self.bounds_)
 
     def score(self, X: Any, release: Release) -> float:

@@ -1,4 +1,4 @@
-"""Which rows a model was fitted to, so that nobody takes them for a test."""
+"""Rows of features: as numbers, in the order of a release, and which of them a fit has seen."""
 
 from typing import Any
 
@@ -7,10 +7,31 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.support.validate import InputError
+
+
+def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
+    """Returns features as numbers, float64, checked as scikit-learn does for `model`.
+
+    Raises:
+        InputError: they hold texts; scikit-learn's own message says neither where nor what to do.
+        ValueError: as `validate_data`, which takes the `settings`.
+    """
+    try:
+        return validate_data(model, X, dtype=np.float64, **settings)
+    except ValueError as error:
+        value = str(error).partition("could not convert string to float: ")[2]
+        if not value:
+            raise
+        text = value.removeprefix("np.str_(").removesuffix(")")
+        raise InputError(
+            f"X must hold numbers, and holds texts, such as {text[:40]} (encode them, for example "
+            "by scikit-learn's OneHotEncoder(sparse_output=False); `labeldp fit` encodes those of "
+            "a file)"
+        ) from None
 
 
 def keys_of(release: Release) -> NDArray[np.uint64]:

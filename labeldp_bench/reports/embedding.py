@@ -16,10 +16,10 @@ WIDEST = 1632
 FIRST_IMAGE = re.compile(r"!\[([^\]]+)\]\([^)]*\)\n\n(.*)")
 """A page's picture with its title, and the paragraph below it."""
 DESCRIBED = {
-    "attacks_fashion_mnist": "Fashion-MNIST: a method's accuracy against how well an attacker "
-    "guesses labels from what was released, a panel per kind of guess",
-    "attacks_mnist": "MNIST: a method's accuracy against how well an attacker guesses labels from "
-    "what was released, a panel per kind of guess",
+    "attacks_fashion_mnist": "Accuracy against how well an attacker guesses labels, Fashion-MNIST: "
+    "guesses from what a method released, a panel per kind",
+    "attacks_mnist": "Accuracy against how well an attacker guesses labels, MNIST: guesses from "
+    "what a method released, a panel per kind",
     "best_known": "Best known accuracy at each eps, a panel per data set: printed by any paper "
     "under local and central privacy, and ours",
     "finding_loss": "Marginal loss minus the paper's loss in points of test accuracy, for RR and "
@@ -35,20 +35,22 @@ DESCRIBED = {
     "tuned_vs_stated": "Accuracy of RR, RAPPOR and ALIBI at each eps, a panel per data set: as the "
     "paper prints it, with one recipe for all, and with recipes that held-out releases choose",
 }
-"""{stem: alternative text} of pictures that have no page of their own."""
+"""{stem: title, and after a colon what else it shows} of pictures without a page of their own."""
 
 
 class Picture(NamedTuple):
     """A picture as a page shows it.
 
     Attributes:
-        name: its file's name as words.
+        title: what it shows, in one line.
+        file: its name in results/figures.
         alt: what it shows, in words.
         data: a `data:` address that holds the picture.
         text: its page as HTML; empty where it has none.
     """
 
-    name: str
+    title: str
+    file: str
     alt: str
     data: str
     text: Markup
@@ -58,24 +60,24 @@ def picture_of(path: Path) -> Picture:
     """Returns the picture in a PNG, with the page beside it."""
     markdown = _page_of(path)
     text = html_of(markdown) if markdown else Markup()
-    return Picture(_name_of(path), alt_of(path), _smaller(path), text)
+    return Picture(title_of(path), path.name, alt_of(path), _smaller(path), text)
+
+
+def title_of(path: Path) -> str:
+    """Returns what the picture in a PNG shows, in one line."""
+    found = FIRST_IMAGE.search(_page_of(path))
+    return found[1] if found else alt_of(path).partition(":")[0]
 
 
 def alt_of(path: Path) -> str:
-    """Returns what the picture in a PNG shows, in words: its name and its page's first lines."""
+    """Returns what the picture in a PNG shows, in words: its page's first lines."""
     found = FIRST_IMAGE.search(_page_of(path))
-    if found is None:
-        return DESCRIBED.get(path.stem, _name_of(path))
-    return f"{_name_of(path)}: {found[2].strip()}"
+    return found[2].strip() if found else DESCRIBED.get(path.stem, path.stem.replace("_", " "))
 
 
 def _page_of(path: Path) -> str:
     page = path.with_suffix(".md")
     return page.read_text() if page.is_file() else ""
-
-
-def _name_of(path: Path) -> str:
-    return path.stem.replace("_", " ")
 
 
 def _smaller(path: Path) -> str:

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import yaml
 
 from labeldp_bench.__main__ import main
 from labeldp_bench.cli.main import left_to_cells
@@ -49,6 +50,15 @@ def test_bare_command_is_one_cell_and_one_record(command, tmp_path):
     assert record["accuracy"] == pytest.approx(0.864, abs=0.006)
     assert not re.search(r'"/|out_dir|data_dir', path.read_text())
     assert f"{100 * record['accuracy']:.2f} %" in outcome.stdout
+
+
+@pytest.mark.parametrize("budget", ["smoke", "paper"])
+def test_a_printed_config_says_that_a_budget_changes_it(budget, tmp_path):
+    # 100 trials stood there, and two ran.
+    said = quick([f"budget={budget}", "--cfg", "job"], tmp_path).stdout
+    assert yaml.safe_load(said)["dataset"]["trials"] == 100
+    comment = "# budget=smoke changes some of these values when the run starts (--help budget=smoke"
+    assert (comment in said.splitlines()[-1]) == (budget == "smoke")
 
 
 def test_no_privacy_is_recorded_as_text_and_as_not_private(tmp_path):

@@ -47,6 +47,18 @@ def test_every_group_and_choice_has_a_line():
     assert silent == [], silent
 
 
+def test_help_begins_with_how_a_command_is_written():
+    # It began with "One run, one record", which says nothing to somebody who knows no Hydra.
+    opening = " ".join(help_text(["--help"]).split("\n\n")[0].split())
+    assert "written as group=choice and key=value; whatever is left out keeps" in opening
+    meanings = group_meanings()
+    # `budget` is a group of its own, about epochs; `sweep` spoke of budgets and meant eps.
+    sweeps = [meanings["sweep"], *(header(path) for path in choices_of("sweep").values())]
+    assert all("values of eps" in text and "budget" not in text for text in sweeps)
+    # A line of its own: "with what, and how long" and "whose features" had no beginning.
+    assert not [text for text in meanings.values() if text.startswith(("of ", "whose "))]
+
+
 def test_every_key_has_a_line():
     # The same of a key: write it under Args of its class, or of RunConfig.
     config, _ = composed([], None)

@@ -55,6 +55,10 @@ def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, c
             "cannot write /proc/m.skops: no such file or directory (choose another folder",
         ),
         ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
+        (  # it asked for one of the two where both were given
+            "plan --rows 9 --classes 2 --eps 1 --accuracy 0.6",
+            "give --eps (to see the accuracy) or --accuracy (to see the eps), not both",
+        ),
         ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
         (  # it advised to add a class, which numbers do not have
             "release s.csv --label y --bounds=0,1 --eps 1 --out r.parquet",

@@ -111,6 +111,7 @@ def test_a_row_with_a_cell_too_many_is_refused_and_not_shown(tmp_path, monkeypat
 
 
 def test_persons_ids_and_a_second_release_across_parts(people, monkeypatch, capsys):
+    # Half of the rows were left out, and nothing said so.
     monkeypatch.setattr(streaming, "ROWS", 64)
     given = [people, "--mechanism", "rr", "--seed", "1", "--row-id", "age"]
     assert release(*given) == 0
@@ -126,6 +127,10 @@ def test_persons_ids_and_a_second_release_across_parts(people, monkeypatch, caps
     capped = ldp.load_release("r.parquet")
     assert capped.row_ids.tolist() == [row for row in range(SIZE) if row % 4 < 2]
     assert capped.eps_spent == 1
+    left_out = "500 of 1,000 rows are left out: --most-rows 2 keeps the first ones of each who"
+    assert left_out in capsys.readouterr().out
+    assert release("p.csv", "--unit", "who", "--mechanism", "rr", "--again", out="s.parquet") == 0
+    assert "left out" not in capsys.readouterr().out
 
 
 def test_what_the_first_part_has_spent_is_told(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from labeldp_bench.reports import page as report
-from labeldp_bench.reports.embedding import alt_of
+from labeldp_bench.reports.embedding import alt_of, title_of
 from labeldp_bench.reports.page import Shown, write_page
 from labeldp_bench.reports.rendering import html_of
 from labeldp_bench.reports.tables.base import load_table
@@ -75,6 +75,19 @@ def test_every_picture_says_in_words_what_it_shows(small):
     for page in sorted([*(CHECKOUT / "docs").rglob("*.md"), CHECKOUT / "README.md"]):
         for alt in re.findall(r"!\[([^\]]*)\]\(", page.read_text()):
             assert len(alt.split()) > 3, f"{page.name}: {alt!r}"
+
+
+def test_a_picture_is_headed_by_its_title(small):
+    # `ple figure3: what the paper says of it` stood there, the name of a file.
+    text = small[0].decode()
+    assert re.findall("<figcaption>(.*?)</figcaption>", text) == [
+        "Best known accuracy at each eps, a panel per data set<small>best_known.png</small>",
+        "Server of PLE (no guarantee) with its objective and with plain cross entropy"
+        "<small>ple_figure3.png</small>",
+    ]
+    titles = {path.stem: title_of(path) for path in report.REPORT.parent.glob("figures/*.png")}
+    assert len(titles) > 12 and all(len(title.split()) > 2 for title in titles.values())
+    assert len({*titles.values()}) == len(titles)
 
 
 def test_the_committed_page_is_small():

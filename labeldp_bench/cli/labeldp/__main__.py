@@ -16,7 +16,8 @@ DESCRIPTION = """Learning from labels that stay secret (label differential priva
   labeldp fit features.csv --release survey.release.parquet --out model.skops
   labeldp predict features.csv --model model.skops --out predictions.csv
 
-Whoever holds the labels runs `release`, once, and hands over features and release."""
+Whoever holds the labels runs `release` once, and hands over its file with the features. Each
+command says more of itself: labeldp plan --help"""
 
 
 def parser() -> OneLineParser:

@@ -4,11 +4,11 @@ Example:
   labeldp fit features.csv --release survey.release.parquet --out model.skops
   labeldp fit features.csv --release survey.release.parquet --model boosted_trees --out trees.skops
 
-Prints the accuracy to expect on new rows, and that of always naming the most frequent class, each
-with a 95 % interval. Both come from releases alone: models fitted to four fifths of the rows are
-tried on the rest. No label is needed, and no privacy is spent: try both models, and keep the
-better one. --model logistic has linear scores, and takes the marginal likelihood of the release;
-boosted_trees are scikit-learn's HistGradientBoostingClassifier, by EM on the release. The file
+Prints the accuracy to expect on new rows, and beside it that of always naming the most frequent
+class, each with a 95 % interval. Both are estimated from releases alone: models fitted to four
+fifths of the rows are tried on the rest. This spends no privacy, so try both models and keep the
+better one. --model logistic is linear, fitted by the marginal likelihood of the release.
+--model boosted_trees is scikit-learn's HistGradientBoostingClassifier, fitted by EM. MODEL.skops
 holds no pickle and runs no code when it is read. The Python library has more models
 (docs/your-own-labels.md).
 """

@@ -5,10 +5,10 @@ Example:
   labeldp plan --rows 20000 --classes 5 --accuracy 0.65
   labeldp plan --rows 20000 --classes 2 --shares 0.9,0.1 --eps 1 --features features.csv
 
-For each mechanism: how many bits one release tells of a label, how many true labels all releases
-are worth, and the accuracy to expect. How much your features say of the label nobody knows before,
-so the range is that of real data sets: nine of ten lie in it. Public guesses of the class shares
-(--shares) make it narrower, your columns (--features) a little. No true label is read.
+Prints for each mechanism how many bits one release tells of its label, how many true labels all
+releases together are worth, and the accuracy to expect. The accuracy is a range, since nobody knows
+yet how well your features tell the classes apart: nine of ten real data sets lie in it. --shares
+makes it narrower, --features a little. No true label is read.
 """
 
 import argparse
@@ -25,15 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=int, required=True, metavar="K", help="how many classes, 2 to 10,000"
     )
-    parser.add_argument("--eps", type=number, help="at least 1e-5; smaller is more private")
+    parser.add_argument(
+        "--eps", type=number, help="privacy budget, at least 1e-5; smaller is more private"
+    )
     parser.add_argument(
         "--accuracy",
         type=number,
         metavar="SHARE",
-        help="0.8 finds the eps for 80 percent, in place of --eps",
+        help="in place of --eps: 0.8 finds the eps that gives 80 percent",
     )
-    parser.add_argument("--shares", type=numbers, metavar="A,B,...",
-                        help="guesses of the class shares, not read from labels")  # fmt: skip
+    parser.add_argument(
+        "--shares", type=numbers, metavar="A,B,...",
+        help="your guess of each class's share; it must not come from the labels",
+    )  # fmt: skip
     parser.add_argument("--features", type=Path, metavar="FILE",
                         help="public columns, without the label: CSV, TSV or Parquet")  # fmt: skip
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
@@ -46,7 +50,8 @@ def run(given: argparse.Namespace) -> int:
     if given.eps is not None:
         check_eps(given.eps, "--eps")
     if (given.eps is None) == (given.accuracy is None):
-        raise InputError("give --eps (to see the accuracy) or --accuracy (to see the eps)")
+        both = "" if given.eps is None else ", not both"
+        raise InputError(f"give --eps (to see the accuracy) or --accuracy (to see the eps){both}")
     if given.drop and given.features is None:
         raise InputError("--drop leaves out a column of --features, and there is no --features")
     from labeldp_bench.own_labels.plan import MOST_CLASSES, check_above_chance, check_shares, plan

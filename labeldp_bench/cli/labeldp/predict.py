@@ -3,7 +3,8 @@
 Example:
   labeldp predict features.csv --model model.skops --out predictions.csv
 
-Writes a row for each row of features: its id, the class, the probability of each class (p_NAME).
+Writes for each row of FEATURES its id, the most likely class, and a column p_NAME with the
+probability of each class NAME.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--row-id",
         metavar="COLUMN",
-        help="a column that names each row; default: its place, from 0",
+        help="a column that names each row; default: rows are counted from 0",
     )
 
 

@@ -4,10 +4,9 @@ Example:
   labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \
       --out survey.release.parquet
 
-The file holds row ids, what was released, and a manifest that says how; no label, no seed. Hand it
-over with the other columns. A column is released once: a second release adds its eps to the first.
-The file is read some rows at a time, so that it may be larger than memory; --row-id and --unit hold
-their own column as a whole.
+RELEASE.parquet holds row ids, what was released, and how that was made; no true label and no seed.
+Hand it over with the other columns. Release a column once: a second release adds its eps to the
+first. FILE may be larger than memory; only the columns of --row-id and --unit must fit into it.
 """
 
 import argparse
@@ -44,14 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", required=True, metavar="COLUMN", help="the secret column")
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
-        help="all values that a label may have, as the file writes them (truth values of Parquet: "
-        "true,false; one with a comma in quotes: '\"no, never\",yes'); not read from it, as a list "
-        "of those that occur would tell of rare ones",
+        help="all values that a label may have, spelled as in the file (Parquet's truth values: "
+        "true,false; a value with a comma stands in quotes: '\"no, never\",yes'); they are not "
+        "taken from the file, since those that occur would tell of rare answers",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
-                        help="of a column of numbers, in place of --classes; what lies "
+                        help="for a column of numbers, in place of --classes; a number "
                         "outside counts as the nearer end")  # fmt: skip
-    parser.add_argument("--eps", type=number, required=True, help="> 0; smaller is more private")
+    parser.add_argument("--eps", type=number, required=True,
+                        help="privacy budget, at least 1e-5; smaller is more private")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="RELEASE.parquet",
                         help="the file to write")  # fmt: skip
     parser.add_argument(
@@ -63,21 +63,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--row-id",
         metavar="COLUMN",
-        help="a column that names each row; default: its place, from 0",
+        help="a column that names each row; default: rows are counted from 0",
     )
     parser.add_argument(
-        "--unit", metavar="COLUMN", help="a column that names persons; their rows share eps"
+        "--unit",
+        metavar="COLUMN",
+        help="a column that says whose row it is; a person's rows share eps",
     )
     parser.add_argument(
         "--most-rows",
         type=int,
         metavar="M",
-        help="how many rows of one person are released; default: all",
+        help="release at most M rows of each person; default: all",
     )
     parser.add_argument("--again", action="store_true",
                         help="release the column a second time; eps adds up")  # fmt: skip
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="for tests only: the noise can then be undone"
+        "--seed", type=int, metavar="N", help="for tests only: who knows it can undo the noise"
     )
 
 
@@ -138,6 +140,9 @@ def run(given: argparse.Namespace) -> int:
         stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
     print(stream.summary())
+    if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
+        print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
+              f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
     what = f"hand it over with the other columns; keep {given.label}"
     if math.isinf(given.eps):
         what = "it holds the true labels: hand it to nobody"

@@ -1,4 +1,4 @@
-"""Audit somebody else's randomiser: whether it has the eps that it claims.
+"""Check whether somebody else's randomiser keeps the eps that it claims.
 
 Example:
   labeldp verify mine.py:randomise --classes 10 --eps 1
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1_000_000,
         metavar="N",
-        help="labels that it is given in all; default a million",
+        help="how many labels it is given in all; default a million",
     )
 
 

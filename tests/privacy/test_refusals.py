@@ -86,9 +86,9 @@ def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
 
     vault, teachers = open_vault(), PateFM(1.0, teachers=2, queries=3, answers=1)
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
-        vault.release_votes(teachers, torch.arange(50) % 2, vote)
+        vault.release_votes(teachers, torch.arange(50) % 2, vote, "")
     with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
-        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote)
+        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote, "")
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
         vault.release_descent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), "")
     assert vault.ledger == []

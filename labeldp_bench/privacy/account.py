@@ -181,12 +181,14 @@ def _guarded(mechanism: str, draw: Callable[[], Tensor], made_up: Draw | None) -
     """Returns what the mechanism draws; an exception that leaves here holds no true label."""
     try:
         return draw()
-    except Exception as error:
+    except BaseException as error:  # also sys.exit, whose status may be a label
         traceback.clear_frames(error.__traceback__)
-        failure: Exception = ReleaseError(
+        failure: BaseException = ReleaseError(
             f"{mechanism}.release failed with {type(error).__name__}; its message is withheld, as "
             "it may hold true labels (call it on made-up labels to see it)"
         )
+        if isinstance(error, KeyboardInterrupt):
+            failure = KeyboardInterrupt()
         said = str(error) if isinstance(error, InputError) else None
     if said is not None and made_up is not None and _refusal(made_up) == said:
         failure = InputError(said)  # says what is wrong with arguments other than the labels
@@ -197,6 +199,6 @@ def _refusal(made_up: Draw) -> str | None:
     """Returns in which words made-up labels are refused; None if they are not."""
     try:
         made_up(torch.Generator().manual_seed(0))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return str(error)
     return None

@@ -1,6 +1,7 @@
 """The account of an open vault: what each label has paid, its noise, and what left; no label."""
 
 import math
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class Account:
         self.drawn = DrawnReleases()
         self.releases: list[Release] = []
         self.draws = DRAWS
+        self.drawing = threading.Lock()
 
     def once(self, asked: Request, draw: Draw, made_up: Draw | None = None) -> Drawn:
         """Returns what is released, drawn once, after all labels can pay, and books it.
@@ -106,10 +108,19 @@ class Account:
                 refused because of a label, and these are not passed on. None: no words are.
 
         Raises:
-            BudgetError: a label would spend more than its eps; nothing was drawn.
+            BudgetError: a label would spend more than its eps, or a release that is not yet booked
+                is being drawn, by another thread or around this one; nothing was drawn.
             InputError: the mechanism refuses what was asked for.
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
+        if not self.drawing.acquire(blocking=False):
+            raise BudgetError("another release of this vault is being drawn (ask one at a time)")
+        try:
+            return self._once(asked, draw, made_up)
+        finally:
+            self.drawing.release()
+
+    def _once(self, asked: Request, draw: Draw, made_up: Draw | None) -> Drawn:
         paying = slice(None) if asked.part is None else asked.part
         self.ledger.check(paying, asked.eps)
         number = len(self.ledger.entries)

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -12,9 +13,11 @@ from labeldp_bench.mechanisms import (
     ExponentialCubes,
     Laplace,
     NoPrivacy,
+    PateFM,
     RandomizedResponse,
     Rappor,
 )
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
@@ -41,6 +44,29 @@ def test_second_release_of_a_label_is_refused_before_it_is_drawn():
     assert len(vault.releases) == 1
     assert vault.eps_spent == 1.0
     assert len(vault.ledger) == 1
+
+
+def test_a_release_inside_of_a_release_is_refused():
+    # Both were checked before either was booked: a teacher, or another thread, had twice the eps.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=None)
+    door, refused = ReleaseDoor(vault), []
+
+    def vote(indices, labels):
+        for ask in (lambda: door.release(Rappor(1.0)), lambda: thread(door)):
+            with pytest.raises(BudgetError, match="another release of this vault is being drawn"):
+                ask()
+            refused.append(vault.eps_spent)
+        return torch.zeros(3, dtype=torch.int64)
+
+    def thread(door):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(door.release, Rappor(1.0)).result()
+
+    door.release_votes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, "")
+    assert refused == [0.0] * 4
+    assert vault.eps_spent == 1.0
+    with pytest.raises(BudgetError, match="has spent 1"):  # the lock is free again
+        door.release(Rappor(1.0))
 
 
 def test_releases_of_one_label_add_up_and_of_different_labels_do_not():

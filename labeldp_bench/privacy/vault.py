@@ -379,6 +379,11 @@ class LabelVault:
         return self._account.ledger.worst
 
     @property
+    def delta(self) -> float:
+        """With which probability the promise of eps may fail, of the worst-off label."""
+        return self._account.ledger.worst_delta
+
+    @property
     def draws(self) -> int:
         """The largest version of the draws of what was released."""
         return self._account.draws

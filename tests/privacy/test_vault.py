@@ -12,6 +12,7 @@ from labeldp_bench.mechanisms import (
     CubeMeans,
     ExponentialCubes,
     Laplace,
+    NoisyMoments,
     NoPrivacy,
     PateFM,
     RandomizedResponse,
@@ -80,6 +81,17 @@ def test_releases_of_one_label_add_up_and_of_different_labels_do_not():
     with pytest.raises(BudgetError):
         vault.release(RandomizedResponse(1e-5), torch.tensor([49]))
     assert [entry.num_labels for entry in vault.ledger] == [25, 25, 25]
+
+
+def test_deltas_of_one_label_add_up():
+    # The record said the delta of the mechanism, however often, and with which one, it was asked.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    rows = torch.eye(50, dtype=torch.float64)
+    vault.release(RandomizedResponse(0.25))
+    for delta in (1e-5, 3e-5):
+        vault.release_moments(NoisyMoments(0.375, delta=delta), rows)
+    assert vault.eps_spent == 1.0
+    assert vault.delta == pytest.approx(4e-5)
 
 
 def test_no_privacy_spends_infinity():

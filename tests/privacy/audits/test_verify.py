@@ -56,6 +56,19 @@ def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
     assert enough.startswith("verdict    nothing contradicts the claim; it needs eps = 1 for each")
 
 
+def test_one_bit_of_a_hundred_is_seen():
+    # The first half of the widest entries was looked at, not the widest: entry 77 told class 2.
+    rng = np.random.default_rng(0)
+
+    def randomise(labels):
+        bits = rng.random((len(labels), 100)) < 0.5
+        bits[:, 77] = (rng.random(len(labels)) < 0.9) == (labels == 2)
+        return bits
+
+    found = verify(randomise, 4, 1.0, draws=40_000)
+    assert not found.holds and 1.8 < found.bound < np.log(9)
+
+
 def test_true_labels_given_back_are_seen():
     found = verify(lambda labels: labels, 4, 3.0, draws=20_000)
     assert found.noise == "none" and not found.holds and found.bound > 5

@@ -75,7 +75,19 @@ def test_true_labels_given_back_are_seen():
     reals = verify(lambda labels: labels + np.random.default_rng(0).laplace(0, 3, len(labels)),
                    4, 1.0, draws=100_000)  # fmt: skip
     assert reals.holds and reals.noise == "kept" and reals.bound > 0.8
-    assert verify(RandomizedResponse(1.0), 5, 1.0).exact == pytest.approx(1.0)
+
+
+def test_a_mechanism_is_drawn_from_though_its_formula_is_right():
+    # One whose sampler gave labels back as they are passed, by the formula that it inherited.
+    class Bare(RandomizedResponse):
+        def release(self, labels, num_classes, generator, prior=None):
+            return labels.clone()
+
+    own = verify(RandomizedResponse(1.0), 5, 1.0, draws=20_000)
+    assert own.exact == pytest.approx(1.0) and own.holds
+    assert "exactly, from the formula" in "\n".join(own.lines())
+    assert not verify(RandomizedResponse(1.0), 5, 0.99, draws=20_000).holds
+    assert not verify(Bare(1.0), 5, 1.0, draws=20_000).holds
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -124,7 +124,8 @@ def privatize(
     else:
         coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
     spent = before.eps[kept] + manifest.eps
-    with _RELEASED.once(known, Earlier(ids, spent, manifest), again or bool(earlier)):
+    counted = remembered if again or earlier else None
+    with _RELEASED.once(known, Earlier(ids, spent, manifest), counted):
         messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
     return Release(messages, ids, spent, manifest)
@@ -295,15 +296,28 @@ class _Released:
         return [*chain(*found[:1]), *in_order]
 
     @contextlib.contextmanager
-    def once(self, digests: list[bytes], release: Earlier, allowed: bool) -> Iterator[None]:
+    def once(
+        self, digests: list[bytes], release: Earlier, counted: list[Earlier] | None
+    ) -> Iterator[None]:
         """Remembers the release that is drawn inside; one that fails is forgotten.
 
+        Args:
+            digests: as `digests_of`.
+            release: with what it and all before it have spent.
+            counted: what was remembered before it; None: it must be the first one.
+
         Raises:
-            BudgetError: it is not the first one of its labels, and that is not allowed.
+            BudgetError: it is not the first one of its labels, or there is one that is not counted.
         """
         kept = [self.releases.setdefault(digest, []) for digest in digests]
         with self.looking:  # another thread may have the same labels, and look before it draws
-            if self.earlier(digests, release.manifest.row_id or "") and not allowed:
+            found = self.earlier(digests, release.manifest.row_id or "")
+            if counted is not None and len(found) > len(counted):
+                raise BudgetError(
+                    "another thread has released these labels in the meantime, which eps_spent "
+                    "does not count (ask for one release after the other)"
+                )
+            if found and counted is None:
                 raise BudgetError(
                     "these labels were released before, and a second release adds its eps to the "
                     "first (use the release that there is; or give it as after=, so that eps_spent "

@@ -71,6 +71,25 @@ def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
     assert sorted(map(str, ended)) == ["300", "refused"]
 
 
+def test_threads_that_release_again_never_count_too_little():
+    # Each of four counted the releases before it, and none of the others: 1 for 4.
+    labels, spent = np.random.default_rng(15).choice(CLASSES, 3000), []
+
+    def run():
+        for _ in range(3):
+            try:
+                spent.append(ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True).eps_spent)
+            except BudgetError as error:
+                assert "another thread" in str(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(spent) == list(range(1, len(spent) + 1))
+
+
 def test_a_second_release_is_noticed_in_another_order():
     # A table that was sorted anew released every label again, and said eps of the first time.
     rng = np.random.default_rng(3)

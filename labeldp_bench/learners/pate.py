@@ -82,8 +82,8 @@ class Pate(Learner):
         chance = seeding.generator(session.seed, "train", "teachers")
         parts = torch.randperm(count, generator=chance) % mechanism.teachers
         queries = torch.randperm(count, generator=chance)[: mechanism.queries]
-        vote = self.teachers.asked(features, queries, classes, model, session)
-        released = vault.release_votes(mechanism, parts, vote)
+        vote, settings = self.teachers.asked(features, queries, classes, model, session)
+        released = vault.release_votes(mechanism, parts, vote, settings)
         answered = released != REFUSED
         session.notes["answers"] = int(answered.sum())
         if not answered.any():

@@ -7,11 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from labeldp_bench.learners.fixmatch import check_network
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.privacy.noise import digest
 from labeldp_bench.privacy.polls import Vote
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import check_made, check_number
 from labeldp_bench.training.trainer import Trainer
 
@@ -27,8 +30,10 @@ class Teachers(ABC):
         num_classes: int,
         model: Model,
         session: Session,
-    ) -> Vote:
-        """Returns what trains one teacher and returns its votes; it keeps no label.
+    ) -> tuple[Vote, str]:
+        """Returns what trains one teacher and returns its votes, and what names these settings.
+
+        The first keeps no label. The second is of all that votes depend on beside labels.
 
         Args:
             features: of all examples, (N, ...); public.
@@ -62,7 +67,7 @@ class LinearTeachers(Teachers):
         num_classes: int,
         model: Model,
         session: Session,
-    ) -> Vote:
+    ) -> tuple[Vote, str]:
         """Returns what fits one teacher in closed form."""
         rows = model.representation(features, session)
         rows = nn.functional.normalize(rows - rows.mean(0))
@@ -77,7 +82,7 @@ class LinearTeachers(Teachers):
             weights = own.T @ torch.linalg.solve(kernel, targets - shares)
             return predict(wanted @ weights + shares, session.seed)
 
-        return vote
+        return vote, f"{self!r} {digest(rows)} {digest(queries)}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class NetworkTeachers(Teachers):
         num_classes: int,
         model: Model,
         session: Session,
-    ) -> Vote:
+    ) -> tuple[Vote, str]:
         """Returns what trains one network; nothing of its training is shown or kept."""
         network = replace(check_network(model), trainer=self.trainer)
         silent = Session(session.seed, session.device, stage=1)
@@ -112,4 +117,21 @@ class NetworkTeachers(Teachers):
             teacher = network.fit(features, supervision, replace(silent, notes={}), None)
             return predict(teacher.scores(features[queries]), session.seed)
 
-        return vote
+        begun = first_weights(network, features, num_classes, session)
+        return vote, f"{self!r} {digest(begun)} {digest(queries)}"
+
+
+def first_weights(
+    network: NetworkModel, features: Tensor, num_classes: int, session: Session
+) -> Tensor:
+    """Returns what every teacher begins with, float64 (P,), CPU."""
+    with seeding.global_stream(session.seed, session.device):
+        begun = network.untrained(
+            features,
+            num_classes,
+            session.device,
+            pixels=network.trainer.pixels,
+            precision="float32",
+        )
+    parts = begun.network.state_dict().values()
+    return torch.cat([each.detach().cpu().double().flatten() for each in parts])

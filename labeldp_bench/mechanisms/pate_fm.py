@@ -49,6 +49,7 @@ class PateFM(Mechanism[int]):
     threshold: float = 0.5
     selection_share: float = 0.25
 
+    draws: ClassVar[int] = 3
     trust: ClassVar[str] = "central"
     asked_by: ClassVar[str] = "pate"
 

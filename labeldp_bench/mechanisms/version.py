@@ -9,7 +9,8 @@ tests/mechanisms/test_version.py pins what every mechanism releases and fails wh
 not raised.
 
 1: records up to the change of noise streams, of commits before 6728eca. 2: since.
-3: of mechanisms with Laplace noise, since that is drawn in whole steps.
+3: of mechanisms with Laplace noise, since that is drawn in whole steps; of `pate_fm`, since other
+teachers have other noise.
 """
 
 HISTOGRAM = 3

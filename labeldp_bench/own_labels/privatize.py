@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ from labeldp_bench.own_labels.spending import (
 from labeldp_bench.own_labels.units import capped
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.support.validate import InputError, check_eps, check_integer
+
+MANY = 50
+"""Labels from which on the same ones in the same order are taken for the same rows."""
 
 
 def privatize(
@@ -104,8 +108,8 @@ def privatize(
     elif most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give unit= too)")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
-    known = None if seed is not None else _RELEASED.digest_of(ids, values)
-    remembered = _RELEASED.earlier(known) if again or earlier else []
+    known = [] if seed is not None else _RELEASED.digests_of(ids, values)
+    remembered = _RELEASED.earlier(known, row_id) if again or earlier else []
     before = _before(earlier, remembered, ids, row_id, group, persons)
     ids = ids[kept]
     recipe = recipe_of(
@@ -120,7 +124,8 @@ def privatize(
     else:
         coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
     spent = before.eps[kept] + manifest.eps
-    with _RELEASED.once(known, Earlier(ids, spent, manifest), again or bool(earlier)):
+    counted = remembered if again or earlier else None
+    with _RELEASED.once(known, Earlier(ids, spent, manifest), counted):
         messages = recipe.draw(coded, seed)
     warn(recipe, len(ids), stacklevel=3)
     return Release(messages, ids, spent, manifest)
@@ -190,6 +195,11 @@ def _before(
             )
         _check_unit("after= holds a release that counts", theirs, unit)
     for each in remembered:
+        if not share_rows(each, row_ids):
+            raise InputError(
+                "these labels were released before, and their rows had other names (give the "
+                "row_ids= of that release, or none if it had none)"
+            )
         what = "these labels were released before, and that release counts"
         _check_unit(what, each.manifest.unit, unit)
     found = Spending([*earlier, *remembered], row_ids, persons)
@@ -249,51 +259,77 @@ class _Released:
         self.releases: dict[bytes, list[Earlier]] = {}
         self.looking = threading.Lock()
 
-    def digest_of(self, ids: NDArray, labels: list[Any]) -> bytes | None:
+    def digests_of(self, ids: NDArray, labels: list[Any]) -> list[bytes]:
         """Returns what names these rows with these labels, whatever classes or bounds are given.
 
-        Rows in another order are the same ones. None of a single label, which is not remembered:
-        many clients have the same one.
+        By their ids, so that rows in another order are the same ones; and, where many labels are
+        alike, by their order: ids that were given cannot be compared with rows that were counted.
+        Nothing of a single label, which is not remembered: many clients have the same one.
         """
         if len(ids) < 2:
-            return None
+            return []
         names = names_of(ids)
         order = np.argsort(pd.util.hash_array(names, categorize=False), kind="stable")
+        given = np.array([*labels, None], dtype=object)[:-1]
         try:
-            given = np.array([*labels, None], dtype=object)[:-1][order]
-            places, different = pd.factorize(given)
+            digests = [self._digest(names[order], given[order])]
+            if len(ids) >= MANY and len(pd.unique(given)) > 1:
+                digests.append(self._digest(names[:0], given))
+            return digests
         except TypeError:  # no names of classes; `codes` says so
-            return None
-        content = repr((names[order].tolist(), names_of(different).tolist())).encode()
+            return []
+
+    def _digest(self, names: NDArray, labels: NDArray) -> bytes:
+        places, different = pd.factorize(labels)
+        content = repr((names.tolist(), names_of(different).tolist())).encode()
         return hmac.new(self.key, content + places.tobytes(), hashlib.sha256).digest()
 
-    def earlier(self, digest: bytes | None) -> list[Earlier]:
-        """Returns what is remembered of these labels."""
-        return list(self.releases.get(digest, ())) if digest else []
+    def earlier(self, digests: list[bytes], row_id: str) -> list[Earlier]:
+        """Returns what is remembered of these labels.
+
+        Args:
+            digests: as `digests_of`.
+            row_id: as in the manifest. Of rows whose ids are given both times, the ids decide.
+        """
+        found = [self.releases.get(digest, []) for digest in digests]
+        in_order = [each for each in chain(*found[1:]) if "" in (each.manifest.row_id, row_id)]
+        return [*chain(*found[:1]), *in_order]
 
     @contextlib.contextmanager
-    def once(self, digest: bytes | None, release: Earlier, allowed: bool) -> Iterator[None]:
+    def once(
+        self, digests: list[bytes], release: Earlier, counted: list[Earlier] | None
+    ) -> Iterator[None]:
         """Remembers the release that is drawn inside; one that fails is forgotten.
 
+        Args:
+            digests: as `digests_of`.
+            release: with what it and all before it have spent.
+            counted: what was remembered before it; None: it must be the first one.
+
         Raises:
-            BudgetError: it is not the first one of its labels, and that is not allowed.
+            BudgetError: it is not the first one of its labels, or there is one that is not counted.
         """
-        if digest is None:
-            yield
-            return
-        known = self.releases.setdefault(digest, [])
+        kept = [self.releases.setdefault(digest, []) for digest in digests]
         with self.looking:  # another thread may have the same labels, and look before it draws
-            if known and not allowed:
+            found = self.earlier(digests, release.manifest.row_id or "")
+            if counted is not None and len(found) > len(counted):
+                raise BudgetError(
+                    "another thread has released these labels in the meantime, which eps_spent "
+                    "does not count (ask for one release after the other)"
+                )
+            if found and counted is None:
                 raise BudgetError(
                     "these labels were released before, and a second release adds its eps to the "
                     "first (use the release that there is; or give it as after=, so that eps_spent "
                     "says both)"
                 )
-            known.append(release)
+            for known in kept:
+                known.append(release)
         try:
             yield
         except BaseException:
-            known.remove(release)
+            for known in kept:
+                known.remove(release)
             raise
 
 

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeldp_bench.own_labels.manifest import Unit
 from labeldp_bench.own_labels.recipe import is_flat
+from labeldp_bench.own_labels.spending import names_of
 from labeldp_bench.support.validate import InputError, check_integer
 
 
@@ -18,7 +19,8 @@ def capped(
 
     The labels of one person may all change at once, and eps adds up over them (group privacy). So
     each of at most `most_rows` rows gets eps / most_rows. Rows beyond that are left out, the later
-    ones of a person; the choice looks at persons only, which are public, never at labels.
+    ones of a person; the choice looks at persons only, which are public, never at labels. Persons
+    are known by their names as row ids are: `Ann` and `Ann ` are one, and so are 7 and 007.
 
     Args:
         persons: (N,), who each row belongs to.
@@ -34,6 +36,7 @@ def capped(
     if who.isna().any():
         row = int(np.flatnonzero(who.isna())[0])
         raise InputError(f"unit: row {row} names no person")
+    who = pd.Series(names_of(who.to_numpy()))
     before = who.groupby(who).cumcount().to_numpy()
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)

@@ -1,6 +1,7 @@
 """The account of an open vault: what each label has paid, its noise, and what left; no label."""
 
 import math
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class Account:
         self.drawn = DrawnReleases()
         self.releases: list[Release] = []
         self.draws = DRAWS
+        self.drawing = threading.Lock()
 
     def once(self, asked: Request, draw: Draw, made_up: Draw | None = None) -> Drawn:
         """Returns what is released, drawn once, after all labels can pay, and books it.
@@ -106,10 +108,19 @@ class Account:
                 refused because of a label, and these are not passed on. None: no words are.
 
         Raises:
-            BudgetError: a label would spend more than its eps; nothing was drawn.
+            BudgetError: a label would spend more than its eps, or a release that is not yet booked
+                is being drawn, by another thread or around this one; nothing was drawn.
             InputError: the mechanism refuses what was asked for.
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
+        if not self.drawing.acquire(blocking=False):
+            raise BudgetError("another release of this vault is being drawn (ask one at a time)")
+        try:
+            return self._once(asked, draw, made_up)
+        finally:
+            self.drawing.release()
+
+    def _once(self, asked: Request, draw: Draw, made_up: Draw | None) -> Drawn:
         paying = slice(None) if asked.part is None else asked.part
         self.ledger.check(paying, asked.eps)
         number = len(self.ledger.entries)
@@ -181,12 +192,14 @@ def _guarded(mechanism: str, draw: Callable[[], Tensor], made_up: Draw | None) -
     """Returns what the mechanism draws; an exception that leaves here holds no true label."""
     try:
         return draw()
-    except Exception as error:
+    except BaseException as error:  # also sys.exit, whose status may be a label
         traceback.clear_frames(error.__traceback__)
-        failure: Exception = ReleaseError(
+        failure: BaseException = ReleaseError(
             f"{mechanism}.release failed with {type(error).__name__}; its message is withheld, as "
             "it may hold true labels (call it on made-up labels to see it)"
         )
+        if isinstance(error, KeyboardInterrupt):
+            failure = KeyboardInterrupt()
         said = str(error) if isinstance(error, InputError) else None
     if said is not None and made_up is not None and _refusal(made_up) == said:
         failure = InputError(said)  # says what is wrong with arguments other than the labels
@@ -197,6 +210,6 @@ def _refusal(made_up: Draw) -> str | None:
     """Returns in which words made-up labels are refused; None if they are not."""
     try:
         made_up(torch.Generator().manual_seed(0))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return str(error)
     return None

@@ -55,9 +55,9 @@ class ReleaseDoor:
         """Returns what is released of sums of features; see `LabelVault.release_moments`."""
         return self.__vault.release_moments(mechanism, rows)
 
-    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
+    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote, settings: str) -> Tensor:
         """Returns what is released of teachers' votes; see `LabelVault.release_votes`."""
-        return self.__vault.release_votes(mechanism, parts, vote)
+        return self.__vault.release_votes(mechanism, parts, vote, settings)
 
     def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
         """Returns weights learnt from noisy gradients; see `LabelVault.release_descent`."""

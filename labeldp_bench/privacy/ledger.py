@@ -39,6 +39,7 @@ class Ledger:
     def __init__(self, num_labels: int, eps: float) -> None:
         self.eps = eps
         self.spent = torch.zeros(num_labels, dtype=torch.float64)
+        self.deltas = torch.zeros(num_labels, dtype=torch.float64)
         self.entries: list[LedgerEntry] = []
 
     def check_indices(self, indices: Tensor) -> Tensor:
@@ -78,8 +79,9 @@ class Ledger:
         self, mechanism: str, trust: str, eps: float, indices: Tensor | slice,
         reason: str | None = None, delta: float = 0.0,
     ) -> None:  # fmt: skip
-        """Adds a line to the ledger, and `eps` to what each of the distinct `indices` has spent."""
+        """Adds a line to the ledger, and its costs to those of each of the distinct `indices`."""
         self.spent[indices] += eps
+        self.deltas[indices] += delta
         num_labels = len(self.spent[indices])
         self.entries.append(LedgerEntry(mechanism, trust, eps, num_labels, reason, delta))
 
@@ -93,3 +95,8 @@ class Ledger:
     def worst(self) -> float:
         """What the worst-off label has spent."""
         return float(self.spent.max()) if len(self.spent) else 0.0
+
+    @property
+    def worst_delta(self) -> float:
+        """The largest sum of deltas that a label has."""
+        return float(self.deltas.max()) if len(self.deltas) else 0.0

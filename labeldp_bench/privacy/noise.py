@@ -56,7 +56,7 @@ class NoiseStreams:
                     "be missing in the ledger there (open the vault in the process that releases)"
                 )
             return SecretGenerator()
-        digests = ["-" if each is None else _digest(each) for each in (part, prior)]
+        digests = ["-" if each is None else digest(each) for each in (part, prior)]
         return seeding.keyed_generator(self.key, "privacy", self.data, name, number, *digests)
 
 
@@ -107,5 +107,6 @@ def spelled(mechanism: Mechanism) -> str:
     return f"{type(mechanism).__name__}({changed})"
 
 
-def _digest(tensor: Tensor) -> str:
+def digest(tensor: Tensor) -> str:
+    """Returns what tells a tensor from others, for the name of a stream."""
     return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()

@@ -235,7 +235,7 @@ class LabelVault:
 
         return self._once(Request.of(mechanism, "/moments", rows=rows), draw)["outputs"]
 
-    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote) -> Tensor:
+    def release_votes(self, mechanism: PateFM, parts: Tensor, vote: Vote, settings: str) -> Tensor:
         """Returns what `mechanism` releases of the votes of teachers; central.
 
         Every teacher is called once, with the labels of its own part and no others. So a replaced
@@ -247,6 +247,8 @@ class LabelVault:
             vote: called with the positions and the true labels of a part, int64 (m,) each; trains
                 its teacher and returns a class for each query, int64 (Q,). It must keep nothing,
                 which the vault cannot enforce: eps holds for a vote that does not.
+            settings: names all that votes depend on beside the labels, as `release_descent`: other
+                teachers must not get the same noise.
 
         Returns:
             Int64 (Q,): the winners, and `REFUSED` where there is none.
@@ -271,7 +273,7 @@ class LabelVault:
         def made_up(noise: Noise) -> Tensor:
             return asked(self._made_up(slice(None)), by_one_teacher(vote))
 
-        request = Request.of(mechanism, "/votes", groups=parts)
+        request = Request.of(mechanism, f"/votes/{settings}", groups=parts)
         return self._account.once(request, draw, made_up)["outputs"]
 
     def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
@@ -375,6 +377,11 @@ class LabelVault:
     def eps_spent(self) -> float:
         """What the worst-off label has spent."""
         return self._account.ledger.worst
+
+    @property
+    def delta(self) -> float:
+        """With which probability the promise of eps may fail, of the worst-off label."""
+        return self._account.ledger.worst_delta
 
     @property
     def draws(self) -> int:

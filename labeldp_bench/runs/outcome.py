@@ -23,6 +23,7 @@ class Outcome:
         confusion: counts, float64 (K, K), summed over trials.
         tally: excess risks or squared errors of trials.
         eps_spent: of the worst-off label; trials that release the same labels add up.
+        delta: adds up in the same way.
         fresh_labels: whether each trial has labels of its own.
         draws: the largest version of the draws of what was released.
         agreements: released agreement of each trial.
@@ -45,6 +46,7 @@ class Outcome:
     trust: str = "local"
     draws: int = DRAWS
     eps_spent: float = 0.0
+    delta: float = 0.0
     fresh_labels: bool = False
     train_seconds: float = 0.0
     trained_examples: int = 0
@@ -74,6 +76,7 @@ class Outcome:
         outcome.best_epoch_accuracy = evaluator.best_epoch_accuracy
         outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
         outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
+        outcome.delta = vault.delta
         outcome.draws = vault.draws
         outcome.fresh_labels = data.fresh_labels
         agreement = vault.released_agreement
@@ -104,8 +107,10 @@ class Outcome:
         self.ledger, self.trust = later.ledger, later.trust
         if later.fresh_labels:
             self.eps_spent = max(self.eps_spent, later.eps_spent)
+            self.delta = max(self.delta, later.delta)
         else:  # every trial releases the same ones
             self.eps_spent += later.eps_spent
+            self.delta += later.delta
         self.draws = max(self.draws, later.draws)
         self.train_seconds += later.train_seconds
         self.trained_examples += later.trained_examples

@@ -45,7 +45,7 @@ def record_of(
         eps_spent=outcome.eps_spent,
         labels_per_unit=data.labels_per_unit,
         draws=outcome.draws,
-        delta=mechanism.delta,
+        delta=outcome.delta,
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),
         released_agreement=mean(outcome.agreements),

@@ -89,6 +89,13 @@ def test_rows_of_a_unit_stay_on_one_side_and_share_the_budget(tmp_path):
         assert len(data.train_features) == cap * len(train)
 
 
+def test_a_unit_is_one_however_its_name_is_written(tmp_path):
+    # A blank after the name made another person of every other row.
+    blanks = survey(tmp_path, change=lambda t: t.assign(person=t.person + [" ", ""] * 30))
+    rows = own(blanks, unit="person", drop=[]).read(tmp_path)
+    assert len(np.unique(rows.units)) == 20
+
+
 @pytest.mark.parametrize(
     ("change", "keys", "says"),
     [

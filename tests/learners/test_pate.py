@@ -46,14 +46,14 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
         return own[:5]
 
     vault = LabelVault(labels, 3).open(1.0, seed=0)
-    released = ReleaseDoor(vault).release_votes(mechanism, parts, vote)
+    released = ReleaseDoor(vault).release_votes(mechanism, parts, vote, "")
     assert released.shape == (5,) and len(seen) == 12
     assert sorted(torch.cat(seen).tolist()) == list(range(60))
     (line,) = vault.ledger
     assert (line.mechanism, line.trust, line.eps, line.delta) == ("PateFM", "central", 1.0, 1e-5)
     assert set(vault.unsanitised) == {"data_dependent_eps_unsanitised"}
     with pytest.raises(BudgetError):
-        vault.release_votes(mechanism, parts, vote)
+        vault.release_votes(mechanism, parts, vote, "")
 
 
 def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():
@@ -64,7 +64,7 @@ def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing(
         (torch.arange(60) % 12, lambda _, own: own[:4], "must vote on 5 queries"),
     ):
         with pytest.raises(InputError, match=says):
-            vault.release_votes(mechanism, parts, vote)
+            vault.release_votes(mechanism, parts, vote, "")
     assert vault.eps_spent == 0
 
 
@@ -189,3 +189,55 @@ def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
     rows = deep.representation(images, where)
     assert rows.shape == (40, 5)
     assert torch.allclose(rows.norm(dim=1), torch.ones(40), atol=1e-5)
+
+
+class Spy:
+    """A door that keeps what names the settings of votes."""
+
+    def __init__(self, labels):
+        self.num_classes = 3
+        self.door = ReleaseDoor(LabelVault(labels, 3).open(50.0, seed=0))
+
+    def release_votes(self, mechanism, parts, vote, settings):
+        self.settings = settings
+        return self.door.release_votes(mechanism, parts, vote, settings)
+
+
+def test_other_teachers_have_other_noise():
+    # Two runs of one seed had the same noise: where they differed, a label differed for certain.
+    mechanism = PateFM(1.0, teachers=20, queries=200, answers=100)
+    labels, parts = torch.zeros(20, dtype=torch.int64), torch.arange(20)
+
+    def vote(indices, own):
+        return torch.zeros(200, dtype=torch.int64)
+
+    closed = LabelVault(labels, 3)
+    one, same, other = (
+        closed.open(1.0, 0, again="test").release_votes(mechanism, parts, vote, settings)
+        for settings in ("a", "a", "b")
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_settings_of_votes_name_all_that_they_depend_on():
+    images, labels = training.images_and_labels(60)
+    mechanism = PateFM(50.0, teachers=3, queries=10, answers=10)
+    brief = training.trainer(epochs=1)
+
+    def settings(teachers, pixels=images, seed=0, model=None):
+        door = Spy(labels)
+        where = session(seed=seed)
+        learner(teachers).fit(pixels, door, mechanism, model or network(epochs=1), where)
+        return door.settings
+
+    kinds = {
+        settings(LinearTeachers()), settings(LinearTeachers(2.0)),
+        settings(LinearTeachers(), 255 - images), settings(NetworkTeachers(brief)),
+        settings(NetworkTeachers(training.trainer(epochs=2))),
+        settings(NetworkTeachers(brief), seed=1),
+    }  # fmt: skip
+    assert len(kinds) == 6
+    # The student is another use of the same winners.
+    for teachers in (LinearTeachers(), NetworkTeachers(brief)):
+        assert settings(teachers) == settings(teachers, model=network(epochs=2))

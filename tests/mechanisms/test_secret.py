@@ -110,7 +110,7 @@ def votes(vault, mechanism):
         raise InputError("asks no teachers")
     parts = torch.arange(600) % mechanism.teachers
     return vault.release_votes(
-        mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0]))
+        mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0])), ""
     )
 
 

@@ -103,7 +103,7 @@ def releases(mechanism):
     ]
     if isinstance(mechanism, PateFM):
         few = replace(mechanism, teachers=NUM_GROUPS)
-        asked.append(lambda vault: vault.release_votes(few, GROUPS, first_label(few)))
+        asked.append(lambda vault: vault.release_votes(few, GROUPS, first_label(few), ""))
     for prior in priors():
         asked.append(lambda vault, prior=prior: vault.release(mechanism, PART, prior).outputs)
     found = []

@@ -243,6 +243,16 @@ def test_warnings_of_no_privacy_and_of_noise():
         released(eps=0.01)
 
 
+@pytest.mark.parametrize("names", [("Ann", "Ann "), (7, "007"), ("7", "7.0")])
+def test_a_person_is_one_however_the_name_is_written(names):
+    # A blank after a name made two persons of one, who spent eps twice.
+    labels, persons = ["no", "yes"] * 2, [*names, "Bob", " Bob"]
+    release = ldp.privatize(
+        labels, classes=["no", "yes"], eps=1.0, seed=0, unit=persons, most_rows=1
+    )
+    assert release.row_ids.tolist() == [0, 2]
+
+
 def test_a_person_with_several_rows_spends_eps_in_all():
     persons = np.repeat(np.arange(1000), 4)
     release = released(unit=persons, most_rows=2, unit_name="person")

@@ -45,10 +45,10 @@ def test_a_second_release_is_noticed_whatever_else_is_asked(other):
 def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
     # Both looked before either had written down what it was about to draw.
     class Slow(list):
-        def __bool__(self):
-            found = len(self) > 0
+        def __iter__(self):
+            found = [*super().__iter__()]
             time.sleep(0.2)
-            return found
+            return iter(found)
 
     class Remembered(dict):
         def setdefault(self, key, value):
@@ -71,6 +71,25 @@ def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
     assert sorted(map(str, ended)) == ["300", "refused"]
 
 
+def test_threads_that_release_again_never_count_too_little():
+    # Each of four counted the releases before it, and none of the others: 1 for 4.
+    labels, spent = np.random.default_rng(15).choice(CLASSES, 3000), []
+
+    def run():
+        for _ in range(3):
+            try:
+                spent.append(ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True).eps_spent)
+            except BudgetError as error:
+                assert "another thread" in str(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(spent) == list(range(1, len(spent) + 1))
+
+
 def test_a_second_release_is_noticed_in_another_order():
     # A table that was sorted anew released every label again, and said eps of the first time.
     rng = np.random.default_rng(3)
@@ -81,6 +100,27 @@ def test_a_second_release_is_noticed_in_another_order():
         ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids[order].astype(str))
     other = ldp.privatize(labels[order], classes=CLASSES, eps=1.0, row_ids=ids)  # of other persons
     assert other.eps_spent == 1.0
+
+
+def test_a_second_release_is_noticed_under_other_row_ids():
+    # Ids that were given the second time alone made other rows of them: eps_spent was 1 for 2.
+    rng = np.random.default_rng(14)
+    ids = [f"row {number}" for number in range(50)]
+    for first, second in (({}, {"row_ids": ids}), ({"row_ids": ids}, {})):
+        labels = rng.choice(CLASSES, 50)
+        ldp.privatize(labels, classes=CLASSES, eps=1.0, **first)
+        with pytest.raises(BudgetError, match="released before"):
+            ldp.privatize(labels, classes=CLASSES, eps=1.0, **second)
+        with pytest.raises(InputError, match="their rows had other names"):
+            ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True, **second)
+        again = ldp.privatize(labels, classes=CLASSES, eps=1.0, again=True, **first)
+        assert again.eps_spent == 2.0
+    # Of rows whose ids were given both times the ids decide; a few labels may be alike by chance.
+    for size, first in ((50, {"row_ids": ids}), (5, {})):
+        labels = rng.choice(CLASSES, size)
+        ldp.privatize(labels, classes=CLASSES, eps=1.0, **first)
+        others = [f"other {number}" for number in range(size)]
+        assert ldp.privatize(labels, classes=CLASSES, eps=1.0, row_ids=others).eps_spent == 1.0
 
 
 def test_a_second_release_of_numbers_is_noticed_under_other_bounds():

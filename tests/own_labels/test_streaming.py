@@ -54,6 +54,18 @@ def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
     assert np.array_equal(read.log_likelihood(), whole.log_likelihood())
 
 
+@pytest.mark.parametrize("first", ["ann,no", "17,maybe", "no\tann"])
+def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
+    # A file without a header: the message listed its first row, label and all.
+    monkeypatch.chdir(tmp_path)
+    name = "p.tsv" if "\t" in first else "p.csv"
+    Path(name).write_text(f"{first}\n" + first.replace("no", "yes") + "\n")
+    assert release(name) == 2
+    said = capsys.readouterr().err
+    assert "its first row holds values" in said and "write a header" in said
+    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17"))
+
+
 def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):
     # A part that was drawn with the noise of another would tell both their labels.
     monkeypatch.setattr(streaming, "ROWS", 64)

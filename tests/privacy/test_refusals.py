@@ -39,6 +39,7 @@ def tensors_in_frames(error):
         (Careless(1.0), None),
         (Careless(1.0, KeyError), None),
         (Careless(1.0, InputError), None),
+        (Careless(1.0, SystemExit), None),
         (RandomizedResponseWithPrior(1.0), torch.tensor([0.5, 0.5])),
         (RandomizedResponseWithPrior(1.0), torch.full((50, 4), math.nan)),
     ],
@@ -55,6 +56,14 @@ def test_a_failed_release_takes_no_label_along(mechanism, prior):
     for tensor in tensors_in_frames(caught):
         assert not torch.equal(tensor, LABELS)
     assert vault.eps_spent == 0 and vault.ledger == []
+
+
+def test_ctrl_c_in_a_draw_takes_no_label_along():
+    vault = open_vault()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        vault.release(Careless(1.0, KeyboardInterrupt))
+    assert caught.value.args == ()
+    assert not any(torch.equal(tensor, LABELS) for tensor in tensors_in_frames(caught.value))
 
 
 def test_a_refusal_that_made_up_labels_do_not_get_is_withheld():
@@ -86,9 +95,9 @@ def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
 
     vault, teachers = open_vault(), PateFM(1.0, teachers=2, queries=3, answers=1)
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
-        vault.release_votes(teachers, torch.arange(50) % 2, vote)
+        vault.release_votes(teachers, torch.arange(50) % 2, vote, "")
     with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
-        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote)
+        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote, "")
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
         vault.release_descent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), "")
     assert vault.ledger == []

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -11,10 +12,13 @@ from labeldp_bench.mechanisms import (
     CubeMeans,
     ExponentialCubes,
     Laplace,
+    NoisyMoments,
     NoPrivacy,
+    PateFM,
     RandomizedResponse,
     Rappor,
 )
+from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
@@ -43,6 +47,29 @@ def test_second_release_of_a_label_is_refused_before_it_is_drawn():
     assert len(vault.ledger) == 1
 
 
+def test_a_release_inside_of_a_release_is_refused():
+    # Both were checked before either was booked: a teacher, or another thread, had twice the eps.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=None)
+    door, refused = ReleaseDoor(vault), []
+
+    def vote(indices, labels):
+        for ask in (lambda: door.release(Rappor(1.0)), lambda: thread(door)):
+            with pytest.raises(BudgetError, match="another release of this vault is being drawn"):
+                ask()
+            refused.append(vault.eps_spent)
+        return torch.zeros(3, dtype=torch.int64)
+
+    def thread(door):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(door.release, Rappor(1.0)).result()
+
+    door.release_votes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, "")
+    assert refused == [0.0] * 4
+    assert vault.eps_spent == 1.0
+    with pytest.raises(BudgetError, match="has spent 1"):  # the lock is free again
+        door.release(Rappor(1.0))
+
+
 def test_releases_of_one_label_add_up_and_of_different_labels_do_not():
     # Sequential and parallel composition must not be confused.
     vault = LabelVault(LABELS, 4).open(1.0, seed=0)
@@ -54,6 +81,17 @@ def test_releases_of_one_label_add_up_and_of_different_labels_do_not():
     with pytest.raises(BudgetError):
         vault.release(RandomizedResponse(1e-5), torch.tensor([49]))
     assert [entry.num_labels for entry in vault.ledger] == [25, 25, 25]
+
+
+def test_deltas_of_one_label_add_up():
+    # The record said the delta of the mechanism, however often, and with which one, it was asked.
+    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    rows = torch.eye(50, dtype=torch.float64)
+    vault.release(RandomizedResponse(0.25))
+    for delta in (1e-5, 3e-5):
+        vault.release_moments(NoisyMoments(0.375, delta=delta), rows)
+    assert vault.eps_spent == 1.0
+    assert vault.delta == pytest.approx(4e-5)
 
 
 def test_no_privacy_spends_infinity():

@@ -16,6 +16,9 @@ def test_trials_add_up():
     for spent in (4.0, 2.0):
         total.add(Outcome(eps_spent=spent, fresh_labels=True))
     assert total.eps_spent == 4.0  # the worst, not the last
+    for fresh, delta in ((False, 0.25), (False, 0.5), (True, 1.0), (True, 0.5)):
+        total.add(Outcome(delta=delta, fresh_labels=fresh))
+    assert total.delta == 1.0  # 0.75 of the same labels, then the worst
     assert total.notes == {"a": 1, "b": 2}
     assert total.error is None
 

@@ -115,6 +115,7 @@ def run(given: argparse.Namespace) -> int:
     check_choice("--mechanism", given.mechanism, ["auto", *known])
 
     table = Table(given.file)
+    _check_header(table, given)
     table.check_column("--label", given.label)
     ids = None if given.row_id is None else _row_ids(table, given.row_id)
     unit = kept = numbers = None
@@ -176,6 +177,24 @@ def _remove_torn(out: Path) -> None:
             "seen it, its rows have spent that eps too, which is counted nowhere)",
             stacklevel=1,
         )
+
+
+def _check_header(table: "Table", given: argparse.Namespace) -> None:
+    """Refuses a file whose first row is data: a list of its columns would show a label."""
+    columns = table.columns()
+    if given.label not in columns and any(_is_value(name, given.classes) for name in columns):
+        raise InputError(
+            f"{given.file} has no column {given.label}: its first row holds values, which are not "
+            "shown, and no names of columns (write a header)"
+        )
+
+
+def _is_value(text: str, classes: list[str] | None) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text in (classes or ())
+    return True
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:

@@ -52,19 +52,21 @@ class Table:
         """Whether it is a Parquet file."""
         return self.path.name.lower().endswith(".parquet")
 
+    def columns(self) -> list[str]:
+        """Returns the names of the columns, as the header has them."""
+        with readable(self.path):
+            check_header(self.path)
+            if self.is_parquet:
+                return list(pq.read_schema(self.path).names)
+            return list(pd.read_csv(self.path, sep=separator_of(self.path), nrows=0))
+
     def check_column(self, option: str, name: str) -> str:
         """Returns the name of a column, which an option gives, if there is one.
 
         Raises:
             InputError: there is none of that name.
         """
-        with readable(self.path):
-            check_header(self.path)
-            if self.is_parquet:
-                columns = pq.read_schema(self.path).names
-            else:
-                columns = list(pd.read_csv(self.path, sep=separator_of(self.path), nrows=0))
-        return check_column(str(self.path), pd.DataFrame(columns=columns), option, name)
+        return check_column(str(self.path), pd.DataFrame(columns=self.columns()), option, name)
 
     def column(self, name: str) -> pd.Series:
         """Returns a whole column; numbers as numbers."""

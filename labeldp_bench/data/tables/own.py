@@ -99,9 +99,8 @@ class OwnTable(Table):
         for name in keys["categorical"]:
             columns[name] = columns[name].astype(str)
         files.check_finite(path.name, columns)
-        return Rows(
-            self.name, columns, codes, len(classes), None if units is None else units.to_numpy()
-        )
+        whose = None if units is None else np.array(files.label_texts(units))  # less blanks
+        return Rows(self.name, columns, codes, len(classes), whose)
 
     def _classes(self, labels: pd.Series) -> list[str]:
         if self.classes == PUBLIC:

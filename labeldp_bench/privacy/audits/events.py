@@ -74,7 +74,7 @@ def choose_literals(pilot: list[Tensor], has_law: bool) -> Literals:
         values = pooled.unique()
         if len(values) <= MOST_VALUES:
             shares = torch.stack([(part == values).double().mean(0) for part in rows])
-            chosen = values[_widest(shares)]
+            chosen = values[_widest(shares, MOST_COLUMNS)]
             return Literals(torch.zeros(len(chosen), dtype=torch.int64), chosen, True, inputs)
         thresholds = pooled[:, 0].quantile(torch.linspace(0.005, 0.995, 32).double())
         return Literals(torch.zeros(32, dtype=torch.int64), thresholds, False, inputs)
@@ -82,7 +82,7 @@ def choose_literals(pilot: list[Tensor], has_law: bool) -> Literals:
     # most beyond both middles. Bits have the middle between 0 and 1.
     is_bits = bool(((pooled == 0) | (pooled == 1)).all())
     centres = torch.stack([part.mean(0) if is_bits else part.median(0).values for part in rows])
-    columns = _widest(centres)[: MOST_COLUMNS // 2]
+    columns = _widest(centres, MOST_COLUMNS // 2)
     if is_bits:
         return Literals(columns, torch.full((len(columns),), 0.5).double(), False, inputs)
     low, high = centres.amin(0)[columns], centres.amax(0)[columns]
@@ -96,10 +96,10 @@ def choose_literals(pilot: list[Tensor], has_law: bool) -> Literals:
     return Literals(everywhere, thresholds.flatten(), False, inputs)
 
 
-def _widest(shares: Tensor) -> Tensor:
-    """Returns the columns of (I, C) that differ most between rows, at most `MOST_COLUMNS`."""
+def _widest(shares: Tensor, most: int) -> Tensor:
+    """Returns the columns of (I, C) that differ most between rows, at most `most`, rising."""
     spread = shares.amax(0) - shares.amin(0)
-    return spread.argsort(descending=True)[:MOST_COLUMNS].sort().values
+    return spread.argsort(descending=True)[:most].sort().values
 
 
 def event_counts(holds: Tensor) -> Tensor:

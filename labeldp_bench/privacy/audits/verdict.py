@@ -25,7 +25,7 @@ class Verdict:
         delta: of the claim.
         num_classes: K.
         calls: how often a label is asked for, such as once in each epoch.
-        exact: the worst log ratio of the table, or None where the object is a function.
+        exact: the worst log ratio of the table or formula, or None where the object is a function.
         table: shares of outputs, float64 (K, V), exact or estimated, if there are few of them.
         values: the V outputs of the table.
         bound: eps of one call is at least this, at `CONFIDENCE`; 0 for a table.
@@ -54,10 +54,17 @@ class Verdict:
     apart: float = 1.0
 
     @property
+    def is_table(self) -> bool:
+        """Whether nothing was drawn, as the object is a table."""
+        return self.noise == "table"
+
+    @property
     def holds(self) -> bool:
         """Whether nothing contradicts the claim."""
-        if self.exact is not None:
-            return self.calls * self.exact <= self.claimed + TOLERANCE
+        if self.exact is not None and self.calls * self.exact > self.claimed + TOLERANCE:
+            return False
+        if self.is_table:
+            return True
         own = self.noise != "none" and self.apart >= rows.LEVEL
         return max(self.bound, self.bound_of_calls) <= self.claimed and own
 
@@ -67,8 +74,11 @@ class Verdict:
         tail = f", delta = {self.delta:g}" if self.delta else ""
         lines = [f"claimed    eps = {self.claimed:g}{tail}{times}, {self.num_classes} classes"]
         if self.exact is not None:
-            lines.append(f"found      eps = {self.exact:.9g} for one call, exactly, from the table")
-        else:
+            source = "table" if self.is_table else "formula"
+            lines.append(
+                f"found      eps = {self.exact:.9g} for one call, exactly, from the {source}"
+            )
+        if not self.is_table:
             lines += self._sampled()
         lines += self._table()
         return [*lines, self._verdict()]
@@ -106,7 +116,7 @@ class Verdict:
     def _table(self) -> list[str]:
         if self.table is None:
             return []
-        kind = "exact" if self.exact is not None else "estimated"
+        kind = "exact" if self.is_table else "estimated"
         rows = [" ".join(f"{value:>7g}" for value in self.values)]
         rows += [" ".join(f"{share:7.4f}" for share in row) for row in self.table]
         heads = ["output", *[f"label {label}" for label in range(len(self.table))]]
@@ -116,7 +126,7 @@ class Verdict:
     def _verdict(self) -> str:
         if not self.holds:
             return "verdict    the claim DOES NOT HOLD"
-        if self.exact is not None:
+        if self.is_table:
             return "verdict    the claim holds"
         if self.calls > 1 and self.noise == "fresh":
             needed = (

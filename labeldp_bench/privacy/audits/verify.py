@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -41,8 +42,9 @@ def verify(
 
     A function is called with NumPy labels, int64 (n,), and returns n outputs, (n,) or (n, D), in
     the same order: labels, bits or reals. It is drawn from: half of the draws choose two labels
-    and an event, the other half gives Clopper-Pearson bounds. A table of probabilities and our own
-    mechanisms are calculated exactly instead.
+    and an event, the other half gives Clopper-Pearson bounds. A table of probabilities is
+    calculated exactly instead. Of a mechanism the formula is, which says nothing of its sampler: so
+    that is drawn from too.
 
     Args:
         randomiser: a function, a `ClassMechanism`, or probabilities (K, V), row = true label.
@@ -58,7 +60,11 @@ def verify(
     """
     check_request(num_classes, eps, draws, calls)
     check_number("delta", delta, low=0.0, high=1.0)
-    if isinstance(randomiser, ClassMechanism) or not callable(randomiser):
+    if isinstance(randomiser, ClassMechanism):
+        exact = exact_epsilon(randomiser, num_classes)
+        drawn = _draws_of(randomiser, num_classes, seed)
+        return replace(_sampled(drawn, num_classes, eps, draws, calls, delta, seed), exact=exact)
+    if not callable(randomiser):
         exact, table = _exact(randomiser, num_classes)
         values = tuple(range(table.shape[1])) if table is not None else ()
         return Verdict(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
@@ -75,11 +81,13 @@ def check_request(num_classes: int, eps: float, draws: int, calls: int, before: 
     check_integer(f"{before}draws", draws, low=100 * num_classes)
 
 
-def _exact(
-    source: ClassMechanism | ArrayLike, num_classes: int
-) -> tuple[float, NDArray[np.float64] | None]:
-    if isinstance(source, ClassMechanism):
-        return exact_epsilon(source, num_classes), None
+def _draws_of(mechanism: ClassMechanism, num_classes: int, seed: int) -> Randomiser:
+    """Returns a mechanism's sampler as a function of labels alone."""
+    noise = seeding.generator(seed, "verify", "noise")
+    return lambda labels: mechanism.release(torch.from_numpy(labels), num_classes, noise).numpy()
+
+
+def _exact(source: ArrayLike, num_classes: int) -> tuple[float, NDArray[np.float64] | None]:
     try:
         table = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -56,13 +56,38 @@ def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
     assert enough.startswith("verdict    nothing contradicts the claim; it needs eps = 1 for each")
 
 
+def test_one_bit_of_a_hundred_is_seen():
+    # The first half of the widest entries was looked at, not the widest: entry 77 told class 2.
+    rng = np.random.default_rng(0)
+
+    def randomise(labels):
+        bits = rng.random((len(labels), 100)) < 0.5
+        bits[:, 77] = (rng.random(len(labels)) < 0.9) == (labels == 2)
+        return bits
+
+    found = verify(randomise, 4, 1.0, draws=40_000)
+    assert not found.holds and 1.8 < found.bound < np.log(9)
+
+
 def test_true_labels_given_back_are_seen():
     found = verify(lambda labels: labels, 4, 3.0, draws=20_000)
     assert found.noise == "none" and not found.holds and found.bound > 5
     reals = verify(lambda labels: labels + np.random.default_rng(0).laplace(0, 3, len(labels)),
                    4, 1.0, draws=100_000)  # fmt: skip
     assert reals.holds and reals.noise == "kept" and reals.bound > 0.8
-    assert verify(RandomizedResponse(1.0), 5, 1.0).exact == pytest.approx(1.0)
+
+
+def test_a_mechanism_is_drawn_from_though_its_formula_is_right():
+    # One whose sampler gave labels back as they are passed, by the formula that it inherited.
+    class Bare(RandomizedResponse):
+        def release(self, labels, num_classes, generator, prior=None):
+            return labels.clone()
+
+    own = verify(RandomizedResponse(1.0), 5, 1.0, draws=20_000)
+    assert own.exact == pytest.approx(1.0) and own.holds
+    assert "exactly, from the formula" in "\n".join(own.lines())
+    assert not verify(RandomizedResponse(1.0), 5, 0.99, draws=20_000).holds
+    assert not verify(Bare(1.0), 5, 1.0, draws=20_000).holds
 
 
 @pytest.mark.parametrize("seed", range(20))

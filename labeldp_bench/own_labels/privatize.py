@@ -60,7 +60,8 @@ def privatize(
     """Returns one release of every label; eps-label-DP under label replacement.
 
     The noise is secret, drawn once, and belongs to nobody: no seed of it exists. A second release
-    of the same labels in one program is refused, as its eps would add up unseen.
+    of the same labels in one program is refused, as its eps would add up unseen. A part of them is
+    not known again: give the earlier release as `after`.
 
     Args:
         labels: N class names, or numbers where `bounds` is given.

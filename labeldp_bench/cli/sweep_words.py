@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.grid import Axes, Spelled
+from labeldp_bench.experiments.grid import Axes, Spelled, as_written
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import is_done
 from labeldp_bench.reports.naming import counted
@@ -59,15 +59,6 @@ def name_of(cells: Iterable[str], budgets: set[str], named: str | None, axes: Ax
     return f"{name}-{hashlib.sha256(' '.join(sorted(cells)).encode()).hexdigest()[:8]}"
 
 
-def written(axes: Mapping[str, Iterable[str]]) -> str:
-    """Returns what one types for the values of keys.
-
-    >>> written({"eps": ["1", "2"], "mechanism": ["rr"]})
-    'eps=1,2 mechanism=rr'
-    """
-    return " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
-
-
 def does_not_fit(
     name: str, axes: Axes, refused: Mapping[str, str], others: Sequence[Spelled]
 ) -> InputError:
@@ -84,10 +75,10 @@ def does_not_fit(
     how = ""
     if others and "mechanism" in axes:
         values = {key: _values(others, key) for key in ("dataset", "eps", "seed")}
-        asked = written({key: found for key, found in values.items() if found} | axes)
+        asked = as_written({key: found for key, found in values.items() if found} | axes)
         how = f" (to run it on its own: python -m labeldp_bench -m {asked})"
     why = next(iter(refused.values()))
-    return InputError(f"{written(axes)} does not fit {which} {name}{having}: {why}{how}")
+    return InputError(f"{as_written(axes)} does not fit {which} {name}{having}: {why}{how}")
 
 
 def _values(cells: Sequence[Spelled], key: str) -> list[str]:

@@ -20,11 +20,19 @@ from omegaconf.errors import OmegaConfBaseException
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launched import launch
 from labeldp_bench.cli.ray_launcher import RayLauncher
-from labeldp_bench.cli.sweep_words import does_not_fit, name_of, sources, written
+from labeldp_bench.cli.sweep_words import does_not_fit, name_of, sources
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import is_picked
-from labeldp_bench.experiments.grid import LOCAL, Axes, parse_axes, quote, spell, spelled_cells
+from labeldp_bench.experiments.grid import (
+    LOCAL,
+    Axes,
+    as_written,
+    parse_axes,
+    quote,
+    spell,
+    spelled_cells,
+)
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted
@@ -150,8 +158,8 @@ class CellSweeper(Sweeper):
         spelled = spelled_cells(blocks, axes)
         if not spelled and not axes:
             raise InputError("the sweep has no cell (cells: is an empty list)")
-        over = [f"{key}={','.join(values)}" for key, values in axes.items() if len(values) > 1]
-        say(f"sweep: {' '.join([*([name] if name else []), *over]) or 'one setting'}")
+        over = as_written({key: values for key, values in axes.items() if len(values) > 1})
+        say(f"sweep: {' '.join(filter(None, [name, over])) or 'one setting'}")
         cells: dict[str, tuple[Cell, list[str]]] = {}
         refused: dict[str, str] = {}
         for one in spelled:
@@ -169,7 +177,7 @@ class CellSweeper(Sweeper):
         if refused:
             raise does_not_fit(str(name), axes, refused, spelled if cells else [])
         if not cells:
-            asked = written(axes)
+            asked = as_written(axes)
             raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
         return cells
 

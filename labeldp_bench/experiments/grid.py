@@ -3,6 +3,7 @@
 import itertools
 import re
 import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
@@ -61,41 +62,78 @@ def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
             that `eps=2` takes the cells of a table whose other keys go with that eps; in a block
             without the key they are `foreign`. Any other value replaces theirs, or adds a key.
     """
-    cells: list[Spelled] = []
     if not isinstance(blocks, list):
         raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
-    spelled: list[tuple[Axes, frozenset[str], Axes]] = []
-    for block in blocks:
-        if not isinstance(block, dict) or set(block) - {"set", "grid"}:
-            raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
-        own = {key: [spell(value)] for key, value in (block.get("set") or {}).items()}
-        for key, values in (block.get("grid") or {}).items():
-            if not isinstance(values, list):
-                raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
-            own[key] = [spell(value) for value in values]
-        spelled.append((own, frozenset(), own))
-    listed = [own for own, _, _ in spelled]  # what picks does not depend on the order of arguments
+    told = listed = [_read(block) for block in blocks]
     for key, values in axes.items():
-        wanted = {_comparable(value) for value in values}
-        if wanted <= {_comparable(value) for own in listed for value in own.get(key, [])}:
-            has = [
-                [v for v in own.get(key, []) if _comparable(v) in wanted] for own, _, _ in spelled
-            ]
-            spelled = [
-                (own | {key: kept or values}, foreign if kept else foreign | {key}, written)
-                for (own, foreign, written), kept in zip(spelled, has, strict=True)
-                if kept or key not in own
-            ]
-        else:
-            spelled = [(own | {key: values}, foreign, written) for own, foreign, written in spelled]
-    for own, foreign, written in spelled:
-        gone = [key for key in axes if key in written and not {*own[key]} <= {*written[key]}]
-        replaced = " ".join(f"{key}={','.join(written[key])}" for key in gone)
-        for combination in itertools.product(*own.values()):
-            texts = dict(zip(own, map(as_override, own, combination), strict=True))
-            picked = [texts[key] for key in own if key in foreign]
-            cells.append(Spelled([*texts.values()], picked, replaced))
-    return cells
+        # What picks does not depend on the order of arguments: it is asked of the blocks as listed.
+        has = {_comparable(value) for block in listed for value in block.written.get(key, [])}
+        picks = has >= {_comparable(value) for value in values}
+        answers = [block.told(key, values, picks) for block in told]
+        told = [block for block in answers if block is not None]
+    return [cell for block in told for cell in block.cells()]
+
+
+class _Block(NamedTuple):
+    """Cells that are listed together.
+
+    Attributes:
+        written: the values that each key has in the block.
+        values: the same, after what the command line says.
+        foreign: keys that the block does not have, and whose values picked cells of other blocks.
+    """
+
+    written: Axes
+    values: Axes
+    foreign: frozenset[str] = frozenset()
+
+    def told(self, key: str, values: list[str], picks: bool) -> "_Block | None":
+        """Returns the block with the command line's values of a key; None if it has none of them.
+
+        Args:
+            key: new, or one of the block's.
+            values: that the command line gives.
+            picks: whether they pick cells; else they replace what there is.
+        """
+        kept = values
+        if picks and key in self.values:
+            wanted = {_comparable(value) for value in values}
+            kept = [value for value in self.values[key] if _comparable(value) in wanted]
+        foreign = self.foreign | {key} if picks and key not in self.values else self.foreign
+        return _Block(self.written, self.values | {key: kept}, foreign) if kept else None
+
+    def cells(self) -> Iterator[Spelled]:
+        """Yields every combination of its values."""
+        gone = {
+            key: values
+            for key, values in self.written.items()
+            if not set(self.values[key]) <= set(values)
+        }
+        for combination in itertools.product(*self.values.values()):
+            texts = dict(zip(self.values, map(as_override, self.values, combination), strict=True))
+            picked = [text for key, text in texts.items() if key in self.foreign]
+            yield Spelled([*texts.values()], picked, as_written(gone))
+
+
+def _read(block: Any) -> _Block:
+    """Returns a block of a YAML, with its values as texts."""
+    if not isinstance(block, dict) or set(block) - {"set", "grid"}:
+        raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
+    written = {key: [spell(value)] for key, value in (block.get("set") or {}).items()}
+    for key, values in (block.get("grid") or {}).items():
+        if not isinstance(values, list):
+            raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
+        written[key] = [spell(value) for value in values]
+    return _Block(written, written)
+
+
+def as_written(axes: Mapping[str, Iterable[str]]) -> str:
+    """Returns what one types for the values of keys.
+
+    >>> as_written({"eps": ["1", "2"], "mechanism": ["rr"]})
+    'eps=1,2 mechanism=rr'
+    """
+    return " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
 
 
 def as_override(key: str, value: object) -> str:

@@ -114,7 +114,7 @@ def test_a_zero_error_is_certain_and_a_zero_gap_is_not():
         ("rapor > rr", "the figure has no line rapor"),
         ("rappor > rr for K >= 400", "no x that >="),
         ("rappor highest between 50 and 60", "no x between 50 and 60"),
-        ("rappor > rr in made_up/figure8", "no experiment made_up/figure8"),
+        ("rappor > rr in made_up/figure8", "no experiment 'made_up/figure8'"),
     ],
 )
 def test_a_check_that_asks_for_nothing_is_refused(check, says):

@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
@@ -197,26 +197,6 @@ def test_refuses_what_is_no_release():
         ldp.LabelDPClassifier("tree").fit(X, RELEASE)
     with pytest.raises(ValueError):  # a release is no label for other estimators
         RandomForestClassifier(2).fit(X, RELEASE[:, ...].__array__() + 0.1j.real)
-
-
-@pytest.mark.parametrize("kind", [np.array, list, pd.DataFrame])
-def test_texts_are_refused_in_one_line(kind):
-    # "could not convert string to float: np.str_('north')" did not say what holds it, nor the way.
-    texts = kind([["north"], ["south"]] * 5)
-    classes = ldp.privatize([0, 1] * 5, classes=[0, 1], eps=8.0, seed=0)
-    numbers = ldp.privatize([0, 1] * 5, bounds=(0, 1), eps=8.0, seed=0)
-    fitted = ldp.LabelDPClassifier().fit([[0.0], [1.0]] * 5, classes)
-    way = r"X must hold numbers, and holds texts, such as 'north' \(encode them, .*OneHotEncoder"
-    for work in (
-        lambda: ldp.LabelDPClassifier().fit(texts, classes),
-        lambda: ldp.LabelDPRegressor().fit(texts, numbers),
-        lambda: fitted.predict(texts),
-    ):
-        with pytest.raises(InputError, match=way):
-            work()
-    encoder = OneHotEncoder(sparse_output=False)  # as the message says
-    made = make_pipeline(encoder, ldp.LabelDPClassifier()).fit(texts, classes)
-    assert len(made.predict(texts)) == 10
 
 
 def test_marginal_likelihood_beats_the_plain_loss():

@@ -1,0 +1,30 @@
+"""What rows of features may be."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import labeldp_bench as ldp
+from labeldp_bench.support.validate import InputError
+
+
+@pytest.mark.parametrize("kind", [np.array, list, pd.DataFrame])
+def test_texts_are_refused_in_one_line(kind):
+    # "could not convert string to float: np.str_('north')" did not say what holds it, nor the way.
+    texts = kind([["north"], ["south"]] * 5)
+    classes = ldp.privatize([0, 1] * 5, classes=[0, 1], eps=8.0, seed=0)
+    numbers = ldp.privatize([0, 1] * 5, bounds=(0, 1), eps=8.0, seed=0)
+    fitted = ldp.LabelDPClassifier().fit([[0.0], [1.0]] * 5, classes)
+    way = r"X must hold numbers, and holds texts, such as 'north' \(encode them, .*OneHotEncoder"
+    for work in (
+        lambda: ldp.LabelDPClassifier().fit(texts, classes),
+        lambda: ldp.LabelDPRegressor().fit(texts, numbers),
+        lambda: fitted.predict(texts),
+    ):
+        with pytest.raises(InputError, match=way):
+            work()
+    encoder = OneHotEncoder(sparse_output=False)  # as the message says
+    made = make_pipeline(encoder, ldp.LabelDPClassifier()).fit(texts, classes)
+    assert len(made.predict(texts)) == 10

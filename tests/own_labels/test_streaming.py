@@ -66,6 +66,15 @@ def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
     assert not any(cell in said for cell in ("ann", "maybe", " no,", "17"))
 
 
+def test_columns_of_parquet_may_be_called_by_numbers(tmp_path, monkeypatch, capsys):
+    # A typing error in --label was answered with "write a header", which the file has.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"0": [1.0], "answers": ["yes"]}).to_parquet("p.parquet")
+    assert release("p.parquet") == 2
+    said = capsys.readouterr().err
+    assert "is not a column" in said and "columns: 0, answers" in said
+
+
 def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):
     # A part that was drawn with the noise of another would tell both their labels.
     monkeypatch.setattr(streaming, "ROWS", 64)

@@ -182,7 +182,9 @@ def _remove_torn(out: Path) -> None:
 def _check_header(table: "Table", given: argparse.Namespace) -> None:
     """Refuses a file whose first row is data: a list of its columns would show a label."""
     columns = table.columns()
-    if given.label not in columns and any(_is_value(name, given.classes) for name in columns):
+    if table.is_parquet or given.label in columns:
+        return  # Parquet names its columns apart from the rows
+    if any(_is_value(name, given.classes) for name in columns):
         raise InputError(
             f"{given.file} has no column {given.label}: its first row holds values, which are not "
             "shown, and no names of columns (write a header)"

@@ -58,7 +58,7 @@ def enhance(
 ) -> Release:
     """Returns what the client publishes of the examples `part`: d = f(x), float32 (n, K).
 
-    Source: ple, Algorithm 1, lines 1 to 7.
+    Source: ple, Algorithm 1, lines 1 to 7, with the k1 - 1 random labels of section 3.2.
 
     Args:
         features: images of all examples.

@@ -26,7 +26,8 @@ class LabelEnhancement(ClassMechanism):
         punishment: a1 in [0, 1), taken from the weight of an example whose true label is on top.
         compensation: a2 >= 0, added where the true label is not among the top k1.
         randomness: a3 >= 0, weight of each random label.
-        k1: size of the top, >= 1; k1 - 1 random labels for each example.
+        k1: size of the top, >= 1; k1 - 1 random labels for each example, as section 3.2 has it
+            (Algorithm 1 and A.5 of the paper: k1).
     """
 
     eps: float = math.inf

@@ -32,7 +32,8 @@ class EnhancedLabels(Learner):
 
     Args:
         loss: `enhanced` (equation 8, with the update of equation 9), or `plain`: cross entropy
-            with the published vectors as they are, cut to their top k2 (ablation of Figure 3).
+            with the published vectors as they are, cut to their top k2 (ablation of Figure 3; that
+            they are cut there too is ours).
         client: the recipe of f.
         k2: how many entries of a published vector are kept, >= 1.
         negative_weight: lambda >= 0, the largest weight of the negative loss.

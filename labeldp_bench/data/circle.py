@@ -23,8 +23,8 @@ SMALLEST, LARGEST = 1e-6, 1e6
 class CircleGaussians:
     """Draws points around `num_classes` means that are equally spaced on the unit circle.
 
-    Source: Zhao et al. (2025), section 5.1. Labels are uniform; the paper leaves the number of
-    test points open.
+    Source: Zhao et al. (2025), section 5.1. The paper leaves open how labels are drawn (uniformly:
+    ours) and the number of test points.
 
     Args:
         num_classes: number of classes K, >= 2.

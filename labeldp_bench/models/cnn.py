@@ -14,9 +14,9 @@ class CNN(nn.Module):
     Each block is a convolution that keeps the size, 2 x 2 max-pooling and ReLU: the same numbers as
     ReLU before pooling, with a quarter of its work. Dropout acts once, on the hidden layer.
 
-    Source: "Enhancing Learning with Label Differential Privacy by Vector Approximation" (2025),
-    section on experiments, which says only "two convolution and pooling layers with dropout rate
-    0.5". Kernel size, widths, hidden layer and the place of dropout are not stated: ours.
+    Source: Zhao et al. (2025), vector_approximation, section 5.2, which says only "two convolution
+    and pooling layers with dropout rate 0.5". Kernel size, widths, hidden layer and the place of
+    dropout are not stated: ours.
 
     Args:
         num_classes: K >= 2.

@@ -52,8 +52,8 @@ class RingProblem:
     def excess_risk(self, *, with_bias: bool) -> float:
         """Returns the bound of Theorem 2 with (36) on the excess risk, by draws of test points.
 
-        (20) leaves out that (36) may fail; its probability is added here. Without its bias term it
-        is no bound, but smaller than the bound.
+        (36) may fail; the probability of that is added, as the mean in (20) needs it. Without its
+        bias term it is no bound, but smaller than the bound.
         """
         reach = 2 * self.distance(with_bias=with_bias)
         inside = float((margins(self.num_classes, self.sigma) <= reach).mean())

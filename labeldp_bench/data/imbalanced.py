@@ -24,9 +24,10 @@ class ImbalancedImages(ImageData):
     kept beside it as the extra test set `balanced`: on the scaled one, overall accuracy favours
     the large classes.
 
-    Source: BlockRR's imbalanced CIFAR-10; that the test set is scaled follows from its per-class
-    tables. Which images are taken it does not say: its code takes the first of each class in the
-    official files (`file_order`). Copies of CIFAR-10 differ in order, so the default is `hash`.
+    Source: Liu, Ding (2026), BlockRR, section 5.1.1. It says that the test set is the original one,
+    and that each class has a tenth of its training count; its per-class tables fit the latter.
+    Which images are taken it does not say: its code takes the first of each class in the official
+    files (`file_order`). Copies of CIFAR-10 differ in order, so the default is `hash`.
 
     Args:
         source: the data set that the images are taken from.

@@ -17,11 +17,11 @@ class ResNet(nn.Module):
     Source: He et al. (2016), arXiv:1512.03385 (`preactivation=False`) and arXiv:1603.05027
     (`preactivation=True`); 18 layers and width 64 are ResNet-18. Zhao et al. (2025) say only
     "ResNet-18" and quote the non-private accuracy of the CIFAR form. Ghazi et al. (2021),
-    arXiv:2102.06062, and Liu & Ding (BlockRR) take the second form, read from their code: nothing
-    between stem and first block, no BatchNorm on a shortcut, BatchNorm and ReLU before the average.
-    We deviate from the code of Ghazi et al. in two places: strided convolutions are padded on both
-    sides (Flax: on the far side only), and weights start from the normal law of `start_weights`
-    (Flax: variance 1 / fan-in, truncated).
+    arXiv:2102.06062, and Liu & Ding (BlockRR, whose paper cites the first form) take the second,
+    read from their code: nothing between stem and first block, no BatchNorm on a shortcut,
+    BatchNorm and ReLU before the average. We deviate from the code of Ghazi et al. in two places:
+    strided convolutions are padded on both sides (Flax: on the far side only), and weights start
+    from the normal law of `start_weights` (Flax: variance 1 / fan-in, truncated).
 
     Args:
         num_classes: K >= 2.

@@ -122,7 +122,7 @@ def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
     assert (found - expected).abs().max() < 1e-6
 
 
-def test_alibi_votes_are_equation_29():
+def test_votes_and_soft_labels_of_alibi_are_equation_29():
     # The O(K) form would differ from the paper's O(K^2) posterior under the uniform prior.
     eps, num_classes = 1.0, 6
     mechanism = AdditiveLaplace(eps=eps)
@@ -138,6 +138,14 @@ def test_alibi_votes_are_equation_29():
         ]
         posterior = [weight / sum(weights) for weight in weights]
         assert found[row].tolist() == pytest.approx(posterior, abs=1e-6)
+    assert torch.equal(LOSSES["soft_label"].targets(release), found)
+
+
+def test_a_soft_label_draws_the_network_to_itself():
+    # ALIBI's gradient goes to the posterior under the network's own prediction, this one does not.
+    logits, soft_labels = random_logits(), LOSSES["soft_label"].targets(release_of("reals"))
+    LOSSES["soft_label"](logits, soft_labels.double()).sum().backward()
+    assert torch.allclose(logits.grad, logits.detach().softmax(-1) - soft_labels, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["labels", "bits"])
@@ -187,6 +195,7 @@ def test_unbiased_squares_are_unbiased():
         ("softmax_bits", "labels", False), ("softmax_bits", "bits", True),
         ("softmax_bits", "reals", False),
         ("marginal", "labels", True), ("marginal", "bits", True), ("marginal", "reals", True),
+        ("soft_label", "labels", True), ("soft_label", "bits", True), ("soft_label", "reals", True),
     ],
 )  # fmt: skip
 def test_each_loss_takes_the_releases_that_it_fits(name, kind, fits):
@@ -202,7 +211,7 @@ def test_each_loss_takes_the_releases_that_it_fits(name, kind, fits):
     votes = loss.votes(targets, K)
     assert votes.shape == (50, K)
     assert votes.dtype == torch.float32
-    if name == "marginal":
+    if name in ("marginal", "soft_label"):
         posterior = release.log_likelihood.softmax(1)
         assert torch.allclose(votes.double(), posterior, atol=1e-6)
     elif kind == "labels":

@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -42,6 +44,13 @@ def decode(logits: Tensor, evidence: Tensor) -> Tensor:
     The one decoder of all mechanisms: `logits` are the prior, `evidence` what was released.
     """
     return functional.log_softmax(logits, -1) + evidence
+
+
+def uniform_posterior(evidence: Tensor) -> Tensor:
+    """Returns the posterior of each release under the uniform prior, float32 (n, K)."""
+    # Rows are centred. NumPy's exp is twice as fast as torch's, whose softmax is slower still.
+    weights = torch.from_numpy(np.exp(evidence.numpy()))
+    return weights.div_(weights.sum(-1, keepdim=True))
 
 
 def refusal(loss: str, release: Release, needs: str) -> InputError:

@@ -1,11 +1,9 @@
 """The likelihood of what was released."""
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from labeldp_bench.privacy.release import Release
-from labeldp_bench.supervision.losses.base import Loss, decode
+from labeldp_bench.supervision.losses.base import Loss, decode, uniform_posterior
 
 
 class MarginalLikelihood(Loss):
@@ -27,6 +25,4 @@ class MarginalLikelihood(Loss):
 
     def votes(self, targets: Tensor, num_classes: int) -> Tensor:
         """Returns the posterior of each release under the uniform prior."""
-        # Rows are centred. NumPy's exp is twice as fast as torch's, whose softmax is slower still.
-        weights = torch.from_numpy(np.exp(targets.numpy()))
-        return weights.div_(weights.sum(-1, keepdim=True))
+        return uniform_posterior(targets)

@@ -19,6 +19,7 @@ from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
 from labeldp_bench.reports.tables.differences import budgets_of, means_of
+from labeldp_bench.reports.tables.tuned import SOFT_LABEL
 
 DATA = dict(zip(TABLES, ("MNIST", "Fashion-MNIST"), strict=True))
 INTERVALS = (
@@ -33,10 +34,11 @@ def main(arguments: list[str]) -> int:
     read_arguments(arguments, {})
     draw_differences(
         "finding_ranking",
-        "RAPPOR, ahead in print, is behind ALIBI at eps=0.3 and 0.5 on MNIST, and nowhere ahead",
+        "RAPPOR, ahead in print: TITLE",
         "RAPPOR minus ALIBI,\ntest accuracy, points",
-        {"": ("rappor", "alibi", plotting.RED)},
-    )
+        {"ALIBI as in its paper": ("rappor", "alibi", plotting.RED),
+         "ALIBI with one soft label (29)": ("rappor", SOFT_LABEL, plotting.BLUE)},
+    )  # fmt: skip
     draw_differences(
         "finding_loss",
         "Another loss helps both mechanisms, in the mean at every eps",

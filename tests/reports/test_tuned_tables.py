@@ -13,6 +13,7 @@ from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.statistics import holm
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.reports.tables.tuned import (
+    SOFT_LABEL,
     STATED,
     compared,
     order_of,
@@ -91,6 +92,19 @@ def test_the_order_is_a_family_of_its_own():
     assert (last.printed, last.stated) == (pytest.approx(78.4 - 55.1), pytest.approx(-35 / 3))
 
 
+def test_both_readings_of_alibi_stand_beside_the_one_printed_row_and_are_no_pair(monkeypatch):
+    # A reader would take one reading for the printed one; or a pair would be printed as 0.
+    monkeypatch.setitem(BASE, SOFT_LABEL, (30, 28, 33))
+    records = records_of(GAINS | {SOFT_LABEL: (9, 12, 10)})
+    found = compared(records, read_published())
+    rows, order = rows_of(found).set_index("method"), order_of(found)
+    assert list(rows.index) == ["rr", "rappor", "alibi", SOFT_LABEL]
+    assert rows.printed[SOFT_LABEL] == rows.printed["alibi"] == 55.1
+    pairs = list(zip(order.method, order.other, strict=True))
+    assert len(pairs) == 5 and ("alibi", SOFT_LABEL) not in pairs
+    assert "RAPPOR - ALIBI, soft label" in page_of(records)
+
+
 def test_one_seed_is_shown_and_not_tested():
     rows = rows_of(compared(records_of(seeds=1), read_published()))
     assert rows.p.isna().all() and not rows.significant.any()
@@ -114,7 +128,7 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
         "eps=0.3", "RR", "64.1", "58.3 ± 19.0 (3)", "67.5 ± 20.9 (3)", "+9.2 ± 3.1* (3)", "0.019",
         "0.0003 (3); 7 epochs",
     ] in cells  # fmt: skip
-    assert "67 of the 70 cells are left out" in page and " 9 of its 470 runs are done" in page
+    assert "77 of the 80 cells are left out" in page and " 9 of its 500 runs are done" in page
     assert "95 % t interval" in page and "Holm's correction for the 3 pairs" in page
     tex = latex(page)
     assert tex.count("\\begin{tabular}") == 2 and "`" not in tex and "#" not in tex
@@ -123,7 +137,7 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
     write_both(tmp_path / "a", lambda: draw_tuned(rows))
     assert (tmp_path / "a.png").stat().st_size > 5000
     nothing = page_of({})
-    assert "70 of the 70 cells are left out" in nothing and "|" not in nothing
+    assert "80 of the 80 cells are left out" in nothing and "|" not in nothing
     # An old picture would look like a result.
     write_both(tmp_path / "a", lambda: draw_tuned(rows_of({})))
     assert not (tmp_path / "a.png").exists()

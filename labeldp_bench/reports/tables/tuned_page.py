@@ -38,13 +38,15 @@ chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*
 the seeds that both have (their number), so it need not be the difference of the two means; by \
 Welch's test where fewer than two are shared. p: t test of that difference, with Holm's correction \
 for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (in how many runs) and \
-epochs. A method that names no loss has its paper's own."""
+epochs. A method that names no loss has its paper's own. *ALIBI, soft label* learns from the soft \
+label of the vector paper's equation 29, made once; the paper does not say which of the two it \
+printed."""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
-Every pair of methods with their own losses: the first minus the second, in points. *tuned*: by \
-seed, over the seeds that both have (their number). p: t test of that difference, with Holm's \
-correction for the {{tests}} pairs below; `*`: p below 5 %. *printed* and *stated* are not tested \
-here. {PLUS_MINUS}"""
+Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
+points. *tuned*: by seed, over the seeds that both have (their number). p: t test of that \
+difference, with Holm's correction for the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
+*stated* are not tested here. {PLUS_MINUS}"""
 Row = Mapping[Any, Any]
 
 

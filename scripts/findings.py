@@ -109,14 +109,18 @@ def losses() -> pd.DataFrame:
                  "marginal, RAPPOR": rappor_marginal.minus(rappor),
                  "RAPPOR for RR, own losses": rappor.minus(rr),
                  "RR marginal - RAPPOR own": rr_marginal.minus(rappor),
-                 "RAPPOR marginal - ALIBI": rappor_marginal.minus(ours["alibi", eps])}
+                 "RAPPOR marginal - ALIBI": rappor_marginal.minus(ours["alibi", eps]),
+                 "ALIBI, own - soft label": ours["alibi", eps].minus(ours[SOFT_LABEL, eps])}
             )  # fmt: skip
     frame = pd.DataFrame(rows)
     # One family per claim: the loss in 20 cells, the loss against the mechanism in 10, and so on.
     frame = tested(frame, ["marginal, RR", "marginal, RAPPOR"])
-    for column in ("RAPPOR for RR, own losses", "RR marginal - RAPPOR own"):
+    for column in (
+        "RAPPOR for RR, own losses", "RR marginal - RAPPOR own", "RAPPOR marginal - ALIBI",
+        "ALIBI, own - soft label",
+    ):  # fmt: skip
         frame = tested(frame, [column])
-    return tested(frame, ["RAPPOR marginal - ALIBI"])
+    return frame
 
 
 def small_networks() -> pd.DataFrame:

@@ -80,7 +80,7 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
     monkeypatch.setattr("labeldp_bench.reports.figures.exponents.write_pictures", lambda *_: [])
     # Drawn, but not written: other tests look at the files.
-    monkeypatch.setattr(plotting, "save", lambda figure, path, *_: path.touch() or plt.close(figure))
+    monkeypatch.setattr(plotting, "save", lambda each, path, *_: path.touch() or plt.close(each))
     monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")

@@ -43,13 +43,7 @@ class StopsAtFit(Model):
         """Returns what the model computes in."""
         return self.model.precision_on(device)
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> Classifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
         """Raises `Released`."""
         raise Released
 

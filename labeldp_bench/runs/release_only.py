@@ -8,7 +8,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from labeldp_bench.data.unlabelled import unlabelled
+from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.handover import write_releases

@@ -30,9 +30,7 @@ MOST_ENTRIES = 100_000_000
 IN_MEMORY = 2_000_000
 
 
-def channels_of(
-    mechanism: Mechanism, num_classes: int, prior: Tensor | None = None
-) -> list[Channel]:
+def channels_of(mechanism: Mechanism, num_classes: int, prior: Tensor | None) -> list[Channel]:
     """Returns a channel for each sampler of the mechanism.
 
     Args:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from labeldp_bench.cli.script import command, default_data_dir, output_file, split_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
-from labeldp_bench.experiments.experiment import blocks_of, cells_of
+from labeldp_bench.experiments.experiment import cells_of, read_experiment
 from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.privacy.audits.attack import Attack, bound, flat, learned_beliefs, posterior
@@ -65,11 +65,11 @@ class Guess:
 class ReleaseOnly(NetworkModel):
     """A model whose last stage is not trained: nothing is released after it."""
 
-    def fit(self, features: Tensor, supervision: Any, session: Session, start: Any = None) -> Any:
+    def fit(self, features: Tensor, supervision: Any, session: Session) -> Any:
         """Returns a trained network in earlier stages, a guess in the last one."""
         if session.stage + 1 == session.stages:
             return Guess(supervision.num_classes)
-        return super().fit(features, supervision, session, start)
+        return super().fit(features, supervision, session)
 
 
 @command(__doc__)
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     own, axes = split_arguments(arguments, own | {"data_dir": default_data_dir()})
     shares = read_shares(own["known"])
     environment = environment_of(own["out_dir"], own["data_dir"], "cpu")
-    blocks = blocks_of(own["experiment"]) if own["experiment"] else [{}]
+    blocks = read_experiment(own["experiment"]).blocks or [] if own["experiment"] else [{}]
     cells, out = cells_of(blocks, axes), output_file("out", own["out"])
     for cell in cells:
         done = find_done([cell], environment.out_dir, committed=True).get(cell.config_hash, {})

@@ -40,9 +40,9 @@ class Spy:
     model: object
     fits: list = field(default_factory=list)
 
-    def fit(self, features, supervision, session, start):
-        fitted = self.model.fit(features, supervision, session, start)
-        self.fits.append((supervision, session, start, fitted))
+    def fit(self, features, supervision, session):
+        fitted = self.model.fit(features, supervision, session)
+        self.fits.append((supervision, session, fitted))
         return fitted
 
 

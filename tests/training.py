@@ -38,4 +38,4 @@ def supervision_of(labels: torch.Tensor, mechanism, loss: str) -> Supervision:
 def fit(model: NetworkModel, images, supervision):
     epochs: list[Epoch] = []
     session = Session(SEED, CPU, lambda epoch, _: epochs.append(epoch), lambda text: None)
-    return model.fit(images, supervision, session, None), epochs
+    return model.fit(images, supervision, session), epochs

@@ -14,9 +14,8 @@ from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_
 from torch import Tensor
 
 from labeldp_bench.data import official
-from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.bundle import DataBundle, Dataset
 from labeldp_bench.data.labels import as_labels, check_label_range
-from labeldp_bench.data.unlabelled import Unlabelled
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError, check_integer
@@ -40,7 +39,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ImageData(Unlabelled):
+class ImageData:
     """Reads `<data_dir>/<name>.npz`; an official data set that is absent is fetched first.
 
     Args:
@@ -87,7 +86,7 @@ class ImageData(Unlabelled):
         return replace(self._bundle(train, test, seed), written=written_at(data_dir, self.name))
 
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
-        """Returns the same without training labels, which are not read; see `draw`."""
+        """Returns what `draw` returns, with a vault whose labels are absent; none are read."""
         train, test = load_images(data_dir, self.name, self.num_classes, train_labels=False)
         bundle = self._bundle(train, test, seed)
         zeros = torch.zeros(len(bundle.train_features), dtype=torch.int64)
@@ -119,6 +118,20 @@ class ImageData(Unlabelled):
             )
         shuffled = torch.randperm(available, generator=seeding.generator(seed, "data", key))
         return split.take(shuffled[:limit].sort().values.numpy())
+
+
+def unlabelled(dataset: Dataset) -> ImageData:
+    """Returns the data set if it can do without training labels.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if not isinstance(dataset, ImageData):
+        raise InputError(
+            f"releases= is for images from a file: the labels of {type(dataset).__name__} are made "
+            "up, or come with its features"
+        )
+    return dataset
 
 
 def hash_arrays(*arrays: np.ndarray) -> str:
@@ -197,7 +210,7 @@ def _read_split(path: Path, part: str, labelled: bool = True) -> Split:
     if images.dtype != np.uint8 or not channels_last or not images.size:
         raise InputError(
             f"{path.name}: x_{part} must be uint8 (N, H, W) or (N, H, W, C) with C at most "
-            f"{MAX_CHANNELS} and no axis of length 0, got {_describe(images)}"
+            f"{MAX_CHANNELS} and no axis of length 0, got {images.dtype} of shape {images.shape}"
             + " (scale floats to 0..255)"
             * (images.dtype.kind == "f")
         )
@@ -231,7 +244,3 @@ def _read_array(path: Path, key: str) -> np.ndarray:
         raise InputError(
             f"{path.name}: array {key} cannot be read as plain numbers: {official.brief(error)}"
         ) from error
-
-
-def _describe(array: np.ndarray) -> str:
-    return f"{array.dtype} of shape {array.shape}"

@@ -81,21 +81,16 @@ def is_picked(spelled: Spelled) -> bool:
         return False
 
 
-def blocks_of(name: str) -> list[dict[str, Any]]:
-    """Returns the cells of the experiment called `name`, as `spelled_cells` takes them.
+@cache
+def read_experiment(name: str) -> Experiment:
+    """Returns the experiment called `name`, as Hydra composes it.
 
     Raises:
         InputError: there is no such experiment.
     """
+    use_configs()
     if name not in (known := experiment_names()):
         raise unknown_experiment(name, known)
-    return read_experiment(name).blocks or []
-
-
-@cache
-def read_experiment(name: str) -> Experiment:
-    """Returns the experiment called `name`, as Hydra composes it."""
-    use_configs()
     config, _ = assemble([f"experiment={name}"])
     shown = (
         OmegaConf.to_container(node) if OmegaConf.is_config(node) else node

@@ -79,7 +79,7 @@ class ClusterPrior(RetrainingLearner):
             prior_eps=self.prior_eps, clusters=self.clusters, mean_top_k=mean_top_k(release)
         )
         supervision = Supervision.of([release], loss_named(self.loss))
-        classifier = model.fit(features, supervision, session, None)
+        classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
 
 

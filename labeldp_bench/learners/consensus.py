@@ -54,5 +54,5 @@ class RetrainingLearner(Learner):
         session.notes["consensus_share"] = float(agrees.double().mean())
         if not agrees.any():
             return classifier
-        again = replace(session, seed=seeding.derive(session.seed, "retrain"))
-        return model.fit(features, supervision.take(agrees), again, None)
+        again = replace(session, seed=seeding.derive(session.seed, "retrain"), start=None)
+        return model.fit(features, supervision.take(agrees), again)

@@ -74,7 +74,7 @@ class HeldOutPrior(RetrainingLearner):
         session.notes.update(prior_notes(mechanism, prior))
         release = vault.release(mechanism, rest, prior)
         supervision = Supervision.of([release], loss_named(self.loss))
-        classifier = model.fit(features, supervision, session, None)
+        classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
 
 

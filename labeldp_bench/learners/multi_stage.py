@@ -92,9 +92,9 @@ class MultiStage(RetrainingLearner):
                 seed=seeding.derive(session.seed, "stage", stage),
                 stage=stage,
                 stages=len(self.fractions),
+                start=classifier if self.warm_start else None,
             )
-            start = classifier if self.warm_start else None
-            classifier = model.fit(features, supervision, at_stage, start)
+            classifier = model.fit(features, supervision, at_stage)
         assert classifier is not None
         last = replace(at_stage, seed=session.seed)
         return self.retrained(classifier, model, features, supervision, last)

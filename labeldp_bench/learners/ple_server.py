@@ -113,7 +113,7 @@ class EnhancedLabels(Learner):
             refine=refine if self.loss == "enhanced" else None,
             validate=validate if chooses else None,
         )
-        return model.fit(features, supervision, replace(session, stage=1, stages=2), None)
+        return model.fit(features, supervision, replace(session, stage=1, stages=2))
 
     def split(self, num_examples: int, trainer: Trainer, seed: int) -> tuple[Tensor, Tensor]:
         """Returns the examples to learn from and those set aside; none without validation.

@@ -36,5 +36,5 @@ class SingleStage(RetrainingLearner):
                 "(use learner=local_averages)"
             )
         supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
-        classifier = model.fit(features, supervision, session, None)
+        classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)

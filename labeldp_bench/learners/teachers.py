@@ -114,7 +114,7 @@ class NetworkTeachers(Teachers):
         def vote(indices: Tensor, labels: Tensor) -> Tensor:
             known = nn.functional.one_hot(labels, num_classes).bool()
             supervision = Supervision(indices, labels, known, loss)
-            teacher = network.fit(features, supervision, replace(silent, notes={}), None)
+            teacher = network.fit(features, supervision, replace(silent, notes={}))
             return predict(teacher.scores(features[queries]), session.seed)
 
         begun = first_weights(network, features, num_classes, session)

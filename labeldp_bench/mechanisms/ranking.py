@@ -5,12 +5,6 @@ import torch
 from torch import Tensor
 
 
-def ranking(prior: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the labels by falling prior, and each label's place, both int64 (rows, K)."""
-    order = by_falling_prior(prior)
-    return order, places(order)
-
-
 def places(order: Tensor) -> Tensor:
     """Returns the place of each label in `order`, int64 (rows, K)."""
     counted = torch.arange(order.shape[1]).expand_as(order)

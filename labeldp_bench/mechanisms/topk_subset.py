@@ -15,7 +15,7 @@ from labeldp_bench.mechanisms.classes import (
     two_levels,
 )
 from labeldp_bench.mechanisms.draws import Noise, uniforms
-from labeldp_bench.mechanisms.ranking import ranking
+from labeldp_bench.mechanisms.ranking import by_falling_prior, places
 from labeldp_bench.mechanisms.subset_selection import arcs, subsets
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import check_integer, check_labels
@@ -76,7 +76,7 @@ class TopKSubset(ClassMechanism):
             check_integer("mechanism.top", self.top, low=2, high=num_classes)
         if self.size is not None:
             check_integer("mechanism.size", self.size, low=1, high=num_classes - 1)
-        ordered = prior.gather(1, ranking(prior)[0]).to(torch.float64)
+        ordered = prior.gather(1, by_falling_prior(prior)).to(torch.float64)
         best = torch.full((len(prior),), -math.inf, dtype=torch.float64)
         # Where a prior is sure of its label, a release tells nothing, and any pair will do.
         chosen = torch.tensor(pairs[:1]).expand(len(prior), 2).clone()
@@ -101,7 +101,7 @@ class TopKSubset(ClassMechanism):
         """Returns uint8 bits (N, K) with d ones each, all inside the top k; O(N K log K)."""
         check_labels(labels, num_classes)
         rows = prior_rows(prior, len(labels), num_classes)
-        _, rank = ranking(rows)
+        rank = places(by_falling_prior(rows))
         top, size = (column[:, None] for column in self.top_k_and_size(rows))
         keys = uniforms((len(labels), num_classes), generator)
         uniform = uniforms((len(labels), 1), generator)
@@ -119,7 +119,7 @@ class TopKSubset(ClassMechanism):
         """Returns log P(set | label = c), float64 (N, K); -inf for sets it cannot release."""
         bits = check_bits(released, num_classes)
         rows = prior_rows(prior, len(released), num_classes)
-        _, rank = ranking(rows)
+        rank = places(by_falling_prior(rows))
         top, size = (column[:, None] for column in self.top_k_and_size(rows))
         k, d = top.to(torch.float64), size.to(torch.float64)
         uniform = torch.lgamma(d + 1) + torch.lgamma(k - d + 1) - torch.lgamma(k + 1)
@@ -147,7 +147,7 @@ class TopKSubset(ClassMechanism):
         """Returns the top k labels of a global prior, and d."""
         row = check_global_prior(prior, num_classes)[None]
         top, size = self.top_k_and_size(row)
-        return ranking(row)[0][0, : int(top)], int(size)
+        return by_falling_prior(row)[0, : int(top)], int(size)
 
 
 def grid(num_classes: int) -> list[int]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.vectors import as_vectors
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
@@ -78,11 +78,7 @@ class BoostedTrees(Model):
         return "float64"
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "BoostedClassifier":
         """Returns the fitted trees."""
         assert supervision.refine is None, "refined targets need epochs, which this model lacks"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from labeldp_bench.models.embedding import Embedding, SmoothModel
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
@@ -48,11 +48,7 @@ class Eigenmaps(SmoothModel):
         check_numbers("model.functions", self.functions, low=1)
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "EigenmapClassifier":
         """Returns the classifier by the functions that held-out releases choose."""
         sizes = sorted({round(each * supervision.num_classes) for each in self.functions})

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeldp_bench.models.eigenmaps import least_squares, usable_functions
 from labeldp_bench.models.embedding import Embedding, SmoothModel
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import check_number, check_numbers
@@ -56,11 +56,7 @@ class GraphGaussianProcess(SmoothModel):
         check_numbers("model.smoothness", self.smoothness, above=0)
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "ProcessClassifier":
         """Returns the classifier by the posterior's mean."""
         count = round(self.functions * supervision.num_classes)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 
@@ -63,13 +63,7 @@ class GroupModel(Model):
     def grouping(self, features: Tensor, session: Session) -> Groups:
         """Returns the training examples in groups."""
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> GroupEstimator:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GroupEstimator:
         """Returns the classifier that adds up the votes in each group."""
         groups = self.grouping(features, session)
         votes = supervision.votes().to(torch.float64)

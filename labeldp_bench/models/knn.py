@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp_bench.models.neighbour_means import NeighbourMeans
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
@@ -143,11 +143,7 @@ class NearestNeighbours(Model):
             self.search.compile(say)
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "NeighbourClassifier":
         """Returns a classifier that remembers the supervised examples."""
         self._checked(len(supervision.indices))

@@ -10,7 +10,7 @@ from torch import Tensor
 from labeldp_bench.models.embedding import GraphModel
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.neighbour_graph import GraphClassifier, NeighbourGraph, per_example
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.validate import check_number, check_numbers
@@ -50,13 +50,7 @@ class LaplaceLearning(GraphModel):
         check_number("model.held_out", self.held_out, above=0, below=1)
         check_numbers("model.penalties", self.penalties, above=0)
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> GraphClassifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
         """Returns the classifier by the smoothed votes."""
         graph = self._last.get((features,), lambda: self._graph(features, session))
         votes, indices = supervision.votes().to(torch.float64), supervision.indices

@@ -10,7 +10,7 @@ from torch import Tensor
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.penalised import fit_penalised, with_constant
 from labeldp_bench.models.vectors import as_vectors
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
+from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import Diverged, check_number, check_numbers
@@ -44,11 +44,7 @@ class Logistic(Model):
         return "float32"
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "LogisticClassifier":
         """Returns the fitted scores."""
         assert supervision.refine is None, "refined targets need epochs, which this model lacks"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import check_made
@@ -58,27 +58,18 @@ class NetworkModel(PretrainableModel):
             check_takes(network, image, self.trainer.resolution)
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> NetworkClassifier:
-        """Returns a fresh network, or one that starts from `start`, trained on the supervision."""
-        return self.fit_by(NetworkFit, features, supervision, session, start)
+        """Returns a network, fresh or from `session.start`, trained on the supervision."""
+        return self.fit_by(NetworkFit, features, supervision, session)
 
     def fit_by(
-        self,
-        kind: FitMaker,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, kind: FitMaker, features: Tensor, supervision: Supervision, session: Session
     ) -> NetworkClassifier:
         """Returns what `fit` returns; `kind` says what a step does."""
         check_images(features)
         with seeding.global_stream(session.seed, session.device):
-            classifier = self._begin(features, supervision, session, start)
+            classifier = self._begin(features, supervision, session)
             fit = kind(self.trainer, classifier, supervision, session)
             self._tell_few_steps(len(fit.indices), session)
             self.trainer.run(fit, features, session)
@@ -107,15 +98,15 @@ class NetworkModel(PretrainableModel):
             )
 
     def _begin(
-        self, features: Tensor, supervision: Supervision, session: Session, start: Classifier | None
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> NetworkClassifier:
         """Returns the network before training; first weights come from the global stream."""
         pixels, precision = self.trainer.pixels, self.precision_on(session.device)
         begun = self.untrained(
             features, supervision.num_classes, session.device, pixels=pixels, precision=precision
         )
-        if isinstance(start, NetworkClassifier):
-            begun.network.load_state_dict(start.network.state_dict())
+        if isinstance(session.start, NetworkClassifier):
+            begun.network.load_state_dict(session.start.network.state_dict())
         one = features[:1].to(session.device)
         check_takes(begun.network, begun.normalise(one), self.trainer.resolution)
         return begun

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeldp_bench.models.embedding import GraphModel
 from labeldp_bench.models.neighbour_graph import GraphClassifier, NeighbourGraph, per_example
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
 
@@ -36,13 +36,7 @@ class PoissonLearning(GraphModel):
         default_factory=LastResults, init=False, repr=False, compare=False
     )
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> GraphClassifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
         """Returns the classifier by the heat of each class."""
         graph = self._last.get(
             (features,),

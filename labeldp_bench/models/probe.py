@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
@@ -57,11 +57,7 @@ class Probe(PretrainableModel):
         return "float32"
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
         assert supervision.refine is None, "refined targets need epochs, which a probe lacks"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear_on_features import EXACT_UP_TO, LinearOnFeatures, directions_of
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Classifier, Session
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.last_results import LastResults
@@ -86,11 +86,7 @@ class Ridge(PretrainableModel):
         return "float32"
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> "RidgeClassifier":
         """Returns the classifier on the encoder's features."""
         assert self.initial is not None, "a cell without pre-training is refused when it is built"

@@ -117,11 +117,7 @@ class TunedNetwork(Model):
         return replace(self, model=self.model.pretrained(weights_for))
 
     def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
+        self, features: Tensor, supervision: Supervision, session: Session
     ) -> NetworkClassifier:
         """Returns the network that the chosen recipe trains on all of the supervision.
 
@@ -134,20 +130,14 @@ class TunedNetwork(Model):
                 "tuning=held_out_releases needs targets that are made of releases alone, and this "
                 "learner has others (use tuning=none)"
             )
-        choice = self._chosen(features, supervision, session, start)
+        choice = self._chosen(features, supervision, session)
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
         session.notes[key] = choice.note()
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)
-        return replace(self.model, trainer=chosen).fit(features, supervision, session, start)
+        return replace(self.model, trainer=chosen).fit(features, supervision, session)
 
-    def _chosen(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None,
-    ) -> "Choice":
+    def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> "Choice":
         """Returns the recipe and epoch with the largest likelihood of held-out releases."""
         stream = seeding.generator(session.seed, "train", "tuning")
         draws = torch.rand(len(supervision.indices), generator=stream)
@@ -174,7 +164,7 @@ class TunedNetwork(Model):
                 checkpoint=None,
             )
             try:
-                replace(self.model, trainer=recipe).fit(features, fitted, alone, start)
+                replace(self.model, trainer=recipe).fit(features, fitted, alone)
             except Diverged:
                 continue  # a rate that is too large is one that is not chosen
             choices.append(trial)

@@ -56,9 +56,14 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
     """Returns messages, row ids, costs and manifest.
 
     Raises:
-        InputError: there is no such file, or it holds no release.
+        InputError: there is no such file, it is not a Parquet file, or it holds no release.
     """
-    table = read_table(path)
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowInvalid, OSError):
+        raise InputError(f"{path} is not a Parquet file") from None
     metadata = table.schema.metadata or {}
     if KEY not in metadata or table.column_names != COLUMNS:
         raise InputError(f"{path} holds no release (write one by `labeldp release`)")
@@ -160,20 +165,6 @@ def check_replaces(
         f"{path} holds {what} spent would be lost (load that one, or save under another name; "
         "delete it only if nobody has seen it)"
     )
-
-
-def read_table(path: Path) -> pa.Table:
-    """Returns a Parquet file's table.
-
-    Raises:
-        InputError: there is no such file, or it is not a Parquet file.
-    """
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    try:
-        return pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError):
-        raise InputError(f"{path} is not a Parquet file") from None
 
 
 def _column(messages: NDArray, manifest: Manifest) -> pa.Array:

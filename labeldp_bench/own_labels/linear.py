@@ -46,8 +46,8 @@ def fit_linear(
     targets: Tensor,
     loss: Loss,
     num_classes: int,
-    penalties: Sequence[float] = PENALTIES,
-    seed: int = 0,
+    penalties: Sequence[float],
+    seed: int,
 ) -> LinearModel:
     """Returns the model with the least penalised loss (`models.penalised`), in float64.
 

@@ -17,7 +17,7 @@ from labeldp_bench.own_labels.known import (
 )
 from labeldp_bench.own_labels.law import chance_of_change
 from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit, is_class_name
-from labeldp_bench.own_labels.strength import recommended, share_of_clean
+from labeldp_bench.own_labels.strength import recommended, strength
 from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.support.validate import InputError
 
@@ -150,7 +150,7 @@ def warn(recipe: Recipe, size: int, stacklevel: int) -> None:
     if not isinstance(mechanism, ClassMechanism):
         return
     change = chance_of_change(mechanism, num_classes)
-    worth = share_of_clean(mechanism, num_classes) * size
+    worth = strength(mechanism, num_classes)[1] * size
     if change < IDENTITY and np.isfinite(mechanism.eps):
         warnings.warn(
             f"eps={mechanism.eps:g} is practically no privacy: about {100 * change:.2g} % of the "

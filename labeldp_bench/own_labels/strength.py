@@ -54,11 +54,6 @@ def strength(
     return bits, min(1.0, share)
 
 
-def share_of_clean(mechanism: ClassMechanism, num_classes: int) -> float:
-    """Returns how many true labels one release is worth, in [0, 1]; see `strength`."""
-    return strength(mechanism, num_classes)[1]
-
-
 @lru_cache(maxsize=256)
 def strengths(
     num_classes: int, eps: float, class_shares: tuple[float, ...] | None = None

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
@@ -30,7 +30,6 @@ from labeldp_bench.training.classifier import (
 )
 from labeldp_bench.training.compiled import accelerated, kernel_search
 from labeldp_bench.training.fit import Fit
-from labeldp_bench.training.network_fit import dropout_state, set_dropout_state
 from labeldp_bench.training.pixels import pixel_scale
 
 STORED = {"float32": torch.float32, "float16": torch.float16}
@@ -128,29 +127,12 @@ class SimCLRFit(Fit):
         count: int,
         checkpoint: FitCheckpoint | None = None,
     ) -> None:
-        super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count))
-        self.recipe, self.checkpoint = recipe, checkpoint
+        super().__init__(classifier, recipe.trainer.optimizer, torch.arange(count), checkpoint)
+        self.recipe = recipe
         network = classifier.network
         self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
         self.objective = accelerated(contrast, classifier.device)
         self.last_loss = float("nan")
-        self.number = 0
-        self.streams: tuple[Generator, ...] = ()
-
-    def resume(self, order: Generator, draws: Generator) -> int:
-        """Restores the fit from its checkpoint, if there is one."""
-        self.streams = (order, draws)
-        saved = self.checkpoint.next_fit() if self.checkpoint is not None else None
-        if self.checkpoint is None or saved is None:
-            return 0
-        with self.checkpoint.restoring():
-            self.classifier.network.load_state_dict(saved["network"])
-            self.optimizer.load_state_dict(saved["optimizer"])
-            for stream, state in zip(self.streams, saved["streams"], strict=True):
-                stream.set_state(state)
-            set_dropout_state(saved["dropout"], self.classifier.device)
-            self.last_loss = float(saved["notes"]["loss"])
-            return int(saved["epoch"])
 
     def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
         """Learns from one batch: a view of each image, then another of each."""
@@ -175,19 +157,18 @@ class SimCLRFit(Fit):
             f"{seconds:.1f} s{left}"
         )
         if self.checkpoint is not None and number < total:
-            self.checkpoint.after_epoch(self._state, finished=False)
+            self.checkpoint.after_epoch(self.state, finished=False)
         return False
 
-    def _state(self) -> State:
+    def state(self) -> State:
         """Returns what the fit needs to go on, for a checkpoint."""
-        return {
-            "epoch": self.number,
-            "network": self.classifier.network.state_dict(),
-            "notes": {"loss": self.last_loss},
-            "optimizer": self.optimizer.state_dict(),
-            "streams": [stream.get_state() for stream in self.streams],
-            "dropout": dropout_state(self.classifier.device),
-        }
+        return super().state() | {"notes": {"loss": self.last_loss}}
+
+    def restore(self, saved: State) -> int:
+        """Takes back what `state` returned; returns the number of finished epochs."""
+        done = super().restore(saved)
+        self.last_loss = float(saved["notes"]["loss"])
+        return done
 
 
 def contrast(

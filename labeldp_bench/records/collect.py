@@ -75,11 +75,11 @@ def read_committed(path: Path = COMMITTED) -> Records:
     return records
 
 
-def read_with_classes(path: Path = COMMITTED, per_class_csv: Path = PER_CLASS) -> Records:
+def read_with_classes() -> Records:
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
-    records = read_committed(path)
-    if per_class_csv.is_file():
-        rows = read_rows(per_class_csv, ["config_hash"], ["class", "accuracy"]).sort_values("class")
+    records = read_committed()
+    if PER_CLASS.is_file():
+        rows = read_rows(PER_CLASS, ["config_hash"], ["class", "accuracy"]).sort_values("class")
         for name, group in rows.groupby("config_hash"):
             if name in records:
                 records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()

@@ -56,9 +56,9 @@ def status_of(
 
 
 def every_status(
-    out_dir: Path, device: torch.device, budget: str = PAPER, names: list[str] | None = None
+    out_dir: Path, device: torch.device, budget: str, names: list[str]
 ) -> list[Status]:
-    """Returns the status of the named experiments, or of all."""
+    """Returns the status of the named experiments, or of all where none is named."""
     records = read_committed()
     estimator = estimator_on(device, records)
     names = names or experiment_names()

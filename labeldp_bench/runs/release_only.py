@@ -8,7 +8,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from labeldp_bench.data.unlabelled import unlabelled
+from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.handover import write_releases
@@ -43,13 +43,7 @@ class StopsAtFit(Model):
         """Returns what the model computes in."""
         return self.model.precision_on(device)
 
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> Classifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
         """Raises `Released`."""
         raise Released
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.data.unlabelled import unlabelled
+from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.mechanisms.base import Mechanism

@@ -68,6 +68,7 @@ class Session:
         notes: what a fit wants in the record; made from releases and features only.
         stage: which of the learner's `stages` this fit is, counted from 0.
         stages: how many there are.
+        start: whose weights a fit begins with, if the model has any; None: fresh ones.
         checkpoint: where fits leave their state after an epoch; None: nowhere.
         captures: whether a GPU's steps are recorded as one CUDA graph.
     """
@@ -80,6 +81,7 @@ class Session:
     notes: dict[str, object] = field(default_factory=dict)
     stage: int = 0
     stages: int = 1
+    start: Classifier | None = None
     checkpoint: FitCheckpoint | None = None
     captures: bool = False
 
@@ -174,14 +176,8 @@ class Model(ABC):
         """Returns what a fit on `device` computes in: `bf16`, `float32` or `float64`."""
 
     @abstractmethod
-    def fit(
-        self,
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-        start: Classifier | None = None,
-    ) -> Classifier:
-        """Returns the fitted classifier; `start` gives initial weights to a model that has any."""
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
+        """Returns the classifier, fitted from scratch or, if it has weights, from session.start."""
 
     def fit_by(
         self,
@@ -189,7 +185,6 @@ class Model(ABC):
         features: Tensor,
         supervision: Supervision,
         session: Session,
-        start: Classifier | None = None,
     ) -> Classifier:
         """Returns what `fit` returns, by another step; `kind` makes it (`models.network`).
 

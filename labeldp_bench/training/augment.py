@@ -245,7 +245,7 @@ def warp(images: Tensor, matrices: Tensor, side: int | None = None) -> Tensor:
     return like(images, F.grid_sample(images, grid, padding_mode="border", align_corners=False))
 
 
-def erase(images: Tensor, corners: Tensor, size: int, fill: float = 0.0) -> Tensor:
+def erase(images: Tensor, corners: Tensor, size: int, fill: float) -> Tensor:
     """Returns images with the square at top-left `corners`, int64 (B, 2), filled with `fill`."""
     height, width = images.shape[2:]
     rows = torch.arange(height, device=images.device) - corners[:, :1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim.swa_utils import AveragedModel
 
@@ -49,7 +49,7 @@ class NetworkFit(Fit):
                 "trainer.selection=best_validation needs validation labels, and this learner has "
                 "none (use trainer.selection=last)"
             )
-        super().__init__(classifier, trainer.optimizer, supervision.indices)
+        super().__init__(classifier, trainer.optimizer, supervision.indices, session.checkpoint)
         self.trainer, self.session, self.supervision = trainer, session, supervision
         self.targets = supervision.targets.to(session.device)
         self.plausible = supervision.plausible.to(session.device)
@@ -67,18 +67,6 @@ class NetworkFit(Fit):
                 network, avg_fn=running_mean(trainer.average), use_buffers=True
             )
         self.best = Best()
-        self.number = 0
-        self.streams: tuple[Generator, ...] = ()
-
-    def resume(self, order: Generator, draws: Generator) -> int:
-        """Restores the fit from the session's checkpoint; all epochs if it had finished."""
-        self.streams = (order, draws)
-        checkpoint = self.session.checkpoint
-        saved = checkpoint.next_fit() if checkpoint is not None else None
-        if checkpoint is None or saved is None:
-            return 0
-        with checkpoint.restoring():
-            return self._restore(saved)
 
     def begin_epoch(self) -> None:
         """Clears the sums of losses and hits."""
@@ -139,8 +127,8 @@ class NetworkFit(Fit):
             self.best.offer(number, supervision.validate(self.classifier), self.classifier.network)
             patience = self.trainer.patience
             stop = patience is not None and number - self.best.epoch >= patience
-        if self.session.checkpoint is not None and not stop and number < self.trainer.epochs:
-            self.session.checkpoint.after_epoch(self._state, finished=False)
+        if self.checkpoint is not None and not stop and number < self.trainer.epochs:
+            self.checkpoint.after_epoch(self.state, finished=False)
         return stop
 
     def finish(self) -> None:
@@ -154,8 +142,8 @@ class NetworkFit(Fit):
             )
         if self.averaged is not None:
             self.classifier.network.load_state_dict(self.averaged.module.state_dict())
-        if self.session.checkpoint is not None:
-            self.session.checkpoint.after_epoch(self._state, finished=True)
+        if self.checkpoint is not None:
+            self.checkpoint.after_epoch(self.state, finished=True)
 
     def _reported(self) -> NetworkClassifier:
         """Returns the classifier that would result if training ended here."""
@@ -174,37 +162,28 @@ class NetworkFit(Fit):
             ]
         return torch.cat(means)
 
-    def _state(self) -> State:
+    def state(self) -> State:
         """Returns what the fit needs to go on, for a checkpoint."""
-        return {
-            "epoch": self.number,
-            "network": self.classifier.network.state_dict(),
+        return super().state() | {
             "notes": dict(self.session.notes),
-            "optimizer": self.optimizer.state_dict(),
             "targets": None if self.supervision.refine is None else self.targets,
             "best": vars(self.best),
             "averaged": None if self.averaged is None else self.averaged.state_dict(),
-            "streams": [stream.get_state() for stream in self.streams],
-            "dropout": dropout_state(self.session.device),
         }
 
-    def _restore(self, saved: State) -> int:
-        """Takes back what `_state` returned; returns the number of finished epochs."""
-        device = self.session.device
-        self.classifier.network.load_state_dict(saved["network"])
+    def restore(self, saved: State) -> int:
+        """Takes back what `state` returned; returns all epochs of a fit that had finished."""
         if saved.get("finished"):
+            self.classifier.network.load_state_dict(saved["network"])
             self.session.notes.update(saved["notes"])
             return self.trainer.epochs
-        self.optimizer.load_state_dict(saved["optimizer"])
+        done = super().restore(saved)
         if saved["targets"] is not None:
-            self.targets = saved["targets"].to(device)
+            self.targets = saved["targets"].to(self.session.device)
         self.best = Best(**saved["best"])
         if self.averaged is not None:
             self.averaged.load_state_dict(saved["averaged"])
-        for stream, state in zip(self.streams, saved["streams"], strict=True):
-            stream.set_state(state)
-        set_dropout_state(saved["dropout"], device)
-        return int(saved["epoch"])
+        return done
 
 
 def running_mean(keep: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor]:
@@ -260,16 +239,3 @@ def objective(
         partner_losses = loss(logits, targets[mixing.partner])
         losses = mixing.weight * losses + (1 - mixing.weight) * partner_losses
     return losses, logits
-
-
-def dropout_state(device: torch.device) -> list[Tensor]:
-    """Returns the state of the global streams, which dropout draws from."""
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
-
-
-def set_dropout_state(states: list[Tensor], device: torch.device) -> None:
-    """Restores the state that `dropout_state` returned."""
-    torch.set_rng_state(states[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[1], device)

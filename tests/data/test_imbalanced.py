@@ -8,7 +8,7 @@ import pytest
 
 from labeldp_bench.data import ImbalancedImages
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import blocks_of
+from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.support.validate import InputError
 
@@ -78,7 +78,7 @@ def test_one_sigma_and_l_for_each_budget():
 def recipes_of(page):
     """Returns {eps: {sigma, l}} as far as an experiment fixes them."""
     found = {}
-    for block in blocks_of(f"blockrr/{page}"):
+    for block in read_experiment(f"blockrr/{page}").blocks:
         own, grid = block["set"], block["grid"]
         keys = {"mechanism.sigma", "mechanism.favoured"} & own.keys()
         for eps in grid.get("eps", [own.get("eps")]) if keys else []:

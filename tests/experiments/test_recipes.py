@@ -240,7 +240,7 @@ class Spy:
     def __init__(self):
         self.stages = []
 
-    def fit(self, features, supervision, session, start=None):
+    def fit(self, features, supervision, session):
         self.stages.append((session.stage, session.stages))
         return self
 

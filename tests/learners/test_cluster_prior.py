@@ -23,9 +23,9 @@ class Neighbours(Model):
     def precision_on(self, device):
         return "float64"
 
-    def fit(self, features, supervision, session, start):
+    def fit(self, features, supervision, session):
         self.supervision = supervision
-        return NearestNeighbours(20).fit(features, supervision, session, start)
+        return NearestNeighbours(20).fit(features, supervision, session)
 
 
 def blobs(count=1200):

@@ -179,7 +179,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     model, features, open_vault = setting
     vault, where, spy = open_vault(), session(), Spy(model)
     CONSENSUS.fit(features, ReleaseDoor(vault), RR_FIRST, spy, where)
-    (first_seen, _, _, first), (seen, again, start, _) = spy.fits
+    (first_seen, _, first), (seen, again, _) = spy.fits
     released = first_seen.targets
     # As the evaluator would predict: votes tie, and the lowest class must not win them.
     predicted = predict(first.scores(features), where.seed)
@@ -189,7 +189,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     assert torch.equal(seen.targets, released[agrees])
     assert where.notes["consensus_share"] == pytest.approx(len(agrees) / len(features))
     # From scratch, with initial weights of its own.
-    assert start is None and again.seed != where.seed
+    assert again.start is None and again.seed != where.seed
     assert vault.eps_spent == 1.0 and len(vault.ledger) == 1
 
 
@@ -201,7 +201,7 @@ def test_consensus_on_bits_agrees_with_any_class_that_explains_them():
     table = torch.tensor([[0.0, 9.0, 1.0]] * 3)
 
     class Model:
-        def fit(self, features, supervision, session, start):
+        def fit(self, features, supervision, session):
             return supervision.indices.tolist()
 
     arguments = FixedClassifier(table), Model(), torch.arange(3), supervision, session()

@@ -178,6 +178,6 @@ def test_warm_start_leaves_the_earlier_network_alone(network):
     replace(TWO_STAGES, warm_start=True).fit(
         features, ReleaseDoor(open_vault()), RandomizedResponseWithPrior(eps=1.0), spy, session()
     )
-    (_, _, start, first), (_, _, given_start, second) = spy.fits
-    assert start is None and given_start is first
+    (_, cold, first), (_, warm, second) = spy.fits
+    assert cold.start is None and warm.start is first
     assert first.network is not second.network

@@ -95,7 +95,7 @@ def test_the_student_learns_from_winners_alone(kind):
 def test_without_weight_fixmatch_is_the_plain_fit_and_with_it_is_not():
     images, labels = training.images_and_labels(200)
     supervision = training.supervision_of(labels, Rappor(eps=4.0), "marginal")
-    plain = network().fit(images, supervision, session(), None).scores(images)
+    plain = network().fit(images, supervision, session()).scores(images)
 
     def scores(weight, threshold=0.5):
         where = session()

@@ -176,7 +176,7 @@ class Recorder(NetworkModel):
 
     server: list = field(default_factory=list)
 
-    def fit(self, features, supervision, session, start=None):
+    def fit(self, features, supervision, session):
         if session.stage == 0:
             return self
         self.server.append(supervision)

@@ -21,7 +21,7 @@ from labeldp_bench.mechanisms import (
     UnaryEncoding,
     rr_with_prior,
 )
-from labeldp_bench.mechanisms.ranking import by_falling_prior, ranking
+from labeldp_bench.mechanisms.ranking import by_falling_prior, places
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
 
@@ -90,9 +90,9 @@ def test_ranking_equals_a_stable_sort(num_classes):
     prior[1::4, 1] = -0.0
     prior[:, 0] += 1
     prior /= prior.sum(1, keepdim=True)
-    order, rank = ranking(prior)
+    order = by_falling_prior(prior)
     assert torch.equal(order, prior.sort(dim=1, descending=True, stable=True).indices)
-    assert torch.equal(rank, order.argsort(1))
+    assert torch.equal(places(order), order.argsort(1))
 
 
 def test_ranking_of_a_changed_prior_is_made_anew():

@@ -124,9 +124,9 @@ def test_only_the_last_stage_goes_untrained(tiny_network, tiny_images):
     trained = []
     real = script.NetworkModel.fit
 
-    def spy(self, features, supervision, session, start=None):
+    def spy(self, features, supervision, session):
         trained.append(session.stage)
-        return real(self, features, supervision, session, start)
+        return real(self, features, supervision, session)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(script.NetworkModel, "fit", spy)

@@ -95,7 +95,7 @@ def test_reports_hold_no_labels():
     reports = []
     session = Session(SEED, CPU, lambda *given: reports.append(given), lambda text: None)
     model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=1))
-    model.fit(images, supervision, session, None)
+    model.fit(images, supervision, session)
     [(epoch, classifier)] = reports
     assert all(type(value) in (bool, int, float) for value in vars(epoch).values())
     held = [*vars(classifier).values(), *classifier.network.state_dict().values()]

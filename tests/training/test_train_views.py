@@ -83,7 +83,7 @@ def test_the_best_epoch_is_put_back_and_patience_ends_training():
     notes: dict = {}
     session = Session(SEED, CPU, notes=notes)
     recipe = trainer(epochs=9, selection="best_validation", patience=2)
-    classifier = NetworkModel(LINEAR, recipe).fit(images, supervision, session, None)
+    classifier = NetworkModel(LINEAR, recipe).fit(images, supervision, session)
     assert torch.equal(classifier.scores(images), kept[1]) and len(kept) == 4
     assert not torch.equal(kept[1], kept[3])
     assert notes == {"best_epoch": 2, "validation_accuracy": 0.5, "epochs_run": 4}

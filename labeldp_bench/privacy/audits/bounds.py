@@ -9,6 +9,8 @@ from labeldp_bench.support.validate import check_number
 
 MOST_EPS = 60.0
 """Where a search for eps ends; e^60 is beyond any number of draws."""
+POWER = 0.9
+"""Of audits: the share that find a leak which counts as found."""
 
 
 def share_low(hits: int, draws: int, level: float) -> float:
@@ -43,9 +45,9 @@ def eps_bound(more: int, less: int, draws: int, confidence: float, delta: float 
 
 
 def flagged_from(
-    eps: float, share: float, draws: int, confidence: float, power: float = 0.9, delta: float = 0.0
+    eps: float, share: float, draws: int, confidence: float, delta: float = 0.0
 ) -> float:
-    """Returns the smallest true eps that `eps_bound` would put above `eps`, often enough.
+    """Returns the smallest true eps that `eps_bound` would put above `eps` in 90 of 100 audits.
 
     For an event that keeps its probability `share` under the one input and gets rarer under the
     other. Infinity where no leak would be found: the event is too rare for so few draws.
@@ -55,10 +57,9 @@ def flagged_from(
         share: probability of the event under the input that makes it likelier.
         draws: for each of the two inputs.
         confidence: of the bound.
-        power: least probability that the leak is found.
         delta: of the claim.
     """
-    miss = (1 - power) / 2
+    miss = (1 - POWER) / 2
 
     def is_found(true_eps: float) -> bool:
         more = int(binom.ppf(miss, draws, share))

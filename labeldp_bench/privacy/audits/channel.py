@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Generator, Tensor
 
 from labeldp_bench.privacy.audits.fit import Fit
@@ -10,6 +11,11 @@ from labeldp_bench.privacy.audits.fit import Fit
 Draw = Callable[[int, int, Generator], Tensor]
 Law = Callable[[Tensor], Tensor]
 Mixed = Callable[[Tensor, Generator], Tensor]
+
+
+def of_one(mixed: Mixed) -> Draw:
+    """Returns how outputs of one input are drawn, by what draws an output of each of many."""
+    return lambda number, size, generator: mixed(torch.full((size,), number), generator)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from labeldp_bench.mechanisms import (
     RealMechanism,
 )
 from labeldp_bench.mechanisms.forms import AsReleased
-from labeldp_bench.privacy.audits.channel import Channel, Draw, Mixed
+from labeldp_bench.privacy.audits.channel import Channel, Mixed, of_one
 from labeldp_bench.privacy.audits.group_channels import group_channels
+from labeldp_bench.privacy.audits.local_channels import BEYOND
 from labeldp_bench.privacy.audits.sums import releases_sums, sums_channels
 from labeldp_bench.privacy.audits.votes import votes_channels
 from labeldp_bench.support.validate import InputError
@@ -27,13 +28,9 @@ MOST_VALUES = 5
 MOST_ENTRIES = 100_000_000
 """Entries that may be drawn in one audit: 1,000 classes leave 100,000 draws."""
 IN_MEMORY = 2_000_000
-BEYOND = 10.0
-"""Real labels this many times beyond the bound must be treated as the bound."""
 
 
-def channels_of(
-    mechanism: Mechanism, num_classes: int, prior: Tensor | None = None
-) -> list[Channel]:
+def channels_of(mechanism: Mechanism, num_classes: int, prior: Tensor | None) -> list[Channel]:
     """Returns a channel for each sampler of the mechanism.
 
     Args:
@@ -78,8 +75,10 @@ def _class_channels(
     chunk, most = max(1, IN_MEMORY // num_classes), max(1000, MOST_ENTRIES // num_classes)
 
     def channel(name: str, sampler: Mixed, chunk: int) -> Channel:
-        draw, mixed = _of_rows(sampler, chosen)
-        return Channel(name, inputs, draw, law, most, chunk, mixed=mixed)
+        def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+            return sampler(chosen[numbers], generator)
+
+        return Channel(name, inputs, of_one(mixed), law, most, chunk, mixed=mixed)
 
     channels = [channel("release", release, chunk)]
     # Sums and messages take no prior: they are drawn as without one.
@@ -102,7 +101,8 @@ def _real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel
     if isinstance(mechanism, Laplace):  # it clips; the others never see a label beyond the bound
         ends = [-BEYOND * reach, *ends, BEYOND * reach]
     inputs = tuple(f"label {value:g}" for value in ends)
-    clipped = torch.tensor(ends, dtype=torch.float64).clamp(-reach, reach)
+    places = torch.tensor(ends, dtype=torch.float64)
+    clipped = places.clamp(-reach, reach)
 
     def release(asked: Tensor, generator: Generator) -> Tensor:
         return mechanism.release(asked, bound, generator)
@@ -114,26 +114,10 @@ def _real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel
     def law(outputs: Tensor) -> Tensor:
         return mechanism.log_density(outputs, clipped, bound)
 
-    places = torch.tensor(ends, dtype=torch.float64)
-    channels = []
-    for name, sampler in (("release", release), ("release_groups", sums)):
-        draw, mixed = _of_rows(sampler, places)
-        channels.append(Channel(name, inputs, draw, law, mixed=mixed))
-    return channels
+    def channel(name: str, sampler: Mixed) -> Channel:
+        def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+            return sampler(places[numbers], generator)
 
+        return Channel(name, inputs, of_one(mixed), law, mixed=mixed)
 
-def _of_rows(sampler: Mixed, values: Tensor) -> tuple[Draw, Mixed]:
-    """Returns how a sampler of rows draws for one input, and for many in one call.
-
-    Args:
-        sampler: (labels, generator) -> an output of each.
-        values: the label of each input.
-    """
-
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        return sampler(values[number].repeat(size), generator)
-
-    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
-        return sampler(values[numbers], generator)
-
-    return draw, mixed
+    return [channel("release", release), channel("release_groups", sums)]

@@ -10,6 +10,8 @@ from torch import Tensor
 BINS = 8
 LEVEL = 1e-3
 """A fit below this p-value says that sampler and formula disagree."""
+DETECTED = norm.isf(LEVEL / 4) + norm.isf(0.1)
+"""Standard errors that a deviation must have to be found in 90 of 100 audits."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Calibration:
         values = [self._score_value(spread)]
         if deviations:
             values.append(len(deviations) * 2 * norm.sf(max(deviations)))
-        found = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / spread if spread > 1e-9 else math.inf
+        found = DETECTED / spread if spread > 1e-9 else math.inf
         return Fit(min(1.0, 2 * float(min(values))), float(found))
 
     def _score_value(self, spread: float) -> float:

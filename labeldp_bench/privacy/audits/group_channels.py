@@ -20,7 +20,7 @@ from labeldp_bench.mechanisms import (
     LocalFull,
     NoisyClusters,
 )
-from labeldp_bench.privacy.audits.channel import Channel, Draw, Mixed
+from labeldp_bench.privacy.audits.channel import Channel, Mixed, of_one
 from labeldp_bench.privacy.audits.laws import laplace_law
 from labeldp_bench.privacy.audits.local_channels import BEYOND, local_channels
 from labeldp_bench.privacy.vault import LabelVault, histogram_scale
@@ -66,8 +66,8 @@ def copies(
     limit: float,
     contents: list[list[Tensor]],
     read: Callable[[Tensor], Tensor] = _entries,
-) -> tuple[Draw, Mixed]:
-    """Returns how many copies of small data sets are drawn in one call: of one input, or of each.
+) -> Mixed:
+    """Returns how many copies of small data sets are drawn in one call.
 
     Args:
         mechanism: answers about groups.
@@ -88,10 +88,7 @@ def copies(
         answers = mechanism.release_groups(asked, limit, groups, total, generator)
         return read(answers.unflatten(0, (len(numbers), count)))
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        return mixed(torch.full((size,), number), generator)
-
-    return draw, mixed
+    return mixed
 
 
 def _joined(others: list[Tensor], group: int, own: float) -> list[Tensor]:
@@ -113,16 +110,18 @@ def _classes(mechanism: ExponentialCubes) -> Channel:
         tables.append((first[:, None] + second[None, :]).flatten())
     table = torch.stack(tables, 1)
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
-    draw, mixed = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
-    return Channel("release_groups", inputs, draw, lambda outputs: table[outputs], mixed=mixed)
+    mixed = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
+    return Channel(
+        "release_groups", inputs, of_one(mixed), lambda outputs: table[outputs], mixed=mixed
+    )
 
 
 def _counts(mechanism: NoisyClusters) -> Channel:
     contents = [_joined([torch.tensor([0, 1])], 0, label) for label in range(K)]
     means = torch.stack([torch.bincount(part, minlength=K) for (part,) in contents]).double()
     inputs = tuple(f"class {label}" for label in range(K))
-    draw, mixed = copies(mechanism, K, contents)
-    return Channel("release_groups", inputs, draw,
+    mixed = copies(mechanism, K, contents)
+    return Channel("release_groups", inputs, of_one(mixed),
                    lambda outputs: laplace_law(outputs, means, mechanism.scale),
                    mixed=mixed)  # fmt: skip
 
@@ -136,8 +135,8 @@ def _means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
     means = torch.stack([part.clamp(-reach, reach).mean() for (part,) in contents])[:, None]
     scale = float(mechanism.scales(torch.tensor([3]), bound)[0])
     inputs = tuple(f"label {value:g}" for value in own)
-    draw, mixed = copies(mechanism, bound, contents)
-    return Channel("release_groups", inputs, draw,
+    mixed = copies(mechanism, bound, contents)
+    return Channel("release_groups", inputs, of_one(mixed),
                    lambda outputs: laplace_law(outputs, means, scale), mixed=mixed)  # fmt: skip
 
 
@@ -161,8 +160,8 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
     sizes = torch.tensor([len(part) for part in contents[0]])
     scale = float(mechanism.scales(sizes, bound)[0])
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
-    draw, mixed = copies(mechanism, bound, contents)
-    return Channel("release_groups", inputs, draw,
+    mixed = copies(mechanism, bound, contents)
+    return Channel("release_groups", inputs, of_one(mixed),
                    lambda outputs: laplace_law(outputs, means, scale), chunk=20_000,
                    mixed=mixed)  # fmt: skip
 
@@ -195,9 +194,6 @@ def histogram_channel(eps: float, histogram: Histogram) -> Channel:
         noisy = histogram.draw(2 * torch.arange(size) + numbers, 2 * size, eps, seed)
         return noisy.reshape(size, 2)
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        return mixed(torch.full((size,), number), generator)
-
-    return Channel("release_histogram", ("class 0", "class 1"), draw,
+    return Channel("release_histogram", ("class 0", "class 1"), of_one(mixed),
                    lambda outputs: laplace_law(outputs, means, histogram.scale(eps)),
                    mixed=mixed)  # fmt: skip

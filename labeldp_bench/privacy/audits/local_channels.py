@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LocalFull
 from labeldp_bench.privacy.audits.channel import Channel
-from labeldp_bench.privacy.audits.fit import LEVEL, Fit, all_of
+from labeldp_bench.privacy.audits.fit import DETECTED, Fit, all_of
 from labeldp_bench.privacy.audits.laws import laplace_law
 
 BEYOND = 10.0
@@ -21,8 +21,6 @@ BEYOND = 10.0
 CALLS = 20_000
 """Draws in all where every draw is a call."""
 SIMULATED = 200_000
-DETECTED = norm.isf(LEVEL / 4) + norm.isf(0.1)
-"""Standard errors that a deviation must have to be found in 90 of 100 audits."""
 
 
 def local_channels(mechanism: LocalFull) -> list[Channel]:

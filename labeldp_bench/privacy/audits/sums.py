@@ -4,14 +4,14 @@ import math
 
 import torch
 from scipy.optimize import brentq
-from scipy.stats import chi2, norm
+from scipy.stats import chi2
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LabelDPPro, Mechanism, NoisyMoments
 from labeldp_bench.mechanisms.gaussian import gaussian_delta
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta
-from labeldp_bench.privacy.audits.channel import Channel
-from labeldp_bench.privacy.audits.fit import LEVEL, Fit
+from labeldp_bench.privacy.audits.channel import Channel, of_one
+from labeldp_bench.privacy.audits.fit import DETECTED, Fit
 from labeldp_bench.support.validate import InputError
 
 K = 3
@@ -78,8 +78,7 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
         sums = mechanism.release_moments(numbers, K, torch.eye(size), generator)
         return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        return mixed(torch.full((size,), number), generator)
+    draw = of_one(mixed)
 
     def law(outputs: Tensor) -> Tensor:
         # Against the density of noise alone, in each step and class.
@@ -106,7 +105,7 @@ def _spread(noise: Tensor, variance: float) -> Fit:
     """Returns how the spread of pure noise agrees with the stated variance."""
     squares, count = float(noise.square().sum()) / variance, noise.numel()
     p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
-    least = (norm.isf(LEVEL / 4) + norm.isf(0.1)) / math.sqrt(2 * count)
+    least = DETECTED / math.sqrt(2 * count)
     return Fit(min(1.0, float(p_value)), float(least))
 
 
@@ -124,8 +123,7 @@ def _descent(mechanism: LabelDPPro) -> Channel:
         mechanism.release_descent(numbers, asked, generator)
         return share * size * torch.stack(asked.seen, 1)
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        return mixed(torch.full((size,), number), generator)
+    draw = of_one(mixed)
 
     def law(outputs: Tensor) -> Tensor:
         away = pulls.double()[:, None, None]

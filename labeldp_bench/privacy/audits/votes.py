@@ -12,7 +12,7 @@ from labeldp_bench.mechanisms import PateFM
 from labeldp_bench.mechanisms.gaussian import gaussian_delta
 from labeldp_bench.mechanisms.pate_fm import REFUSED
 from labeldp_bench.privacy.audits.channel import Channel
-from labeldp_bench.privacy.audits.fit import LEVEL, Fit
+from labeldp_bench.privacy.audits.fit import DETECTED, Fit
 
 K = 3
 APART = 1.0
@@ -129,6 +129,5 @@ def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
         # Where a run ends depends on what came before: a sum of surprises, of known variance.
         spread = math.sqrt(count * said * (1 - said))
         p_values.append(2 * norm.sf(abs(hits - count * said) / spread))
-        power = norm.isf(LEVEL / 4) + norm.isf(0.1)
-        least.append(power * spread / (count * APART * norm.pdf(APART)))
+        least.append(DETECTED * spread / (count * APART * norm.pdf(APART)))
     return Fit(min(1.0, 2 * float(min(p_values))), float(max(least)))

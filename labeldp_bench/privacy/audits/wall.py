@@ -10,6 +10,7 @@ from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.privacy.vault import LabelVault
 
+LABELS, K = 200, 4
 Learn = Callable[[LabelVault, RandomizedResponse], Tensor]
 
 
@@ -25,9 +26,7 @@ class IgnoresLabels(RandomizedResponse):
         return torch.randint(num_classes, labels.shape, generator=generator)
 
 
-def learner_faults(
-    learn: Learn, num_labels: int = 200, num_classes: int = 4, eps: float = 1.0
-) -> list[str]:
+def learner_faults(learn: Learn, eps: float = 1.0) -> list[str]:
     """Returns what a learner does that eps does not cover, a line each.
 
     It learns twice, from different true labels and a mechanism that ignores labels. What it returns
@@ -37,14 +36,12 @@ def learner_faults(
     Args:
         learn: (open vault, mechanism) -> all that it learned, such as weights or predictions. It
             must draw its own random numbers from a fixed seed.
-        num_labels: N.
-        num_classes: K.
         eps: of the mechanism.
     """
     faults, learned = [], []
     for shift in (0, 1):
-        labels = (torch.arange(num_labels) ** 2 // 3 + shift) % num_classes
-        vault = LabelVault(labels, num_classes).open(float("inf"), seed=0, data="audit")
+        labels = (torch.arange(LABELS) ** 2 // 3 + shift) % K
+        vault = LabelVault(labels, K).open(float("inf"), seed=0, data="audit")
         learned.append(learn(vault, IgnoresLabels(eps)))
         if float(vault.eps_spent) > eps * (1 + 1e-12) and shift == 0:
             lines = len(vault.ledger)

@@ -20,7 +20,7 @@ from labeldp_bench.mechanisms import (
     TopKSubset,
 )
 from labeldp_bench.mechanisms.classes import LabelMechanism
-from labeldp_bench.mechanisms.ranking import ranking
+from labeldp_bench.mechanisms.ranking import by_falling_prior, places
 from labeldp_bench.privacy.audits import sampling
 from labeldp_bench.privacy.audits.audit import sampled_epsilon
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
@@ -83,7 +83,7 @@ class WideTopK(LabelMechanism):
         keep = 1 / (1 + (self.top - 1) * tail)
         matrix = torch.full((num_classes, num_classes), (1 - keep) / (num_classes - 1)).double()
         matrix.fill_diagonal_(keep)
-        _, rank = ranking(prior[None])
+        rank = places(by_falling_prior(prior[None]))
         inside = rank[0] < self.top
         matrix[~inside] = inside.double() / self.top
         return matrix

@@ -43,8 +43,8 @@ class AccuracyTable(Table):
     Attributes:
         published_runs: how many runs a printed value averages, where the paper says so.
         really: {method: {printed eps: real eps}} where a paper's column is not what it says.
-        readings: {method: printed method} where the paper does not say which of two methods a row
-            is: each has the printed value beside it.
+        readings: {method: row} where the paper does not say which of two methods its row is:
+            each has the printed value beside it.
         variant: {letter: setting} where methods differ in a setting too: `{l: mechanism.favoured}`
             makes of `blockrr` the methods `blockrr_l0`, `blockrr_l1`, ...
         panels, lines, columns: which keys tell apart the parts of the printed layout.
@@ -159,10 +159,10 @@ class AccuracyTable(Table):
                 found = (rows.method == method) & (rows.printed_eps == printed)
                 rows.loc[found, "eps"] = float(real)
                 rows.loc[found, "usable"] = True  # at its real eps the number is right
-        for method, printed in self.readings.items():
-            unclear = (rows.method == printed) & (rows.note == "")
+        for method, row in self.readings.items():
+            unclear = (rows.method == row) & (rows.note == "")
             rows.loc[unclear, "note"] = "the paper does not say which of these it printed"
-            rows = pd.concat([rows, rows[rows.method == printed].assign(method=method)])
+            rows = pd.concat([rows, rows[rows.method == row].assign(method=method)])
         return rows
 
     def _ours(self, records: Records, metric: str, budget: str = PAPER) -> pd.DataFrame:

@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> int:
     read_arguments(arguments, {})
     draw_differences(
         "finding_ranking",
-        "RAPPOR, ahead in print: TITLE",
+        "Whether RAPPOR is ahead of ALIBI depends on the loss that ALIBI learns by",
         "RAPPOR minus ALIBI,\ntest accuracy, points",
-        {"ALIBI as in its paper": ("rappor", "alibi", plotting.RED),
-         "ALIBI with one soft label (29)": ("rappor", SOFT_LABEL, plotting.BLUE)},
+        {"ALIBI, own loss": ("rappor", "alibi", plotting.RED),
+         "ALIBI, soft label": ("rappor", SOFT_LABEL, plotting.BLUE)},
     )  # fmt: skip
     draw_differences(
         "finding_loss",

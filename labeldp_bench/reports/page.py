@@ -27,7 +27,7 @@ from labeldp_bench.support.files import write_text
 
 REPORT = CHECKOUT / "results" / "report.html"
 DOCS = CHECKOUT / "docs"
-FINDINGS = ("findings.md", "findings-ours.md", "findings-print.md")
+FINDINGS = ("findings.md", "findings-ours.md", "vector-ranking.md", "findings-print.md")
 OF_PAPER = {"attacks": "ple"}
 """{first word of a picture's name: its paper}, where it is not the paper's own."""
 MOST_DISAGREEMENTS = 12

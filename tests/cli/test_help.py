@@ -132,7 +132,7 @@ def test_pages_of_one_group_choice_and_key():
     assert "learner.fractions" in page and "dataset.limit_train" in page
     assert "passes over the training set" in help_text(["--help", "trainer.epochs"])
     assert help_text(["--help", "rappor"]) == help_text(["--help", "mechanism=rappor"])
-    assert "215 cells" in help_text(["-h", "experiment=vector_approximation/table1a"])
+    assert "245 cells" in help_text(["-h", "experiment=vector_approximation/table1a"])
     assert "trainer.epochs<=2" in help_text(["-h", "budget=quick"])
 
 

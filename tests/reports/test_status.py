@@ -32,11 +32,11 @@ def test_done_failed_and_missing(tmp_path):
         folder.mkdir(parents=True)
         (folder / file).write_text("{}")
     found = status_of(name, tmp_path, records, Estimator(HERE, {}))
-    assert (found.cells, found.done, found.failed, found.missing) == (145, 2, 1, 143)
+    assert (found.cells, found.done, found.failed, found.missing) == (165, 2, 1, 163)
     text = status.table([found])
     assert "python -m labeldp_bench experiment=vector_approximation/table1b |" in text
     quick = status_of(name, tmp_path, records, Estimator(HERE, {}), "quick")
-    assert (quick.cells, quick.done) == (87, 0)
+    assert (quick.cells, quick.done) == (99, 0)
     assert "experiment=vector_approximation/table1b budget=quick |" in status.table(
         [quick], "quick"
     )

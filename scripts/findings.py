@@ -25,7 +25,7 @@ from labeldp_bench.reports.naming import method_name, name_of
 from labeldp_bench.reports.rendering import mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate
 from labeldp_bench.reports.tables.differences import budgets_of, means_of, tested
-from labeldp_bench.reports.tables.tuned import SOFT_LABEL
+from labeldp_bench.reports.tables.tuned import IN_PRINT, OWN_LOSS, SOFT_LABEL
 from labeldp_bench.support import seeding
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
@@ -56,10 +56,8 @@ class OthersFromAllClasses(RandomizedResponseWithPrior):
         return matrix[:, released].T.log()
 
 
-OWN_LOSS = ("rr", "alibi", "rappor", "lp_2st")
-"""The methods of Tables 1a and 1b as their papers learn."""
-WITH_SOFT_LABEL = ("rr", SOFT_LABEL, "rappor", "lp_2st")
-"""The same, ALIBI as the vector paper describes it."""
+WITH_SOFT_LABEL = tuple(SOFT_LABEL if method == "alibi" else method for method in OWN_LOSS)
+"""The methods of Tables 1a and 1b, ALIBI as the vector paper describes it."""
 
 
 def printed_in(table: str) -> pd.DataFrame:
@@ -83,7 +81,7 @@ def ranking() -> pd.DataFrame:
                  "first of ours": _first(ours, eps, OWN_LOSS),
                  "first with soft label": _first(ours, eps, WITH_SOFT_LABEL)}
                 | {method_name(method): mean_text(ours[method, eps])
-                   for method in (*OWN_LOSS, SOFT_LABEL)}
+                   for method in IN_PRINT}
                 | {"RAPPOR - ALIBI": ours["rappor", eps].minus(ours["alibi", eps]),
                    by_soft_label: ours["rappor", eps].minus(ours[SOFT_LABEL, eps])}
             )  # fmt: skip

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import pandas as pd
 
@@ -18,7 +19,8 @@ from labeldp_bench.records.choices import Chosen
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import OLDER, average, records_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant
-from labeldp_bench.reports.tables.accuracy import method_of
+from labeldp_bench.reports.tables.accuracy import AccuracyTable, method_of
+from labeldp_bench.reports.tables.base import load_table
 
 TUNED = "mechanisms/tuned"
 STATED = "mechanisms/stated"
@@ -26,7 +28,7 @@ STATED = "mechanisms/stated"
 PAPER_TABLES = ("vector_approximation/table1a", "vector_approximation/table1b")
 OWN_LOSS = ("rr", "rappor", "alibi", "lp_2st")
 SOFT_LABEL = "alibi+soft_label"
-"""The other reading of the printed ALIBI: one soft label, equation 29 of the vector paper."""
+"""ALIBI by one soft label, equation 29 of the vector paper, which may be what it printed."""
 IN_PRINT = ("rr", "rappor", "alibi", SOFT_LABEL, "lp_2st")
 METHODS = (*IN_PRINT, "subset_selection+marginal", "rappor+marginal", "rr+marginal")
 COLUMNS = (
@@ -132,7 +134,7 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     for dataset, eps in dict.fromkeys((dataset, eps) for dataset, eps, _ in found):
         here = [name for name in IN_PRINT if (dataset, eps, name) in found]
         for names in itertools.combinations(here, 2):
-            if names == ("alibi", SOFT_LABEL):
+            if len(set(map(row_in_print, names))) == 1:
                 continue
             one, two = (found[dataset, eps, name] for name in names)
             pairs.append(((dataset, eps, *names), one, two))
@@ -142,6 +144,14 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
         for (key, one, two), test in zip(pairs, tests, strict=True)
     ]
     return pd.DataFrame(rows, columns=list(ORDER_COLUMNS))
+
+
+@cache
+def row_in_print(method: str) -> str:
+    """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
+    table = load_table(PAPER_TABLES[0])
+    assert isinstance(table, AccuracyTable)
+    return table.readings.get(method, method)
 
 
 def _tested(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[tuple[float, ...]]:
@@ -166,7 +176,7 @@ def _rank(place: Place) -> tuple[bool, str, float, int]:
 def _printed(published: pd.DataFrame, place: Place) -> float:
     """Returns what Table 1a or 1b prints for a method, of whichever reading."""
     dataset, eps, method = place
-    method = "alibi" if method == SOFT_LABEL else method
+    method = row_in_print(method)
     here = (published.paper + "/table" + published.table).isin(PAPER_TABLES) & published.usable
     here &= (published.dataset == dataset) & (published.eps == eps) & (published.method == method)
     values = published[here].value

@@ -52,8 +52,8 @@ class RingProblem:
     def excess_risk(self, *, with_bias: bool) -> float:
         """Returns the bound of Theorem 2 with (36) on the excess risk, by draws of test points.
 
-        (36) may fail; the probability of that is added, as the mean in (20) needs it. Without its
-        bias term it is no bound, but smaller than the bound.
+        (36) may fail; the probability of that is added, as the mean in (20) needs it. Without the
+        bias term the value is smaller, and bounds nothing.
         """
         reach = 2 * self.distance(with_bias=with_bias)
         inside = float((margins(self.num_classes, self.sigma) <= reach).mean())

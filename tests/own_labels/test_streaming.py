@@ -54,16 +54,19 @@ def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
     assert np.array_equal(read.log_likelihood(), whole.log_likelihood())
 
 
-@pytest.mark.parametrize("first", ["ann,no", "17,maybe", "no\tann"])
+@pytest.mark.parametrize(
+    "first", ["ann,no", "17,maybe", "no\tann", "ann, no", "ann,No", "ann,other,other", "ann,,NO"]
+)
 def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
-    # A file without a header: the message listed its first row, label and all.
+    # A file without a header: the message listed its first row, label and all; a label with a blank
+    # before it, or in capitals, was no label to it; one that stands there twice was named.
     monkeypatch.chdir(tmp_path)
     name = "p.tsv" if "\t" in first else "p.csv"
     Path(name).write_text(f"{first}\n" + first.replace("no", "yes") + "\n")
     assert release(name) == 2
     said = capsys.readouterr().err
     assert "its first row holds values" in said and "write a header" in said
-    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17"))
+    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17", "No", "NO", "other"))
 
 
 def test_columns_of_parquet_may_be_called_by_numbers(tmp_path, monkeypatch, capsys):

@@ -230,7 +230,7 @@ def check_numbers(
 def check_finite(
     file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
 ) -> None:
-    """Refuses infinite numbers, and texts that are nearly all different; see `check_numbers`."""
+    """Refuses infinite numbers, lists, and texts nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
@@ -238,6 +238,11 @@ def check_finite(
             if len(infinite):
                 row = int(infinite[0])
                 raise InputError(f"{file}, row {row + 1}, column {name}: the number is infinite")
+        elif not column.map(pd.api.types.is_hashable).all():  # as Parquet may hold them
+            raise InputError(
+                f"{file}: column {name} has lists or records, and is no category "
+                f"({advice.format(name=name)})"
+            )
         elif len(column) >= 100 and (different := column.nunique()) > len(column) / 2:
             raise InputError(
                 f"{file}: column {name} has {different} different texts in {len(column)} rows, "

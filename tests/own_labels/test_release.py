@@ -182,7 +182,17 @@ def test_rows_can_be_chosen_as_of_an_array():
             r"has no parameter sise \(did you mean size\?\); it has size, rule beside eps",
         ),
         ({"bounds": (0, 1)}, "give classes, or bounds of numbers, not both"),
+        # Their sum, or the distance, overflowed: every number was released as minus infinity.
+        *(
+            ({"classes": None, "labels": [1.0], "bounds": bounds}, "too large or too near each")
+            for bounds in ((-1e308, 1e308), (1e308, 1.5e308), (0, 5e-324))
+        ),
         ({"row_ids": [1] * 4000}, "row ids must be distinct"),
+        # The release was made and saved, and its file could not be read back.
+        (
+            {"row_ids": pd.Series([7, "7", *range(8, 4006)], dtype=object)},
+            "row ids must be distinct, got '7' twice",
+        ),
         ({"most_rows": 2}, "give unit= too"),
         ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
         ({"classes": [1.0, float("inf")]}, "classes must be texts or finite numbers, got inf"),

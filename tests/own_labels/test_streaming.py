@@ -69,6 +69,17 @@ def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
     assert not any(cell in said for cell in ("ann", "maybe", " no,", "17", "No", "NO", "other"))
 
 
+def test_a_label_without_a_name_is_one_line(tmp_path, monkeypatch, capsys):
+    # A wrong --label lists the column as pandas calls it; that name was a traceback.
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text("age,\n1,yes\n2,no\n")
+    named = ["--label", "Unnamed: 1", "--classes", "yes,no", "--eps", "1", "--out", "r.parquet"]
+    assert main(["release", "p.csv", *named]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("column Unnamed: 1 has no name in the header (give it one)")
+    assert not Path("r.parquet").exists()
+
+
 def test_columns_of_parquet_may_be_called_by_numbers(tmp_path, monkeypatch, capsys):
     # A typing error in --label was answered with "write a header", which the file has.
     monkeypatch.chdir(tmp_path)

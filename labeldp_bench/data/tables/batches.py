@@ -132,6 +132,8 @@ class Table:
                     include_columns=[name], column_types={name: pa.string()}, null_values=[]
                 ),
             )
+        except KeyError:  # pandas calls the second column `Unnamed: 1` if it has no name
+            raise ValueError(f"column {name} has no name in the header (give it one)") from None
         except pa.ArrowInvalid as error:  # which quotes the row, and that holds a label
             raise ValueError(re.sub(r"(columns, got \d+):.*", r"\1", str(error))) from None
 

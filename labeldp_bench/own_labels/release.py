@@ -16,6 +16,7 @@ from labeldp_bench.mechanisms.forms import AsReleased, joined
 from labeldp_bench.own_labels.file import check_replaces, part_of, write_parts
 from labeldp_bench.own_labels.manifest import GIVEN, PARTS, ClassName, Manifest
 from labeldp_bench.own_labels.recipe import is_flat
+from labeldp_bench.own_labels.spending import check_names
 from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.privacy import release as vault
 from labeldp_bench.support.validate import InputError
@@ -280,6 +281,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     values = np.asarray(row_ids)
     if len(values) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
+    check_names(values, "row ids")
     values = values if values.dtype.kind in "iu" else values.astype(str)
     ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
     if not ids.is_unique:

@@ -225,6 +225,28 @@ def test_the_message_does_not_show_the_label():
     assert "row 1" in str(caught.value)
 
 
+@pytest.mark.parametrize("labels", [["hiv", "no"], ["männlich".encode(), b"frau"]])
+def test_the_error_does_not_hold_the_label(labels):
+    # Of bytes it said one and held all of them, of others its context did, for crash reports.
+    with pytest.raises(InputError, match="row 0: the label is none of the classes") as caught:
+        ldp.privatize(labels, classes=["no", "yes"], eps=1.0)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("key", ["row_ids", "unit"])
+@pytest.mark.parametrize("names", [[b"\xff", b"b"], [[1], [2]]])
+def test_names_that_are_no_texts_are_refused(key, names):
+    # Such as UUIDs, which Parquet keeps as bytes.
+    given = {key: pd.Series(names, dtype=object)}
+    with pytest.raises(InputError, match="must be numbers or texts, got others, such as bytes"):
+        ldp.privatize(["a", "b"], classes=["a", "b"], eps=1.0, seed=0, **given)
+
+
+def test_a_number_beyond_all_is_one_line():
+    with pytest.raises(InputError, match="labels must be numbers where bounds are given"):
+        ldp.privatize([1.0, 10**400], bounds=(0, 5), eps=1.0)
+
+
 def test_scalars_of_numpy_are_taken():
     # A loop over np.arange or np.linspace gives them.
     for eps in (np.float32(1), np.int64(1), np.array([1.0])[0]):

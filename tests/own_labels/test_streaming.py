@@ -270,7 +270,7 @@ def test_an_empty_line_is_a_row_where_there_is_one_column(tmp_path, monkeypatch,
     assert release("p.csv") == 0 and len(ldp.load_release("r.parquet")) == 2
 
 
-@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a"])
+@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a", pd.Period("2026-11", "M")])
 def test_lists_records_and_bytes_are_no_labels(label, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"answer": [label, label]}).to_parquet("p.parquet")

@@ -191,8 +191,8 @@ def check_names(names: NDArray, what: str) -> None:
     Raises:
         InputError: there is one; `what` begins the message.
     """
-    if names.dtype != object:
-        return
+    if names.dtype != object or pd.api.types.infer_dtype(names) == "string":
+        return  # at once, as there may be many
     try:
         names.astype(str)
         pd.unique(names)

@@ -239,7 +239,10 @@ def check_shares(
     """Returns public guesses of the class shares, (K,); `name` is what the user calls them."""
     if shares is None:
         return None
-    given = tuple(float(each) for each in shares)
+    try:
+        given = tuple(float(each) for each in shares)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be {num_classes} numbers, got {shares!r}") from None
     # NaN is neither above 0 nor near 1.
     if len(given) != num_classes or not (min(given) > 0 and abs(sum(given) - 1) <= 1e-6):
         raise InputError(f"{name} must be {num_classes} shares > 0 with sum 1, got {given}")

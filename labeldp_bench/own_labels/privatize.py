@@ -217,13 +217,15 @@ def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
     found = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
         try:
-            found[row] = place[value]
-        except (KeyError, TypeError):
+            found[row] = place.get(value, -1)
+        except TypeError:  # a list, such as no class is
+            found[row] = -1
+        if found[row] < 0:  # no KeyError, which would go along with the label in it
             listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise InputError(
                 f"row {row}: the label is none of the classes {listed} (it is not shown, as labels "
                 "are secret; add its class, or leave the row out)"
-            ) from None
+            )
     return torch.from_numpy(found)
 
 
@@ -231,7 +233,7 @@ def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
     """Returns numbers clipped to the bounds and moved to [-1, 1], float64 (N,)."""
     try:
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.array([np.nan])
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])

@@ -23,6 +23,8 @@ from labeldp_bench.support.validate import InputError
 
 IDENTITY = 0.01
 """Chance of a change below which a release is practically the labels themselves."""
+LEAST, MOST = 1e-300, 1e300
+"""Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
 NOISE = 10
 """Clean labels for each class that a release is worth, below which it is practically noise."""
 
@@ -135,6 +137,11 @@ def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[f
         low, high = 0.0, 0.0
     if not -np.inf < low < high < np.inf:
         raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
+    if not LEAST < high - low < MOST or not abs(low + high) < MOST:
+        raise InputError(
+            f"{option} are too large or too near each other for the computer's numbers, got "
+            f"{bounds!r} (release the numbers in another unit)"
+        )
     return low, high
 
 

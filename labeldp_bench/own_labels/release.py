@@ -16,6 +16,7 @@ from labeldp_bench.mechanisms.forms import AsReleased, joined
 from labeldp_bench.own_labels.file import check_replaces, part_of, write_parts
 from labeldp_bench.own_labels.manifest import GIVEN, PARTS, ClassName, Manifest
 from labeldp_bench.own_labels.recipe import is_flat
+from labeldp_bench.own_labels.spending import check_names
 from labeldp_bench.own_labels.summary import summary_of
 from labeldp_bench.privacy import release as vault
 from labeldp_bench.support.validate import InputError
@@ -277,13 +278,15 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
         return np.arange(size)
     if not is_flat(row_ids):
         raise InputError("row ids must be a sequence or array, one for each label")
-    ids = pd.Index(np.asarray(row_ids))
-    if len(ids) != size:
-        raise InputError(f"there must be a row id for each of {size} labels, got {len(ids)}")
+    values = np.asarray(row_ids)
+    if len(values) != size:
+        raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
+    check_names(values, "row ids")
+    values = values if values.dtype.kind in "iu" else values.astype(str)
+    ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
     if not ids.is_unique:
         raise InputError(
             f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
             "(a person with several rows is named by unit=)"
         )
-    values = ids.to_numpy()
-    return values if values.dtype.kind in "iu" else values.astype(str)
+    return values

@@ -45,7 +45,7 @@ class Remembered:
             if len(ids) >= MANY and len(pd.unique(given)) > 1:
                 digests.append(self._digest(names[:0], given))
             return digests
-        except TypeError:  # no names of classes; `codes` says so
+        except (TypeError, UnicodeDecodeError):  # no names of classes; `codes` says so
             return []
 
     def _digest(self, names: NDArray, labels: NDArray) -> bytes:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp_bench.own_labels.manifest import BEFORE, GIVEN, PARTS, Manifest
+from labeldp_bench.support.validate import InputError
 
 UNSURE = (
     "{} does not say which earlier releases are in what it has spent, or their files are not here: "
@@ -182,6 +183,23 @@ def names_of(row_ids: NDArray) -> NDArray:
     found = np.empty(len(texts), object)
     found[:] = [_plain(text.strip()) for text in texts]
     return found
+
+
+def check_names(names: NDArray, what: str) -> None:
+    """Refuses names that are no texts: bytes that are no ASCII, such as UUIDs in Parquet; lists.
+
+    Raises:
+        InputError: there is one; `what` begins the message.
+    """
+    if names.dtype != object or pd.api.types.infer_dtype(names) == "string":
+        return  # at once, as there may be many
+    try:
+        names.astype(str)
+        pd.unique(names)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{what} must be numbers or texts, got others, such as bytes (write them as texts)"
+        ) from None
 
 
 def _plain(text: str) -> str:

@@ -131,9 +131,10 @@ class Stream:
 
 
 def is_no_label(kind: pa.DataType) -> bool:
-    """Returns whether a Parquet column holds lists, records or bytes."""
+    """Returns whether a Parquet column holds lists, records, bytes, or a type of its own (UUID)."""
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind)
+    is_own = isinstance(kind, pa.BaseExtensionType)
+    return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind) or is_own
 
 
 def is_empty(labels: pa.Array) -> NDArray[np.bool_]:

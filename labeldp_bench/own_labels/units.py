@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeldp_bench.own_labels.manifest import Unit
 from labeldp_bench.own_labels.recipe import is_flat
-from labeldp_bench.own_labels.spending import names_of
+from labeldp_bench.own_labels.spending import check_names, names_of
 from labeldp_bench.support.validate import InputError, check_integer
 
 
@@ -36,6 +36,7 @@ def capped(
     if who.isna().any():
         row = int(np.flatnonzero(who.isna())[0])
         raise InputError(f"unit: row {row} names no person")
+    check_names(who.to_numpy(), f"{column}: persons")
     who = pd.Series(names_of(who.to_numpy()))
     before = who.groupby(who).cumcount().to_numpy()
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1

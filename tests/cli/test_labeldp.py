@@ -254,6 +254,34 @@ def test_row_ids_may_be_the_index_that_pandas_wrote(survey):
     assert pd.read_csv("p.csv").row.tolist() == survey.person.tolist()
 
 
+def test_row_ids_that_are_reals_stay_apart_in_predictions(survey):
+    # All were written with six digits: 1.23457e+06 three hundred times.
+    survey["person"] = 1234567.0 + survey.index
+    survey.to_csv("survey.csv", index=False)
+    survey.drop(columns="answer").to_csv("features.csv", index=False)
+    for line in ([*RELEASE, "--seed", "1"], FIT, PREDICT):
+        assert main(line) == 0
+    found = pd.read_csv("p.csv")
+    assert found.row.tolist() == survey.person.tolist()
+    assert len(Path("p.csv").read_text().splitlines()[1].split(",")[2]) <= len("1.23456e-07")
+
+
+def test_a_column_of_lists_is_no_feature(survey, capsys):
+    # Of a hundred rows and more it was a traceback.
+    survey["visits"] = [[1, 2]] * len(survey)
+    survey.drop(columns="answer").to_parquet("features.parquet")
+    assert main([*RELEASE, "--seed", "1"]) == 0
+    capsys.readouterr()
+    for line in (
+        [FIT[0], "features.parquet", *FIT[2:]],
+        ["plan", "--rows", "9", "--classes", "2", "--eps", "1", "--features", "features.parquet",
+         "--drop", "person"],
+    ):  # fmt: skip
+        assert main(line) == 2
+        [said] = capsys.readouterr().err.splitlines()
+        assert "column visits has lists or records, and is no category (leave it out" in said
+
+
 def test_a_category_that_looks_like_a_number_is_the_same_category(survey):
     # 007 was read as 7, which the model does not know, where no other row had a text.
     codes = ["007" if age > 150 else f"A{age % 2}" for age in survey.age]

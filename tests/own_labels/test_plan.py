@@ -51,6 +51,9 @@ def test_an_accuracy_that_needs_nothing_or_too_much():
         ldp.plan(num_rows=100, num_classes=10**8, eps=1)  # it never ended
     with pytest.raises(InputError, match="2 shares > 0 with sum 1"):
         ldp.plan(num_rows=100, num_classes=2, eps=1, class_shares=[0.9, 0.2])
+    for shares in (0.5, ["a", "b"], {"a": 0.5, "b": 0.5}):
+        with pytest.raises(InputError, match="class_shares must be 2 numbers, got"):
+            ldp.plan(num_rows=100, num_classes=2, eps=1, class_shares=shares)
 
 
 def test_an_accuracy_that_few_data_sets_reach_has_the_eps_beyond_which_little_is_gained():

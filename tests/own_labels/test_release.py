@@ -182,7 +182,17 @@ def test_rows_can_be_chosen_as_of_an_array():
             r"has no parameter sise \(did you mean size\?\); it has size, rule beside eps",
         ),
         ({"bounds": (0, 1)}, "give classes, or bounds of numbers, not both"),
+        # Their sum, or the distance, overflowed: every number was released as minus infinity.
+        *(
+            ({"classes": None, "labels": [1.0], "bounds": bounds}, "too large or too near each")
+            for bounds in ((-1e308, 1e308), (1e308, 1.5e308), (0, 5e-324))
+        ),
         ({"row_ids": [1] * 4000}, "row ids must be distinct"),
+        # The release was made and saved, and its file could not be read back.
+        (
+            {"row_ids": pd.Series([7, "7", *range(8, 4006)], dtype=object)},
+            "row ids must be distinct, got '7' twice",
+        ),
         ({"most_rows": 2}, "give unit= too"),
         ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
         ({"classes": [1.0, float("inf")]}, "classes must be texts or finite numbers, got inf"),
@@ -213,6 +223,28 @@ def test_the_message_does_not_show_the_label():
         ldp.privatize(["no", "hiv"], classes=["no", "yes"], eps=1.0)
     assert "hiv" not in str(caught.value)
     assert "row 1" in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [["hiv", "no"], ["männlich".encode(), b"frau"]])
+def test_the_error_does_not_hold_the_label(labels):
+    # Of bytes it said one and held all of them, of others its context did, for crash reports.
+    with pytest.raises(InputError, match="row 0: the label is none of the classes") as caught:
+        ldp.privatize(labels, classes=["no", "yes"], eps=1.0)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("key", ["row_ids", "unit"])
+@pytest.mark.parametrize("names", [[b"\xff", b"b"], [[1], [2]]])
+def test_names_that_are_no_texts_are_refused(key, names):
+    # Such as UUIDs, which Parquet keeps as bytes.
+    given = {key: pd.Series(names, dtype=object)}
+    with pytest.raises(InputError, match="must be numbers or texts, got others, such as bytes"):
+        ldp.privatize(["a", "b"], classes=["a", "b"], eps=1.0, seed=0, **given)
+
+
+def test_a_number_beyond_all_is_one_line():
+    with pytest.raises(InputError, match="labels must be numbers where bounds are given"):
+        ldp.privatize([1.0, 10**400], bounds=(0, 5), eps=1.0)
 
 
 def test_scalars_of_numpy_are_taken():

@@ -54,16 +54,30 @@ def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
     assert np.array_equal(read.log_likelihood(), whole.log_likelihood())
 
 
-@pytest.mark.parametrize("first", ["ann,no", "17,maybe", "no\tann"])
+@pytest.mark.parametrize(
+    "first", ["ann,no", "17,maybe", "no\tann", "ann, no", "ann,No", "ann,other,other", "ann,,NO"]
+)
 def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
-    # A file without a header: the message listed its first row, label and all.
+    # A file without a header: the message listed its first row, label and all; a label with a blank
+    # before it, or in capitals, was no label to it; one that stands there twice was named.
     monkeypatch.chdir(tmp_path)
     name = "p.tsv" if "\t" in first else "p.csv"
     Path(name).write_text(f"{first}\n" + first.replace("no", "yes") + "\n")
     assert release(name) == 2
     said = capsys.readouterr().err
     assert "its first row holds values" in said and "write a header" in said
-    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17"))
+    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17", "No", "NO", "other"))
+
+
+def test_a_label_without_a_name_is_one_line(tmp_path, monkeypatch, capsys):
+    # A wrong --label lists the column as pandas calls it; that name was a traceback.
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text("age,\n1,yes\n2,no\n")
+    named = ["--label", "Unnamed: 1", "--classes", "yes,no", "--eps", "1", "--out", "r.parquet"]
+    assert main(["release", "p.csv", *named]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("column Unnamed: 1 has no name in the header (give it one)")
+    assert not Path("r.parquet").exists()
 
 
 def test_columns_of_parquet_may_be_called_by_numbers(tmp_path, monkeypatch, capsys):
@@ -256,7 +270,7 @@ def test_an_empty_line_is_a_row_where_there_is_one_column(tmp_path, monkeypatch,
     assert release("p.csv") == 0 and len(ldp.load_release("r.parquet")) == 2
 
 
-@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a"])
+@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a", pd.Period("2026-11", "M")])
 def test_lists_records_and_bytes_are_no_labels(label, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"answer": [label, label]}).to_parquet("p.parquet")

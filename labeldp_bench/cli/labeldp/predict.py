@@ -64,7 +64,10 @@ def run(given: argparse.Namespace) -> int:
     )
     with replacing(given.out) as partial:
         if given.out.suffix == ".csv":
-            found.to_csv(partial, index=False, float_format="%.6g")
+            # Six digits are for probabilities: 1234567.0 is a row id, or a class.
+            names = found[["row", "predicted"]].select_dtypes("floating").columns
+            plain = found.astype(dict.fromkeys(names, object))
+            plain.to_csv(partial, index=False, float_format="%.6g")
         else:
             found.to_parquet(partial, index=False)
     print(f"wrote {given.out}: {len(found):,} rows")

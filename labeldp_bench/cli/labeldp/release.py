@@ -180,11 +180,11 @@ def _remove_torn(out: Path) -> None:
 
 
 def _check_header(table: "Table", given: argparse.Namespace) -> None:
-    """Refuses a file whose first row is data: a list of its columns would show a label."""
-    columns = table.columns()
-    if table.is_parquet or given.label in columns:
-        return  # Parquet names its columns apart from the rows
-    if any(_is_value(name, given.classes) for name in columns):
+    """Refuses a file whose first row is data: what is said of its columns would show a label."""
+    if table.is_parquet:
+        return  # it names its columns apart from the rows
+    cells = table.first_row()
+    if given.label not in cells and any(_is_value(cell, given.classes) for cell in cells):
         raise InputError(
             f"{given.file} has no column {given.label}: its first row holds values, which are not "
             "shown, and no names of columns (write a header)"
@@ -194,8 +194,8 @@ def _check_header(table: "Table", given: argparse.Namespace) -> None:
 def _is_value(text: str, classes: list[str] | None) -> bool:
     try:
         float(text)
-    except ValueError:
-        return text in (classes or ())
+    except ValueError:  # a misspelled label is one too, although no release would take it
+        return text.strip().casefold() in {name.casefold() for name in classes or ()}
     return True
 
 

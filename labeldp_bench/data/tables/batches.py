@@ -17,6 +17,7 @@ from labeldp_bench.data.tables.files import (
     check_column,
     check_header,
     check_name,
+    first_rows,
     label_texts,
     readable,
     separator_of,
@@ -59,6 +60,11 @@ class Table:
             if self.is_parquet:
                 return list(pq.read_schema(self.path).names)
             return list(pd.read_csv(self.path, sep=separator_of(self.path), nrows=0))
+
+    def first_row(self) -> list[str]:
+        """Returns the cells of the first row of a text file, as they are written."""
+        with readable(self.path):
+            return first_rows(self.path, separator_of(self.path), 1).iloc[0].tolist()
 
     def check_column(self, option: str, name: str) -> str:
         """Returns the name of a column, which an option gives, if there is one.
@@ -126,6 +132,8 @@ class Table:
                     include_columns=[name], column_types={name: pa.string()}, null_values=[]
                 ),
             )
+        except KeyError:  # pandas calls the second column `Unnamed: 1` if it has no name
+            raise ValueError(f"column {name} has no name in the header (give it one)") from None
         except pa.ArrowInvalid as error:  # which quotes the row, and that holds a label
             raise ValueError(re.sub(r"(columns, got \d+):.*", r"\1", str(error))) from None
 

@@ -78,20 +78,20 @@ def check_header(path: Path) -> None:
     if path.name.lower().endswith(".parquet"):
         names = pq.read_schema(path).names
     else:  # pandas would call the second one name.1
-        names = _first_rows(path, separator_of(path), 1).iloc[0].tolist()
+        names = first_rows(path, separator_of(path), 1).iloc[0].tolist()
         for other in OTHER_SEPARATORS:
             if len(names) == 1 and other in names[0] and _separates(path, other):
                 raise InputError(
                     f"{path} has {other!r} between its cells (write it with commas, or with tabs "
                     "and a name that ends in .tsv)"
                 )
-        _first_rows(path, separator_of(path), 2)  # pandas takes cells that are too many for row ids
+        first_rows(path, separator_of(path), 2)  # pandas takes cells that are too many for row ids
     for name in names:
         if name and names.count(name) > 1:
             raise InputError(f"{path} has two columns {name} (give each a name of its own)")
 
 
-def _first_rows(path: Path, separator: str, rows: int) -> pd.DataFrame:
+def first_rows(path: Path, separator: str, rows: int) -> pd.DataFrame:
     """Returns the first rows of a text file, the header among them, as texts."""
     given = {"header": None, "dtype": str, "keep_default_na": False}
     return pd.read_csv(path, sep=separator, nrows=rows, **given)
@@ -100,7 +100,7 @@ def _first_rows(path: Path, separator: str, rows: int) -> pd.DataFrame:
 def _separates(path: Path, separator: str) -> bool:
     """Returns whether the separator stands in the row after the header as often as in it."""
     try:
-        rows = _first_rows(path, separator, 2)
+        rows = first_rows(path, separator, 2)
     except ValueError:
         return False
     return len(rows) == 2 and bool((rows.notna() & (rows != "")).all(axis=None))
@@ -230,7 +230,7 @@ def check_numbers(
 def check_finite(
     file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
 ) -> None:
-    """Refuses infinite numbers, and texts that are nearly all different; see `check_numbers`."""
+    """Refuses infinite numbers, lists, and texts nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
@@ -238,6 +238,11 @@ def check_finite(
             if len(infinite):
                 row = int(infinite[0])
                 raise InputError(f"{file}, row {row + 1}, column {name}: the number is infinite")
+        elif not column.map(pd.api.types.is_hashable).all():  # as Parquet may hold them
+            raise InputError(
+                f"{file}: column {name} has lists or records, and is no category "
+                f"({advice.format(name=name)})"
+            )
         elif len(column) >= 100 and (different := column.nunique()) > len(column) / 2:
             raise InputError(
                 f"{file}: column {name} has {different} different texts in {len(column)} rows, "

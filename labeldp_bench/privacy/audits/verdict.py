@@ -25,7 +25,8 @@ class Verdict:
         delta: of the claim.
         num_classes: K.
         calls: how often a label is asked for, such as once in each epoch.
-        exact: the worst log ratio of the table or formula, or None where the object is a function.
+        exact: the worst log ratio of the table or formula, or the least eps of the table at
+            `delta`; None where the object is a function, or a formula is claimed with delta.
         table: shares of outputs, float64 (K, V), exact or estimated, if there are few of them.
         values: the V outputs of the table.
         bound: eps of one call is at least this, at `CONFIDENCE`; 0 for a table.
@@ -76,7 +77,7 @@ class Verdict:
         if self.exact is not None:
             source = "table" if self.is_table else "formula"
             lines.append(
-                f"found      eps = {self.exact:.9g} for one call, exactly, from the {source}"
+                f"found      eps = {self.exact:.9g}{tail} for one call, exactly, from the {source}"
             )
         if not self.is_table:
             lines += self._sampled()

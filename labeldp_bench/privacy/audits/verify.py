@@ -61,11 +61,13 @@ def verify(
     check_request(num_classes, eps, draws, calls)
     check_number("delta", delta, low=0.0, high=1.0)
     if isinstance(randomiser, ClassMechanism):
-        exact = exact_epsilon(randomiser, num_classes)
+        exact = None if delta else exact_epsilon(randomiser, num_classes)  # of pure eps
         drawn = _draws_of(randomiser, num_classes, seed)
         return replace(_sampled(drawn, num_classes, eps, draws, calls, delta, seed), exact=exact)
     if not callable(randomiser):
-        exact, table = _exact(randomiser, num_classes)
+        if delta and calls > 1:
+            raise InputError("of a table, delta is for one call, got calls > 1 (leave calls out)")
+        exact, table = _exact(randomiser, num_classes, delta)
         values = tuple(range(table.shape[1])) if table is not None else ()
         return Verdict(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
                        "table", "")  # fmt: skip
@@ -87,7 +89,10 @@ def _draws_of(mechanism: ClassMechanism, num_classes: int, seed: int) -> Randomi
     return lambda labels: mechanism.release(torch.from_numpy(labels), num_classes, noise).numpy()
 
 
-def _exact(source: ArrayLike, num_classes: int) -> tuple[float, NDArray[np.float64] | None]:
+def _exact(
+    source: ArrayLike, num_classes: int, delta: float
+) -> tuple[float, NDArray[np.float64] | None]:
+    """Returns the least eps that a table has at `delta`, and the table if it is to be printed."""
     try:
         table = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -102,7 +107,26 @@ def _exact(source: ArrayLike, num_classes: int) -> tuple[float, NDArray[np.float
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(table[:, table.max(0) > 0])
         exact = float((logs.max(0) - logs.min(0)).max())
+    if delta:
+        exact = max(_epsilon_at(delta, row, table) for row in table)
     return exact, table if max(table.shape) <= TABLE else None
+
+
+def _epsilon_at(delta: float, own: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Returns the least eps >= 0 with P(S | own) <= e^eps P(S | other) + delta for all S.
+
+    The worst S holds the outputs with the largest ratios: all of the first m are tried.
+
+    Args:
+        delta: > 0.
+        own: law of the outputs, (V,).
+        others: of the other labels, (K, V).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(-(own / others), axis=1, kind="stable")  # 0 / 0, which is NaN, last
+        more = own[order].cumsum(1) - delta
+        ratio = np.where(more > 0, more / np.take_along_axis(others, order, 1).cumsum(1), 0.0)
+        return float(max(0.0, np.log(ratio).max()))
 
 
 def _sampled(

@@ -56,6 +56,24 @@ def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
     assert enough.startswith("verdict    nothing contradicts the claim; it needs eps = 1 for each")
 
 
+def test_delta_counts_for_a_table_too():
+    # It was left out: a table that keeps (eps, delta) was accused of an infinite eps.
+    rare = verify([[1.0, 0.0], [1 - 1e-6, 1e-6]], 2, 1.0, delta=1e-5)
+    assert rare.holds and rare.exact == 0 and "eps = 0, delta = 1e-05 for" in rare.lines()[1]
+    assert not verify([[1.0, 0.0], [1 - 1e-6, 1e-6]], 2, 1.0, delta=1e-7).holds
+    stream = np.random.default_rng(0)
+    for table in stream.dirichlet(np.ones(5), (20, 3)):
+        least = verify(table, 3, 1.0, delta=0.05).exact
+        pairs = table[:, None] - np.exp(least) * table[None]
+        worst = pairs.clip(0).sum(2).max()  # the definition, over all sets of outputs
+        assert worst == pytest.approx(0.05, abs=1e-12) or (least == 0 and worst < 0.05)
+    with pytest.raises(InputError, match="delta is for one call"):
+        verify([[0.5, 0.5]] * 2, 2, 1.0, delta=1e-5, calls=2)
+    mechanism = RandomizedResponse(2.0)  # at this delta its eps is 1.88
+    assert verify(mechanism, 2, 1.9, draws=10_000, delta=0.1).holds
+    assert not verify(mechanism, 2, 1.9, draws=10_000).holds
+
+
 def test_one_bit_of_a_hundred_is_seen():
     # The first half of the widest entries was looked at, not the widest: entry 77 told class 2.
     rng = np.random.default_rng(0)

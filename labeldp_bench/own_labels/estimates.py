@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, t
 
 from labeldp_bench.own_labels.manifest import ClassName
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.rows import check_order, refuse_fitted_rows
 from labeldp_bench.own_labels.unbiased import possible_values, unbiased_labels
+from labeldp_bench.own_labels.units import numbered
 from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
@@ -29,7 +30,10 @@ class Estimate:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 0.95) -> Estimate:
+def estimate_accuracy(
+    model: Any, X: Any, release: Release, confidence: float = 0.95,
+    persons: ArrayLike | None = None,
+) -> Estimate:  # fmt: skip
     """Returns how often the model's class is the true one, with its interval.
 
     Needs no true label: a release has an unbiased estimate of whether the predicted class is right.
@@ -41,6 +45,7 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
         X: features of the rows, in the order of the release.
         release: of rows that were not used in the fit.
         confidence: in (0, 1).
+        persons: (N,), whose row each is; see `share_with_interval`.
 
     Raises:
         InputError: rows were used in the fit; too few rows.
@@ -48,7 +53,7 @@ def estimate_accuracy(model: Any, X: Any, release: Release, confidence: float = 
     check_classes_released(release)
     refuse_fitted_rows(model, release)
     hits = released_hits(model, X, release)
-    return share_with_interval(hits, possible_values(release), confidence)
+    return share_with_interval(hits, possible_values(release), confidence, persons)
 
 
 def released_accuracy(model: Any, X: Any, release: Release) -> float:
@@ -60,15 +65,22 @@ def released_accuracy(model: Any, X: Any, release: Release) -> float:
     return float(released_hits(model, X, release).mean())
 
 
-def class_shares(release: Release, confidence: float = 0.95) -> dict[ClassName, Estimate]:
+def class_shares(
+    release: Release, confidence: float = 0.95, persons: ArrayLike | None = None
+) -> dict[ClassName, Estimate]:
     """Returns each class's share among the people that the rows were drawn from.
 
     Each interval holds on its own with the given confidence.
+
+    Args:
+        release: of classes.
+        confidence: in (0, 1).
+        persons: (N,), whose row each is; see `share_with_interval`.
     """
     check_classes_released(release)
     labels, values = unbiased_labels(release), possible_values(release)
     return {
-        name: share_with_interval(labels[:, number], values, confidence)
+        name: share_with_interval(labels[:, number], values, confidence, persons)
         for number, name in enumerate(release.classes)
     }
 
@@ -115,8 +127,9 @@ def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
 
 
 def share_with_interval(
-    estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95
-) -> Estimate:
+    estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95,
+    persons: ArrayLike | None = None,
+) -> Estimate:  # fmt: skip
     """Returns the mean of unbiased estimates of zeros and ones, cut to [0, 1], with its interval.
 
     Where they can take two values only, they are a coin each, whose mean probability has the exact
@@ -124,29 +137,43 @@ def share_with_interval(
     1956), so that it still holds. Otherwise by the t law; where all are alike, which leaves it
     nothing to go by, from the range of the values alone (Hoeffding 1963).
 
+    Rows of one person are alike: a hundred rows of ten people tell less than rows of a hundred.
+    With `persons` the t law counts people, by the sum of what each of them adds to the mean
+    (Liang and Zeger 1986).
+
     Args:
         estimates: (N,).
         values: that the law of a release lets them take, sorted, whether they do here or not; None:
             any.
         confidence: in (0, 1).
+        persons: (N,), whose row each is; None: every row is a person of its own.
+
+    Raises:
+        InputError: no row, another number of persons than rows, a row without a person.
     """
     check_number("confidence", confidence, above=0, below=1)
     size = len(estimates)
     if not size:
         raise InputError("an estimate needs at least one row")
+    whose = np.arange(size) if persons is None else numbered(persons, size)
+    rows_of = np.bincount(whose)
     mean = float(estimates.mean())
-    if values is not None and len(values) == 2:
+    if len(rows_of) == size and values is not None and len(values) == 2:
         first, second = values
         ones = int((estimates > (first + second) / 2).sum())
         exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
         low, high = (first + (second - first) * float(each) for each in (exact.low, exact.high))
-    elif (estimates == estimates[0]).all():
+    elif len(rows_of) == 1 or (estimates == estimates[0]).all():
         width = values[-1] - values[0] if values else math.inf
-        reach = width * math.sqrt(math.log(2 / (1 - confidence)) / (2 * size))
+        reach = (
+            width * math.sqrt(math.log(2 / (1 - confidence)) * float(rows_of @ rows_of) / 2) / size
+        )
         low, high = mean - reach, mean + reach
     else:
-        error = float(estimates.std(ddof=1)) / size**0.5
-        reach = float(t.ppf((1 + confidence) / 2, size - 1)) * error
+        people = len(rows_of)
+        added = np.bincount(whose, estimates - mean)
+        error = math.sqrt(people / (people - 1) * float(added @ added)) / size
+        reach = float(t.ppf((1 + confidence) / 2, people - 1)) * error
         low, high = mean - reach, mean + reach
     return Estimate(*(float(min(1.0, max(0.0, each))) for each in (mean, low, high)))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import skops.io
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold
@@ -23,6 +23,7 @@ from labeldp_bench.own_labels.linear import PENALTIES
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.own_labels.tree_files import TREE, check_trees
 from labeldp_bench.own_labels.unbiased import possible_values
+from labeldp_bench.own_labels.units import numbered
 from labeldp_bench.support.files import replacing
 from labeldp_bench.support.progress import duration, progress_bar, say
 from labeldp_bench.support.validate import InputError, check_choice
@@ -92,23 +93,32 @@ def features_of(table: pd.DataFrame) -> NDArray[np.float64]:
     return np.asarray(model_for(plain)["columns"].fit_transform(plain), dtype=np.float64)
 
 
-def cross_validated(model: Any, table: pd.DataFrame, release: Release) -> Estimate:
+def cross_validated(
+    model: Any, table: pd.DataFrame, release: Release, persons: ArrayLike | None = None
+) -> Estimate:
     """Returns the accuracy on rows that were held out in turn, from releases alone.
 
-    It is that of models fitted to four fifths of the rows.
+    It is that of models fitted to four fifths of the rows. With persons, (N,), the rows of each are
+    held out together: a model that has seen a person knows more of that person's other rows.
 
     Raises:
-        InputError: fewer than ten rows.
+        InputError: fewer than ten rows, or fewer than five persons.
     """
     if len(release) < 2 * FOLDS:
         raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
+    whose = np.arange(len(release)) if persons is None else numbered(persons, len(release))
+    if (people := int(whose.max()) + 1) < FOLDS:
+        raise InputError(
+            f"a model is tried on {FOLDS} parts of the persons, and the rows are of {people}"
+        )
     _say_how_long(model, table, release)
     hits = np.empty(len(release))
-    parts = KFold(FOLDS, shuffle=True, random_state=0).split(table)
+    of_people = KFold(FOLDS, shuffle=True, random_state=0).split(np.arange(people))
+    parts = ([np.flatnonzero(np.isin(whose, part)) for part in parts] for parts in of_people)
     for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
-    return share_with_interval(hits, possible_values(release))
+    return share_with_interval(hits, possible_values(release), persons=whose)
 
 
 def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> None:

@@ -28,17 +28,34 @@ def capped(
         size: N.
         column: what names the person.
     """
-    if not is_flat(persons):
-        raise InputError("unit must be a sequence or array, a person for each label")
-    who = pd.Series(np.asarray(persons))
-    if len(who) != size:
-        raise InputError(f"unit must name a person for each of {size} labels, got {len(who)}")
-    if who.isna().any():
-        row = int(np.flatnonzero(who.isna())[0])
-        raise InputError(f"unit: row {row} names no person")
-    check_names(who.to_numpy(), f"{column}: persons")
-    who = pd.Series(names_of(who.to_numpy()))
+    who = pd.Series(numbered(persons, size, "unit", column))
     before = who.groupby(who).cumcount().to_numpy()
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
-    return Unit(column, most), np.flatnonzero(before < most), pd.factorize(who)[0]
+    return Unit(column, most), np.flatnonzero(before < most), who.to_numpy()
+
+
+def numbered(
+    persons: ArrayLike, size: int, what: str = "persons", column: str = "persons"
+) -> NDArray[np.int64]:
+    """Returns each row's person, numbered from 0 as they come, int64 (N,); see `capped`.
+
+    Args:
+        persons: (N,), who each row belongs to.
+        size: N.
+        what: the argument that they came in, for messages.
+        column: what names the person, for messages.
+
+    Raises:
+        InputError: not a person for each row.
+    """
+    if not is_flat(persons):
+        raise InputError(f"{what} must be a sequence or array, a person for each label")
+    who = pd.Series(np.asarray(persons))
+    if len(who) != size:
+        raise InputError(f"{what} must name a person for each of {size} labels, got {len(who)}")
+    if who.isna().any():
+        row = int(np.flatnonzero(who.isna())[0])
+        raise InputError(f"{what}: row {row} names no person")
+    check_names(who.to_numpy(), f"{column}: persons")
+    return pd.factorize(names_of(who.to_numpy()))[0].astype(np.int64)

@@ -67,6 +67,47 @@ def test_intervals_hold_as_often_as_they_say():
         assert binomtest(count, 100, 0.67).pvalue < 1e-4
 
 
+def test_rows_of_one_person_count_as_one_person():
+    # Eight rows of each of 40 people are alike; counted as 320 people the interval holds 0.3 in
+    # half of the draws.
+    whose = np.repeat(np.arange(40), 8)
+    kept = rowwise = 0
+    for seed in range(100):
+        labels = (np.random.default_rng(seed).random(40) < 0.3).astype(int)[whose]
+        release = ldp.privatize(labels, classes=[0, 1], eps=3.0, mechanism="rr", seed=seed)
+        for found in (
+            ldp.class_shares(release, persons=whose)[1],
+            ldp.estimate_accuracy(Constant(1), labels, release, persons=[f"p{n}" for n in whose]),
+        ):
+            kept += found.low <= 0.3 <= found.high
+        rows = ldp.class_shares(release)[1]
+        rowwise += rows.low <= 0.3 <= rows.high
+    assert 178 <= kept <= 200  # two estimates of each draw
+    assert rowwise < 75
+
+
+def test_persons_of_one_row_each_change_nothing_and_one_person_tells_nothing():
+    release = ldp.privatize([0, 1] * 20, classes=[0, 1], eps=2.0, mechanism="rr", seed=0)
+    alone = ldp.class_shares(release, persons=np.arange(40))
+    assert alone == ldp.class_shares(release)
+    one = ldp.class_shares(release, persons=["Ann"] * 40)[1]
+    assert (one.low, one.high) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("persons", "message"),
+    [
+        (["Ann"], "persons must name a person for each of 4 labels, got 1"),
+        (["Ann", None, "Bo", "Cy"], "persons: row 1 names no person"),
+        ("Anna", "persons must be a sequence or array"),
+    ],
+)
+def test_wrong_persons_end_in_one_line(persons, message):
+    release = ldp.privatize([0, 1, 1, 0], classes=[0, 1], eps=2.0, seed=0)
+    with pytest.raises(InputError, match=message):
+        ldp.class_shares(release, persons=persons)
+
+
 def test_without_noise_the_interval_is_the_exact_one():
     found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5), (0.0, 1.0))
     exact = binomtest(45, 50).proportion_ci(0.95, method="exact")

@@ -6,11 +6,12 @@ Example:
 
 Prints the accuracy to expect on new rows, and beside it that of always naming the most frequent
 class, each with a 95 % interval. Both are estimated from releases alone: models fitted to four
-fifths of the rows are tried on the rest. This spends no privacy, so try both models and keep the
-better one. --model logistic is linear, fitted by the marginal likelihood of the release.
---model boosted_trees is scikit-learn's HistGradientBoostingClassifier, fitted by EM. MODEL.skops
-holds no pickle and runs no code when it is read. The Python library has more models
-(docs/your-own-labels.md).
+fifths of the rows are tried on the rest. If the release counts persons (`labeldp release --unit
+COLUMN`) and FEATURES has that column, the rows of a person are held out together. This spends no
+privacy, so try both models and keep the better one. --model logistic is linear, fitted by the
+marginal likelihood of the release. --model boosted_trees is scikit-learn's
+HistGradientBoostingClassifier, fitted by EM. MODEL.skops holds no pickle and runs no code when it
+is read. The Python library has more models (docs/your-own-labels.md).
 """
 
 import argparse
@@ -25,6 +26,8 @@ from labeldp_bench.cli.labeldp.people import NO_CATEGORY, column_of, read_people
 from labeldp_bench.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from labeldp_bench.own_labels.release import Release
 
 
@@ -69,6 +72,7 @@ def run(given: argparse.Namespace) -> int:
     _check_names(release, given)
     table = read_people(given.file, given.row_id)
     ids = row_ids_of(table, given.row_id, given.file)
+    whole = table
     for name in given.drop:
         column_of(table, name, "--drop", given.file)
     table = table.drop(columns=[*given.drop, *([given.row_id] if given.row_id else [])])
@@ -81,10 +85,11 @@ def run(given: argparse.Namespace) -> int:
     if not len(table.columns):
         raise InputError(f"{given.file} has no feature left")
     places = _places(ids, release, given)
+    persons = _persons(whole, places, release)
     check_finite(str(given.file), table, NO_CATEGORY)
     table = readable(table.iloc[places].reset_index(drop=True))
     model = model_for(table, given.model)
-    estimate = cross_validated(model, table, release)
+    estimate = cross_validated(model, table, release, persons)
     model.fit(table, release)
     save_model(model, given.out)
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
@@ -93,10 +98,14 @@ def run(given: argparse.Namespace) -> int:
         print(why)
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
+    unit = release.manifest.unit
+    if persons is None and unit is not None and unit.most_rows > 1:
+        print(f"that may be too high: {given.file} has no column {unit.column}, so that a model is "
+              "tried on persons of whom it knows other rows")  # fmt: skip
     if estimate.low <= 1 / len(release.classes) and estimate.high == 1:
         print("that is anything from guessing to certainty: too few rows for this eps (labeldp "
               "plan says what to expect)")  # fmt: skip
-    shares = class_shares(release)
+    shares = class_shares(release, persons=persons)
     name = max(shares, key=lambda each: shares[each].value)
     print(f"always saying {name}: {shares[name].value:.1%} "
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
@@ -135,3 +144,13 @@ def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDAr
             "same ids?)"
         )
     return np.array([position[each] for each in wanted])
+
+
+def _persons(
+    table: "pd.DataFrame", places: NDArray[np.int64], release: "Release"
+) -> NDArray | None:
+    """Returns whose row each of the release is, (N,); None: nobody has two, or nobody can say."""
+    unit = release.manifest.unit
+    if unit is None or unit.most_rows == 1 or unit.column not in table.columns:
+        return None
+    return table[unit.column].to_numpy()[places]

@@ -21,6 +21,7 @@ from labeldp_bench.data.tables.files import (
     label_texts,
     readable,
     separator_of,
+    without_decimals,
 )
 from labeldp_bench.support.progress import progress_bar
 
@@ -79,7 +80,7 @@ class Table:
         with readable(self.path):
             if self.is_parquet:
                 table = pq.read_table(self.path, columns=[name], partitioning=None)
-                return table.column(0).to_pandas()
+                return without_decimals(table.to_pandas(ignore_metadata=True))[name]
             own = {"sep": separator_of(self.path), "usecols": [name], "low_memory": False}
             return pd.read_csv(self.path, **own)[name]
 

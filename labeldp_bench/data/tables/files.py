@@ -4,6 +4,7 @@ import contextlib
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +32,30 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
     with readable(path):
         check_header(path)
         if name.endswith(".parquet"):
-            table = pd.read_parquet(path, partitioning=None)  # folders such as a=1 are no columns
+            # Folders such as a=1 are no columns.
+            table = without_decimals(pd.read_parquet(path, partitioning=None))
         else:
             separator = separator_of(path)
             table = pd.read_csv(path, sep=separator, low_memory=False)
     if not len(table):
         raise InputError(f"{path.name} has no rows")
     return table.rename(columns=str)
+
+
+def without_decimals(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns the table with decimals, which databases write, as numbers; whole ones stay exact."""
+    read = table.copy(deep=False)  # no `assign`: a column may be named as its argument is, self
+    for name in read.columns:
+        there = read[name].dropna()
+        if there.dtype.kind != "O" or not len(there) or not there.map(_is_decimal).all():
+            continue
+        is_whole = len(there) == len(read) and all(cell.as_tuple().exponent == 0 for cell in there)
+        read[name] = there.map(int) if is_whole else pd.to_numeric(read[name])
+    return read
+
+
+def _is_decimal(cell: object) -> bool:
+    return isinstance(cell, Decimal) and cell.is_finite()
 
 
 def as_written(path: Path, table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -186,7 +204,7 @@ def label_codes(file: str, column: pd.Series, classes: Sequence[str]) -> NDArray
 
 
 def label_texts(column: pd.Series) -> list[str]:
-    """Returns labels as texts: 1.0 is `1`, true is `true`, a missing one is empty."""
+    """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
     return [_text(value) for value in column.tolist()]
 
 
@@ -195,6 +213,8 @@ def _text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return "" if np.isnan(value) else f"{value:.15g}"
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"  # 1.00 is `1`, as of other numbers
     return "" if value is None or value is pd.NA else str(value).strip()
 
 

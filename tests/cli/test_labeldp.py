@@ -302,9 +302,12 @@ def test_row_ids_that_are_reals_stay_apart_in_predictions(survey):
     assert len(Path("p.csv").read_text().splitlines()[1].split(",")[2]) <= len("1.23456e-07")
 
 
-def test_a_column_of_lists_is_no_feature(survey, capsys):
+@pytest.mark.parametrize(
+    ("cell", "what"), [([1, 2], "lists or records"), (b"\xc8", "bytes that are no text in UTF-8")]
+)
+def test_a_column_of_lists_or_bytes_is_no_feature(cell, what, survey, capsys):
     # Of a hundred rows and more it was a traceback.
-    survey["visits"] = [[1, 2]] * len(survey)
+    survey["visits"] = [cell] * len(survey)
     survey.drop(columns="answer").to_parquet("features.parquet")
     assert main([*RELEASE, "--seed", "1"]) == 0
     capsys.readouterr()
@@ -315,7 +318,7 @@ def test_a_column_of_lists_is_no_feature(survey, capsys):
     ):  # fmt: skip
         assert main(line) == 2
         [said] = capsys.readouterr().err.splitlines()
-        assert "column visits has lists or records, and is no category (leave it out" in said
+        assert f"column visits has {what}, and is no category (leave it out" in said
 
 
 def test_a_category_that_looks_like_a_number_is_the_same_category(survey):

@@ -250,7 +250,7 @@ def check_numbers(
 def check_finite(
     file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
 ) -> None:
-    """Refuses infinite numbers, lists, and texts nearly all different; see `check_numbers`."""
+    """Refuses infinite numbers, lists, bytes, texts nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
@@ -263,8 +263,23 @@ def check_finite(
                 f"{file}: column {name} has lists or records, and is no category "
                 f"({advice.format(name=name)})"
             )
+        elif not column.map(_is_text).all():
+            raise InputError(
+                f"{file}: column {name} has bytes that are no text in UTF-8, and is no category "
+                f"({advice.format(name=name)})"
+            )
         elif len(column) >= 100 and (different := column.nunique()) > len(column) / 2:
             raise InputError(
                 f"{file}: column {name} has {different} different texts in {len(column)} rows, "
                 f"which is no category ({advice.format(name=name)})"
             )
+
+
+def _is_text(cell: object) -> bool:
+    """Returns whether pandas can make a text of the cell: of bytes it reads UTF-8 alone."""
+    if isinstance(cell, bytes):
+        try:
+            cell.decode()
+        except UnicodeDecodeError:
+            return False
+    return True

@@ -138,7 +138,8 @@ def read(path: Path) -> Weights:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = dict(file.metadata() or {})
+            # Sorted, as the package leaves the order to chance, and a record keeps it.
+            about = dict(sorted((file.metadata() or {}).items()))
     except SafetensorError as error:
         raise InputError(
             f"{path} is damaged: {error} (delete it, and the next run trains it again)"

@@ -160,7 +160,9 @@ class LabelVault:
             return mechanism.release(labels, self._limit, noise, prior)
 
         drawn = self._once(Request.of(mechanism, part=part, prior=prior), draw)
-        release = Release(mechanism=mechanism, num_classes=self.num_classes, **drawn)
+        release = Release(
+            drawn["indices"], drawn["outputs"], mechanism, self.num_classes, drawn["prior"]
+        )
         if self.bound is None:  # real labels have no classes to agree with
             self._account.releases.append(release)
         return release

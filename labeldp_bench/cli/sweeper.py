@@ -52,6 +52,15 @@ NO_RERUN = (
 """What `rerun=true` is for, where it was asked for in vain."""
 
 
+CHOSEN_BY_TUNING = ("epochs", "optimizer.lr", "schedule", "average", "resolution")
+"""Keys of the trainer that a recipe of `tuning=held_out_releases` has in its place."""
+USED_BY = {
+    "encoder": "features or a network of their own (model=probe, or mechanism=pate_fm)",
+    "views": "contrastive pre-training (pretrain=simclr)",
+}
+"""{group: who takes its choice}; a data set brings one for whoever does."""
+
+
 class CellSweeper(Sweeper):
     """Runs the cells that a command line and an experiment spell, and reports on them."""
 
@@ -235,10 +244,26 @@ def show_arithmetic(experiment: str, arguments: list[str]) -> None:
 
 
 def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
-    """Refuses what a user asks of a trainer that none of the cells has."""
+    """Refuses what a user asks for and no cell would heed.
+
+    That is a trainer or one of its keys where none is, or where tuning chooses in its place; and
+    `encoder=` or `views=` where nothing has one.
+    """
     for key in keys:
-        if key.partition(".")[0] == "trainer" and not any(cell.has("trainer") for cell in cells):
-            raise InputError(f"{key} has no effect: this model is not trained (name a network)")
+        group, *inside = key.lstrip("+").split(".")
+        if group == "trainer":
+            trained = [cell for cell in cells if cell.has("trainer")]
+            if not trained:
+                raise InputError(f"{key} has no effect: this model is not trained (name a network)")
+            is_chosen = ".".join(inside).startswith(CHOSEN_BY_TUNING)
+            if is_chosen and all(cell.config["tuning"] for cell in trained):
+                raise InputError(
+                    f"{key} has no effect: tuning={trained[0].choices['tuning']} chooses rate, "
+                    "average and epochs, at a constant rate on images of full size (use "
+                    "tuning.learning_rates=[...], tuning.averages=[...] or tuning.epochs=)"
+                )
+        elif group in USED_BY and not any(group in cell.used for cell in cells):
+            raise InputError(f"{key} has no effect: it is for {USED_BY[group]}")
 
 
 def refuse_if_none_can_run(cells: Sequence[Cell]) -> None:

@@ -41,10 +41,12 @@ class Cell:
     Attributes:
         config: the resolved config as plain containers, without machine-bound keys.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+        used: which of the groups `encoder` and `views` it takes something from.
     """
 
     config: dict[str, Any]
     choices: dict[str, str]
+    used: frozenset[str] = frozenset()
 
     @cached_property
     def identity(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import pickle
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 
 LARGEST_SEED = 2**63 - 1
 ENCODER = "${encoder}"
+SHARED = ("encoder", "views")
+"""Groups whose option others take into a place of their own."""
 
 
 @dataclass
@@ -144,7 +146,7 @@ def compose_cell(overrides: list[str]) -> Cell:
     if not seeds:
         return cell
     seed = check_integer("seed", int(seeds[-1].partition("=")[2]), low=0, high=LARGEST_SEED)
-    return Cell(cell.config | {"seed": seed}, cell.choices)
+    return replace(cell, config=cell.config | {"seed": seed})
 
 
 @cache
@@ -201,14 +203,19 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "
             f"and here mechanism={choices['mechanism']} has learner={choices['learner']}"
         )
-    if _takes_the_encoder(config) and choices["model"] != choices["encoder"]:
-        raise InputError(
-            f"mechanism={choices['mechanism']} trains the network of encoder={choices['encoder']}, "
-            f"and model={choices['model']} is another (leave model out; encoder chooses it)"
-        )
+    # Who has a group's option in its own place, as `views@pretrain`, takes it.
+    used = {group for group in SHARED if any(key.startswith(f"{group}@") for key in choices)}
+    if _takes_the_encoder(config):
+        used.add("encoder")
+        if choices["model"] != choices["encoder"]:
+            raise InputError(
+                f"mechanism={choices['mechanism']} trains the network of "
+                f"encoder={choices['encoder']}, and model={choices['model']} is another (leave "
+                "model out; encoder chooses it)"
+            )
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
-    return Cell(plain, taken)
+    return Cell(plain, taken, frozenset(used))
 
 
 def _resolved(config: DictConfig, key: Any) -> Any:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,9 @@ class NetworkModel(PretrainableModel):
     """
 
     trainer: Trainer
+
+    epochs_key: ClassVar[str] = "trainer.epochs"
+    """What a user sets for more epochs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +98,7 @@ class NetworkModel(PretrainableModel):
             enough = math.ceil(FEW_STEPS / in_epoch)
             session.say(
                 f"  only {steps} steps on {num_examples:,} examples: the model may learn little "
-                f"(give trainer.epochs={enough}, or take model=knn, which needs no steps)"
+                f"(give {self.epochs_key}={enough}, or take model=knn, which needs no steps)"
             )
 
     def _begin(

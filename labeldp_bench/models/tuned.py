@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -92,6 +93,13 @@ class HeldOutReleases:
 
 
 @dataclass(frozen=True)
+class ChosenNetwork(NetworkModel):
+    """A network with the recipe that was chosen; the trainer's own epochs had no say in it."""
+
+    epochs_key: ClassVar[str] = "tuning.epochs"
+
+
+@dataclass(frozen=True)
 class TunedNetwork(Model):
     """A network that chooses its recipe before it is fitted.
 
@@ -135,7 +143,8 @@ class TunedNetwork(Model):
         session.notes[key] = choice.note()
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)
-        return replace(self.model, trainer=chosen).fit(features, supervision, session)
+        network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
+        return network.fit(features, supervision, session)
 
     def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> "Choice":
         """Returns the recipe and epoch with the largest likelihood of held-out releases."""

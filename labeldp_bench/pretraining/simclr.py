@@ -69,6 +69,11 @@ class SimCLR(TrainedRecipe):
                 "pretrain=simclr compares two views of each image: pretrain.trainer.views "
                 "must be 2 and pretrain.trainer.mixup null"
             )
+        if self.trainer.selection != "last" or self.trainer.average is not None:
+            raise InputError(
+                "pretrain=simclr keeps the last weights: pretrain.trainer.selection must be last "
+                "and pretrain.trainer.average null"
+            )
 
     def train(
         self,

@@ -138,7 +138,8 @@ def read(path: Path) -> Weights:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = dict(file.metadata() or {})
+            # Sorted, as the package leaves the order to chance, and a record keeps it.
+            about = dict(sorted((file.metadata() or {}).items()))
     except SafetensorError as error:
         raise InputError(
             f"{path} is damaged: {error} (delete it, and the next run trains it again)"
@@ -152,6 +153,21 @@ def _write(
     path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, object], notes: Mapping[str, str]
 ) -> None:
     recipe_text = json.dumps(recipe, sort_keys=True)
-    metadata = {"recipe": recipe_text, **notes}
+    content = _in_order(save(tensors, {"recipe": recipe_text, **notes}))
     with replacing(path) as partial:
-        partial.write_bytes(save(tensors, metadata))
+        partial.write_bytes(content)
+
+
+def _in_order(content: bytes) -> bytes:
+    """Returns the bytes of a safetensors file with its metadata sorted.
+
+    The package leaves their order to chance: the same weights would have another SHA-256, and
+    records of the same run would differ. The format: length of the header, 8 bytes, little-endian;
+    the header, JSON padded with blanks to a multiple of 8; the tensors.
+    """
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[end:]

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
@@ -61,11 +61,15 @@ class NoiseStreams:
 
 
 class Drawn(TypedDict):
-    """What one release gave, of which labels and under which prior; holds no true label."""
+    """What one release gave, of which labels and under which prior; holds no true label.
+
+    `unsanitised`: what was found in the labels beside and not protected, for the record.
+    """
 
     indices: Tensor
     outputs: Tensor
     prior: Tensor | None
+    unsanitised: NotRequired[dict[str, float]]
 
 
 class DrawnReleases:

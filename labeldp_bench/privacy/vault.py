@@ -160,7 +160,9 @@ class LabelVault:
             return mechanism.release(labels, self._limit, noise, prior)
 
         drawn = self._once(Request.of(mechanism, part=part, prior=prior), draw)
-        release = Release(mechanism=mechanism, num_classes=self.num_classes, **drawn)
+        release = Release(
+            drawn["indices"], drawn["outputs"], mechanism, self.num_classes, drawn["prior"]
+        )
         if self.bound is None:  # real labels have no classes to agree with
             self._account.releases.append(release)
         return release
@@ -264,17 +266,22 @@ class LabelVault:
             teachers, queries = mechanism.teachers, mechanism.queries
             return counted(vote, labels, parts, teachers, queries, self.num_classes)
 
+        found: dict[str, float] = {}
+
         def draw(noise: Noise) -> Tensor:
             counts = asked(self._true(slice(None)), vote)
             released = mechanism.release_votes(counts, noise)
-            self.unsanitised = mechanism.unsanitised(counts, released)
+            found.update(mechanism.unsanitised(counts, released))
             return released
 
         def made_up(noise: Noise) -> Tensor:
             return asked(self._made_up(slice(None)), by_one_teacher(vote))
 
         request = Request.of(mechanism, f"/votes/{settings}", groups=parts)
-        return self._account.once(request, draw, made_up)["outputs"]
+        drawn = self._account.once(request, draw, made_up)
+        # Kept with what left: a run that goes on asks no teacher again, and has the same record.
+        self.unsanitised = drawn.setdefault("unsanitised", found)
+        return drawn["outputs"]
 
     def release_descent(self, mechanism: LabelDPPro, descent: Descent, settings: str) -> Tensor:
         """Returns the weights to which noisy gradients, step after step, led `descent`; central.

@@ -110,17 +110,24 @@ def examples_of(cell: Cell) -> float:
 
 def images_trained_on(cell: Cell) -> float:
     """Returns how many images of full size pass through the network; NaN where unknown."""
-    epochs, size = cell.setting("trainer.epochs"), examples_of(cell)
+    epochs, size = _epochs_of(cell), examples_of(cell)
     if epochs is None:
         return math.nan
     shares = cell.setting("learner.fractions") or [1.0]
-    if cell.config["tuning"]:  # the recipes to choose from, then the chosen one
-        recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))
-        held_out = cell.setting("tuning.held_out")
-        epochs = cell.setting("tuning.epochs") * (1 + recipes * (1 - held_out))
     # Each stage trains on the releases of all stages so far.
     of_stages = sum(sum(shares[: n + 1]) for n in range(len(shares)))
     return float(size * epochs * of_stages * _full_size_per_example(cell.identity))
+
+
+def _epochs_of(cell: Cell) -> float | None:
+    """Returns how many epochs a fit takes, the search for its recipe with it; None without any."""
+    epochs: float | None = cell.setting("trainer.epochs")
+    if epochs is not None and cell.config["tuning"]:
+        # The recipes to choose from, of which no checkpoint is kept, then the chosen one.
+        recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))
+        held_out = cell.setting("tuning.held_out")
+        epochs = cell.setting("tuning.epochs") * (1 + recipes * (1 - held_out))
+    return epochs
 
 
 def _full_size_speed(record: Record) -> float | None:
@@ -132,6 +139,8 @@ def _full_size_speed(record: Record) -> float | None:
 def _full_size_per_example(identity: Mapping[str, Any]) -> float:
     """Returns how many images of full size an example costs in the mean epoch."""
     resolution, epochs = identity.get("trainer.resolution", ()), identity.get("trainer.epochs", 1)
+    if "tuning" in identity:  # its recipes have images of full size throughout
+        resolution = ()
     return float(identity.get("trainer.views", 1) * mean_area(resolution, epochs))
 
 
@@ -174,7 +183,7 @@ def _seconds_left(cell: Cell, folder: Path, estimator: Estimator) -> float:
 
 def _share_left(cell: Cell, folder: Path) -> float:
     """Returns the share of a cell's epochs that it has not done yet."""
-    history, epochs = folder / "history.csv", cell.setting("trainer.epochs")
+    history, epochs = folder / "history.csv", _epochs_of(cell)
     if not (folder / NAME).is_file() or not history.is_file() or not epochs:
         return 1.0
     stages = len(cell.setting("learner.fractions") or [1.0])

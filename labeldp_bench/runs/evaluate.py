@@ -130,7 +130,7 @@ class Evaluator:
         self.best_epoch_accuracy = state["best_epoch_accuracy"]
         self.train_seconds = state["train_seconds"]
         self.trained_examples = state["trained_examples"]
-        if self.history is not None:
+        if self.history is not None and state["history"]:  # an empty file would get no header
             self.history.write_bytes(state["history"].encode())
 
     def extra_accuracies(self, classifier: Classifier) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The recipe of a training, and its loop: the same on a CPU and on a GPU."""
 
+import copy
 import functools
 import math
 import time
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support import seeding
@@ -140,6 +141,8 @@ class Trainer:
         order = seeding.generator(session.seed, "train", "order")
         draws = seeding.generator(session.seed, "train", "augment")
         steps = math.ceil(len(indices) / self.batch_size)
+        if len(indices) % self.batch_size * self.views == 1:
+            self._check_one(fit.classifier.network, images, len(indices))
         if not self.reshuffle:
             permutation = torch.randperm(len(indices), generator=order).to(session.device)
         done = fit.resume(order, draws)
@@ -170,6 +173,27 @@ class Trainer:
                 break
         if done < self.epochs:
             fit.finish()
+
+    @torch.no_grad()
+    def _check_one(self, network: nn.Module, images: Tensor, count: int) -> None:
+        """Refuses a last batch of one image that the network has but one number of to normalise.
+
+        Raises:
+            InputError: before the epoch, rather than at its end.
+        """
+        network = copy.deepcopy(network).to("meta").train()  # draws nothing, changes no statistics
+        image = torch.empty(1, *images.shape[1:], device="meta").permute(0, 3, 1, 2)
+        try:
+            for scale in (1.0, *(scale for _, scale in self.resolution)):
+                network(shrunk(image, scale))
+        except ValueError as error:
+            raise InputError(
+                f"trainer.batch_size={self.batch_size} leaves one of {count} examples for the last "
+                f"batch, and {type(network).__name__} cannot normalise one image that small (use "
+                "another trainer.batch_size)"
+            ) from error
+        except RuntimeError:  # a network that needs numbers will say what it cannot take
+            return
 
     def _fresh_views(
         self, fit: Fit, images: Tensor, indices: Tensor, draws: Generator, scale: float

@@ -54,6 +54,10 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
     assert set(vault.unsanitised) == {"data_dependent_eps_unsanitised"}
     with pytest.raises(BudgetError):
         vault.release_votes(mechanism, parts, vote, "")
+    again = LabelVault(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
+    again.load_state_dict(vault.state_dict())
+    assert torch.equal(again.release_votes(mechanism, parts, vote, ""), released)
+    assert len(seen) == 12 and again.unsanitised == vault.unsanitised
 
 
 def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
+from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN, tuned
 from labeldp_bench.models.knn import NearestNeighbours
@@ -13,6 +15,7 @@ from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.tuned import Choice, HeldOutReleases, explained
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
+from labeldp_bench.training.schedules import WarmupLinear
 from tests.learning import session
 from tests.training import images_and_labels, supervision_of, trainer
 
@@ -62,6 +65,30 @@ def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch
     for scores, evidence in judged:
         assert len(scores) == len(evidence)
         assert torch.equal(evidence, supervision.evidence[held_out])
+
+
+def test_what_a_recipe_replaces_is_refused_on_the_command_line():
+    # trainer.epochs=20 would be taken, stand in the record, and change nothing.
+    own = trainer(schedule=WarmupLinear(), average=0.5, resolution=[[0.5, 0.5]])
+    (recipe,) = replace(GRID, learning_rates=[0.5]).recipes(own)
+    changed = {key for key in vars(own) if vars(own)[key] != vars(recipe)[key]}
+    assert changed == {key.partition(".")[0] for key in CHOSEN_BY_TUNING}
+    plain = ["dataset=mnist", "mechanism=rr"]
+    tuned_cell, other = compose_cell([*plain, "tuning=held_out_releases"]), compose_cell(plain)
+    for key in (*CHOSEN_BY_TUNING, "schedule.warmup"):
+        with pytest.raises(InputError, match=f"trainer.{key} has no effect: tuning=held_out_rel"):
+            check_effect([f"trainer.{key}"], [tuned_cell])
+        check_effect([f"trainer.{key}"], [tuned_cell, other])
+    check_effect(["trainer", "trainer.batch_size", "trainer.optimizer.betas"], [tuned_cell])
+
+
+def test_too_few_epochs_are_said_with_the_key_that_changes_them():
+    images, labels = images_and_labels(30)
+    said: list[str] = []
+    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
+    GRID.of(NETWORK).fit(images, supervision, replace(session(), say=said.append))
+    assert [line for line in said if "(give tuning.epochs=" in line]
+    assert not [line for line in said if "trainer.epochs" in line]
 
 
 def test_the_epoch_of_the_largest_score_is_chosen():

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
 from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.pretraining import weights
 from labeldp_bench.pretraining.state import TrainingState
 from labeldp_bench.pretraining.supervised import Pretraining
 from labeldp_bench.records.record import read_record
@@ -117,6 +118,20 @@ def test_another_recipe_is_another_file(environment):
     run(tiny_cell("model.network.width=8"), environment)
     run(tiny_cell("eps=2", "trainer.batch_size=64"), environment)  # no part of the recipe
     assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 3
+
+
+def test_the_same_weights_are_the_same_bytes(tmp_path):
+    # Records hold the file's hash: those of one run made twice would differ.
+    tensors = {name: torch.arange(3.0) + len(name) for name in ("b", "aa", "ccc")}
+    notes = {f"note_{number}": str(number) for number in range(5)}
+    contents = set()
+    for number in range(9):
+        weights._write(tmp_path / f"{number}", tensors, {"pretrain": "x"}, notes)
+        contents.add((tmp_path / f"{number}").read_bytes())
+    assert len(contents) == 1
+    read = weights.read(tmp_path / "0")
+    assert all(torch.equal(read.tensors[name], values) for name, values in tensors.items())
+    assert read.notes["pretrained_note_4"] == "4"
 
 
 def test_file_says_what_it_is(environment):

@@ -169,6 +169,8 @@ def test_bad_value_of_the_probe_is_named(given, message):
         ([TABLE, "model=ridge", "pretrain=patches"], "pretrain=patches needs images of shape"),
         ([*TINY, "model.network=cnn"], "model.network must be a mapping with a _target_"),
         ([*TINY, "pretrain.trainer.views=1"], "pretrain.trainer.views must be 2"),
+        ([*TINY, "pretrain.trainer.selection=mean_last_10"], "simclr keeps the last weights"),
+        ([*TINY, "+pretrain.trainer.average=0.9"], "simclr keeps the last weights"),
         ([*TINY, "pretrain.temperature=0"], "pretrain.temperature must be a number > 0, got 0"),
     ],
 )
@@ -280,6 +282,7 @@ def test_interrupted_pretraining_goes_on_bit_for_bit(environment, monkeypatch):
     (path,) = folder.glob("*.safetensors")
     whole = load_file(path)
     assert {values.dtype for values in whole.values()} == {torch.float16}
+    content = path.read_bytes()  # its hash is in the record
     path.unlink()
     begin, begun = SimCLRFit.begin_epoch, []
 
@@ -297,4 +300,5 @@ def test_interrupted_pretraining_goes_on_bit_for_bit(environment, monkeypatch):
     assert len(begun) == 4  # the first, the one that was cut, and the two that were left
     again = load_file(path)
     assert all(torch.equal(again[name], values) for name, values in whole.items())
+    assert path.read_bytes() == content
     assert not list(folder.glob("*.checkpoint.pt"))

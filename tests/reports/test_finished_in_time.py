@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.records.record import write_record
+from labeldp_bench.records.record import read_record, write_record
 from labeldp_bench.reports.estimates import finished_in_time
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.device import describe_device
@@ -61,6 +61,23 @@ def test_a_cell_of_unknown_length_measures_it(tmp_path):
 
 TUNED = "tuning=held_out_releases"
 STAGES = "mechanism=lp_2st"
+
+
+def test_a_cell_that_is_tuned_searches_its_recipe_anew(environment, capsys):
+    # After five of eight epochs it was said to need no time, and outlived its job by far.
+    done, cell = cell_of(9, TUNED), cell_of(0, TUNED)
+    record = read_record(environment.out_dir / cell_of(9).folder)
+    record |= {"config_hash": done.config_hash, "identity": done.identity}
+    for each in (done, cell):
+        (environment.out_dir / each.folder).mkdir(parents=True)
+    write_record(environment.out_dir / done.folder, record)
+    folder = environment.out_dir / cell.folder
+    (folder / "history.csv").write_text("epoch\n1\n2\n3\n4\n5\n")
+    (folder / "checkpoint.pt").touch()
+    # A minute is for 8 + 3 x 8 x 0.8 = 27.2 epochs, of which five are done.
+    assert finished_in_time([cell], environment, 48) == []
+    assert "(about 49 s, and 48 s are left)" in capsys.readouterr().out
+    assert finished_in_time([cell], environment, 50) == [cell]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_images_of_stages_and_of_imbalanced_data():
     assert images_trained_on(compose_cell(["dataset=mnist", "dataset.limit_train=600"])) == 3000
     half = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]
     assert images_trained_on(compose_cell(half)) == 50_000 * (2 / 4 + 2)  # as many of full size
+    tuned = compose_cell([*half, "tuning=held_out_releases"])  # its recipes have full size alone
+    assert images_trained_on(tuned) == pytest.approx(50_000 * 8 * (1 + 3 * 0.8))
     grown = compose_cell([*half, "model=resnet18_w16"])
     speed = {"a": record(grown, 60.0, images_per_second=160.0)}
     whole = compose_cell(["dataset=cifar10", "model=resnet18_w16", "trainer.epochs=1"])

@@ -41,6 +41,22 @@ def test_selection_averages_what_it_names(selection, expected, tmp_path):
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 13
 
 
+def test_a_run_cut_off_before_its_first_epoch_still_gets_a_header(tmp_path):
+    # The client of PLE saves before the server has an epoch; the rows would have no names.
+    def evaluator(folder):
+        folder.mkdir()
+        return Evaluator(
+            torch.zeros(9, 1), torch.zeros(9, dtype=torch.int64), num_classes=2, extra_tests={},
+            selection="last", seed=0, history=folder / "history.csv", say=lambda text: None,
+        )  # fmt: skip
+
+    again = evaluator(tmp_path / "again")
+    again.load_state_dict(evaluator(tmp_path / "first").state_dict())
+    again.on_epoch(Epoch(1, 1, 0.0, 0.0, 0.1, 2.0, 9), Scores(3))
+    header, row = (tmp_path / "again" / "history.csv").read_text().splitlines()
+    assert header == "epoch,loss,released_hits,test_accuracy,lr,seconds" and row.startswith("1,")
+
+
 def test_epochs_that_are_not_scored_leave_the_result_alone(tiny_network, tmp_path):
     # A card would spend its time on scores that nobody reads; or the mean would be of fewer.
     def run(*own):

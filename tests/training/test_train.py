@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
-from labeldp_bench.models import CNN
+from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
@@ -195,6 +195,31 @@ def test_too_few_steps_are_said_before_training(epochs, few, monkeypatch):
     # Advice to take model=linear stood there for model=linear too.
     expected = "  only 198 steps on 60 examples: the model may learn little (give trainer."
     assert [line[: len(expected)] for line in said] == [expected] * few
+
+
+def test_a_last_image_that_cannot_be_normalised_is_refused_before_training(monkeypatch):
+    # Torch's ValueError would come at the end of the first epoch, after all other steps.
+    resnet = functools.partial(ResNet, width=4, blocks=[1, 1, 1, 1], preactivation=False)
+    images, labels = images_and_labels(26)  # of 8 x 8 pixels, in batches of 25
+    steps, step = [], NetworkFit.step
+    monkeypatch.setattr(NetworkFit, "step", lambda *given: steps.append(1) or step(*given))
+    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
+    with pytest.raises(InputError, match="batch_size=25 leaves one of 26 examples for the last"):
+        fit(NetworkModel(resnet, trainer()), images, supervision)
+    assert not steps
+    fit(NetworkModel(resnet, trainer(epochs=1, views=2)), images, supervision)
+    large = images.repeat(1, 2, 2, 1)
+    fit(NetworkModel(resnet, trainer(epochs=1)), large, supervision)
+    with pytest.raises(InputError, match="ResNet cannot normalise one image that small"):
+        fit(NetworkModel(resnet, trainer(epochs=2, resolution=[[0.5, 0.5]])), large, supervision)
+
+
+def test_whether_one_image_is_enough_is_asked_without_a_trace():
+    # Dropout, and so all weights, would be others wherever the last batch has one example.
+    network = CNN(3, (8, 8, 1), kernel_size=3, widths=[4, 4], hidden=8, dropout=0.5)
+    before, names = torch.get_rng_state(), str(network.state_dict())
+    trainer()._check_one(network, torch.zeros(26, 8, 8, 1, dtype=torch.uint8), 26)
+    assert torch.equal(torch.get_rng_state(), before) and str(network.state_dict()) == names
 
 
 def test_a_loss_that_is_not_finite_ends_the_run():

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.collect import check_committed, read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import model_name_of, name_of, setting_of
@@ -138,6 +138,7 @@ def mean_of(records: list[Record]) -> Estimate:
 def main(arguments: list[str]) -> int:
     """Prints the four tables."""
     read_arguments(arguments, {})
+    check_committed()
     parts = {
         "Models on features of unlabelled images, by eps": by_eps(),
         "Models on features minus the CNN with the marginal loss (p: one family)":

@@ -75,6 +75,19 @@ def read_committed(path: Path = COMMITTED) -> Records:
     return records
 
 
+def check_committed() -> None:
+    """Refuses to go on where there is no committed record: titles would stand above nothing.
+
+    Raises:
+        InputError: the table is not there, or has no row.
+    """
+    if not read_committed():
+        raise InputError(
+            f"there is no record in {COMMITTED} (bring it back by `git checkout`, or run "
+            "`python scripts/collect.py` where you have runs)"
+        )
+
+
 def read_with_classes() -> Records:
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
     records = read_committed()

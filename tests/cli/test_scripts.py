@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from labeldp_bench.cli.script import output_file, read_arguments, split_arguments
+from labeldp_bench.records import collect
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT
 
@@ -99,3 +100,15 @@ def test_confusion_wants_one_folder(arguments, capsys):
     assert main(arguments) == 2
     error = f"error: give one folder, of a finished image run; got {len(arguments)} arguments\n"
     assert capsys.readouterr().err == error
+
+
+@pytest.mark.parametrize("name", ["findings", "features", "draw_findings"])
+def test_without_records_nothing_is_printed_or_drawn(name, tmp_path, monkeypatch, capsys):
+    # Two ended in a traceback, and the third drew titles above empty axes, over the pictures.
+    monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))  # as where a script is started
+    main = runpy.run_path(str(CHECKOUT / "scripts" / f"{name}.py"))["main"]
+    monkeypatch.setattr(collect, "read_committed", lambda: {})
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: there is no record in ")
+    assert said.err.count("\n") == 1

@@ -29,7 +29,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, read_committed
-from labeldp_bench.records.record import read_record
+from labeldp_bench.records.record import is_done, read_record
 from labeldp_bench.reports.estimates import Estimator, same_hardware
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
@@ -71,6 +71,12 @@ def main(arguments: list[str]) -> int:
         chosen = random.Random(integer("seed", own["seed"], low=0)).sample(
             affordable, min(count, len(affordable))
         )
+        for cell in chosen:
+            if is_done(environment.out_dir / cell.folder):  # it would pass for the new run
+                raise InputError(
+                    f"out_dir must have no run of a chosen record, and {own['out_dir']} has "
+                    f"{cell.folder} (name an empty folder)"
+                )
         say(f"{len(affordable)} of {len(records)} records are affordable; {len(chosen)} run again")
         prepare_training()
         rows = []

@@ -51,3 +51,13 @@ def test_scores_of_tables_are_compared_too():
         "expected": "equal", "verdict": "equal", "why": "every number"}  # fmt: skip
     found = compared(before, {"draws": 3, "auc": 0.5}, "cpu")
     assert (found["verdict"], found["why"]) == ("differs", "auc 0.75 -> 0.5")
+
+
+def test_an_earlier_run_does_not_pass_for_the_new_one(replay, tmp_path, capsys):
+    # The sweep took it for done, and the record was compared with itself.
+    out = f"out_dir={tmp_path / 'runs'}"
+    assert replay("n=1", out) == 0
+    capsys.readouterr()
+    assert replay("n=1", out) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: out_dir must have no run of a chosen record, and ")

@@ -31,8 +31,9 @@ def main(arguments: list[str]) -> int:
     path = Path(read_arguments(arguments, {"records": str(COMMITTED)})["records"])
     if not path.is_file():
         raise InputError(f"records must be a table of records, and there is no {path}")
+    found = spent(read_committed(path).values())  # first: a damaged file gets one line alone
     print_head(("data set", "private records", "releases", "largest eps of one", "eps in all"))
-    for dataset, releases in sorted(spent(read_committed(path).values()).items()):
+    for dataset, releases in sorted(found.items()):
         records, costs = releases.pop("records"), releases
         print_row(
             (dataset, records, len(costs), f"{max(costs.values()):g}", f"{total(costs):,.6g}")

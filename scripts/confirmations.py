@@ -176,9 +176,12 @@ def verdicts(hypotheses: Iterable[Hypothesis]) -> pd.DataFrame:
     known = [1.0 if math.isnan(each.found.p) else each.found.p for each in all_of_them]
     rows = []
     for each, corrected in zip(all_of_them, holm(known), strict=True):
-        is_run, found = each.seeds > 1, each.found
+        found = each.found
+        # Of fewer shared seeds than a comparison by seed takes there is an interval too, Welch's.
+        is_run = not math.isnan(found.half_width)
         ahead = is_significant(corrected) and found.value > 0
-        row: dict[str, object] = {"hypothesis": each.text, "seeds": each.seeds}
+        seeds = each.seeds or ("Welch" if is_run else 0)
+        row: dict[str, object] = {"hypothesis": each.text, "seeds": seeds}
         row["difference"] = f"{found.value:+.1f} ± {found.half_width:.1f}" if is_run else "-"
         row["p"] = f"{found.p:.3g}" if is_run else "-"
         row["p, Holm"] = f"{corrected:.3g}" if is_run else "-"

@@ -15,7 +15,9 @@ import pandas as pd
 from labeldp_bench.cli.script import command
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.record import is_done, is_heuristic, read_record
+from labeldp_bench.records.tables import reading
 from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.rendering import number_text
 from labeldp_bench.support.validate import InputError
 
 
@@ -32,12 +34,11 @@ def main(arguments: list[str]) -> int:
         raise InputError(
             f"no confusion.csv in '{folder}' (give the folder of one finished image run)"
         )
-    counts = pd.read_csv(source, index_col="true_class")
-    share = 100 * counts.to_numpy() / counts.sum(axis=1).to_numpy()[:, None]
+    share = _shares(source)
     figure, ((axes,),) = plotting.new_figure(1, height=5.0)
     shown = axes.imshow(share, cmap="cividis", vmin=0, vmax=100)
     axes.grid(visible=False)
-    title = " / ".join(folder.parts[-5:-1])
+    title = " / ".join(folder.resolve().parts[-5:-1])
     if is_done(folder) and is_heuristic(read_record(folder)):
         title += f", {NO_GUARANTEE}"
     axes.set(xlabel="predicted class", ylabel="true class", title=title)
@@ -45,12 +46,23 @@ def main(arguments: list[str]) -> int:
         axes.set_xticks(range(len(share)))
         axes.set_yticks(range(len(share)))
         for (row, column), value in _cells(share):
-            colour = "black" if value > 60 else "white"
-            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, size=7)
+            colour = "white" if value <= 60 else "black"
+            text = number_text(value, "{:.0f}")
+            axes.text(column, row, text, ha="center", va="center", color=colour, size=7)
     figure.colorbar(shown, label="share of the true class, %", shrink=0.8)
     plotting.save(figure, folder / "confusion.png")
     print(folder / "confusion.png")
     return 0
+
+
+def _shares(path: Path) -> np.ndarray:
+    """Returns the percent of each true class, one a row; NaN for a class without a test image."""
+    with reading(path):
+        counts = pd.read_csv(path, index_col="true_class").astype(float).to_numpy()
+        if not counts.size or counts.shape[0] != counts.shape[1]:
+            raise ValueError(f"it has {' x '.join(map(str, counts.shape))} counts, not K x K")
+    totals = counts.sum(axis=1, keepdims=True)
+    return 100 * counts / np.where(totals > 0, totals, np.nan)
 
 
 def _cells(share: np.ndarray) -> Iterator[tuple[tuple[int, int], float]]:

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
+from labeldp_bench.records.collect import check_committed
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
@@ -32,6 +33,7 @@ INTERVALS = (
 def main(arguments: list[str]) -> int:
     """Prints what is drawn."""
     read_arguments(arguments, {})
+    check_committed()
     draw_differences(
         "finding_ranking",
         "Whether RAPPOR is ahead of ALIBI depends on the loss that ALIBI learns by",

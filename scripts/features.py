@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.collect import check_committed, read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
-from labeldp_bench.reports.naming import model_name_of, name_of
+from labeldp_bench.reports.naming import model_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import difference_text, mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
 from labeldp_bench.reports.tables.best_known import WITH_FEATURES
@@ -75,16 +75,17 @@ def compared(found: dict[str, dict[Place, Estimate]]) -> pd.DataFrame:
 
 
 def by_eps() -> pd.DataFrame:
-    """Returns a row per model on features, data set and mechanism, a column per eps."""
+    """Returns a row per model on features, data set, mechanism and setting, a column per eps."""
     found: dict[tuple[str, ...], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    names = ("data", "model", "features", "mechanism", "loss", "setting")
     for record in read_committed().values():
         # Of several networks by one recipe the tables have the first.
         if record["model"] in WITH_FEATURES and "pretrain.seed" not in record["identity"]:
             kind = (record["dataset"], record["model"], record["pretrain"], record["mechanism"])
-            found[*map(str, kind), str(record["loss"])][float(record["eps"])].append(record)
+            kind += (record["loss"], setting_of(record["identity"]))
+            found[*map(str, kind)][float(record["eps"])].append(record)
     rows = []
     for place, by_eps in sorted(found.items()):
-        names = ("data", "model", "features", "mechanism", "loss")
         texts = {f"{eps:g}": mean_text(mean_of(by_eps[eps])) for eps in sorted(by_eps)}
         rows.append(dict(zip(names, place, strict=True)) | texts)
     frame = pd.DataFrame(rows)
@@ -137,6 +138,7 @@ def mean_of(records: list[Record]) -> Estimate:
 def main(arguments: list[str]) -> int:
     """Prints the four tables."""
     read_arguments(arguments, {})
+    check_committed()
     parts = {
         "Models on features of unlabelled images, by eps": by_eps(),
         "Models on features minus the CNN with the marginal loss (p: one family)":

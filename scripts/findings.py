@@ -19,7 +19,7 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.mechanisms import RandomizedResponseWithPrior
 from labeldp_bench.privacy.audits.mechanism import exact_epsilon
-from labeldp_bench.records.collect import COMMITTED
+from labeldp_bench.records.collect import COMMITTED, check_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.naming import method_name, name_of
 from labeldp_bench.reports.rendering import mean_text
@@ -247,6 +247,7 @@ def matched_accuracy() -> pd.DataFrame:
 def main(arguments: list[str]) -> int:
     """Prints one table per finding."""
     read_arguments(arguments, {})
+    check_committed()
     parts = {
         "Tables 1a and 1b, every method with its paper's loss": ranking(),
         "Loss and mechanism in Tables 1a and 1b": losses(),

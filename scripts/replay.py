@@ -1,10 +1,11 @@
-"""Runs a random sample of committed records again and compares every number to the bit.
+"""Runs a random sample of committed records again and compares every score.
 
     python scripts/replay.py [n=20] [seed=0] [seconds=120] [data_dir=FOLDER] [out_dir=FOLDER]
 
 Takes only records that are affordable here (`seconds`: the longest a cell may be expected to take),
 whose data are there and which need no pre-training, since weights take minutes to train. Data that
 are not there are named once, with what is missing.
+A score is equal if its six committed digits are.
 Each is run anew into `out_dir` (default: a temporary folder), so that no earlier run passes for it.
 A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
@@ -28,7 +29,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, read_committed
-from labeldp_bench.records.record import read_record
+from labeldp_bench.records.record import is_done, read_record
 from labeldp_bench.reports.estimates import Estimator, same_hardware
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
@@ -42,8 +43,11 @@ BUDGETS = (PAPER, "quick")
 COMPARED = (
     "accuracy", "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean",
     "eps_spent", "released_agreement", "excess_risk", "excess_risk_sem", "bias", "variance",
-    "test_mse", "test_mse_sem",
+    "test_mse", "test_mse_sem", "response_accuracy", "auc", "average_precision",
+    "normalised_log_likelihood", "calibration_error",
 )  # fmt: skip
+OLDER_LACK = ("response_accuracy",)
+"""What records of an older version do not have: that is no difference."""
 EQUAL, DIFFERS = "equal", "differs"
 
 
@@ -67,6 +71,12 @@ def main(arguments: list[str]) -> int:
         chosen = random.Random(integer("seed", own["seed"], low=0)).sample(
             affordable, min(count, len(affordable))
         )
+        for cell in chosen:
+            if is_done(environment.out_dir / cell.folder):  # it would pass for the new run
+                raise InputError(
+                    f"out_dir must have no run of a chosen record, and {own['out_dir']} has "
+                    f"{cell.folder} (name an empty folder)"
+                )
         say(f"{len(affordable)} of {len(records)} records are affordable; {len(chosen)} run again")
         prepare_training()
         rows = []
@@ -132,7 +142,9 @@ def _compared(before: dict[str, Any], again: dict[str, Any] | None, here: str) -
     changed = [
         f"{key} {_text(before[key])} -> {_text(again.get(key))}"
         for key in COMPARED
-        if key in COLUMNS and _text(before[key]) != _text(again.get(key))
+        if key in COLUMNS
+        and _text(before[key]) != _text(again.get(key))
+        and not (key in OLDER_LACK and before[key] is None)
     ]
     verdict = DIFFERS if changed else EQUAL
     return {"expected": expected, "verdict": verdict, "why": "; ".join(changed) or "every number"}

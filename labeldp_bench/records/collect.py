@@ -75,6 +75,19 @@ def read_committed(path: Path = COMMITTED) -> Records:
     return records
 
 
+def check_committed() -> None:
+    """Refuses to go on where there is no committed record: titles would stand above nothing.
+
+    Raises:
+        InputError: the table is not there, or has no row.
+    """
+    if not read_committed():
+        raise InputError(
+            f"there is no record in {COMMITTED} (bring it back by `git checkout`, or run "
+            "`python scripts/collect.py` where you have runs)"
+        )
+
+
 def read_with_classes() -> Records:
     """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
     records = read_committed()
@@ -126,29 +139,46 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     """Merges every record under `out_dir` into the tables; returns how many there were.
 
     A record replaces the row of the same identity. Circle runs have no per-class rows.
+
+    Raises:
+        InputError: a record or a table is damaged, or two records are of one run and differ;
+            nothing is written then.
     """
-    found = [read_record(path.parent) for path in sorted(out_dir.rglob("record.json"))]
+    found = _read_all(out_dir)
+    old = None
+    if per_class_csv.is_file():
+        old = read_rows(per_class_csv, ("config_hash", "eps", "class"), text=("config_hash", "eps"))
     kept = read_committed(records_csv) | {record["config_hash"]: record for record in found}
     table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
-    _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     classes = [
         (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
          record["loss"], _text(record["eps"]), guarantee(record), record["seed"], number, accuracy)
         for record in found
-        if record.get("bayes_accuracy") is None and record["per_class_accuracy"]
-        for number, accuracy in enumerate(record["per_class_accuracy"])
+        if record.get("bayes_accuracy") is None
+        for number, accuracy in enumerate(record.get("per_class_accuracy") or ())
     ]  # fmt: skip
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})
-    if per_class_csv.is_file():
-        old = pd.read_csv(per_class_csv, dtype={"config_hash": str, "eps": str})
+    if old is not None:
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
         said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
         new = pd.concat([new, old.assign(guarantee=said)])
+    _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES), kept)
     merge_choices(found, records_csv.with_name(CHOICES), kept)
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
+
+
+def _read_all(out_dir: Path) -> list[Record]:
+    """Returns each run's record under a folder; a run that was copied with it counts once."""
+    read: dict[str, tuple[Path, Record]] = {}
+    for path in sorted(out_dir.rglob("record.json")):
+        record = read_record(path.parent)
+        other, known = read.setdefault(record["config_hash"], (path, record))
+        if known != record:  # which of the two is meant nobody can tell
+            raise InputError(f"{other} and {path} are of one run, and differ (delete one of them)")
+    return [record for _, record in read.values()]
 
 
 def _identity(text: str) -> dict[str, Any]:

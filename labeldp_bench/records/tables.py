@@ -31,19 +31,23 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is damaged: {reason} ({MENDED})") from None
 
 
-def read_rows(path: Path, filled: Sequence[str], numbers: Sequence[str] = ()) -> pd.DataFrame:
-    """Returns the table in a CSV; `config_hash` is text.
+def read_rows(
+    path: Path, filled: Sequence[str], numbers: Sequence[str] = (),
+    text: Sequence[str] = ("config_hash",),
+) -> pd.DataFrame:  # fmt: skip
+    """Returns the table in a CSV.
 
     Args:
         path: of the file, which is there.
         filled: columns that must be there, with a value in each row.
         numbers: columns that must be there, and hold numbers, where they hold anything.
+        text: columns that stay as they are written.
 
     Raises:
         InputError: a column or a value is missing, or the file ends in the middle of a line.
     """
     with reading(path):
-        table = pd.read_csv(path, dtype={"config_hash": str})
+        table = pd.read_csv(path, dtype=dict.fromkeys(text, str))
         missing = [name for name in (*filled, *numbers) if name not in table.columns]
         if missing:
             raise ValueError(f"it has no column {missing[0]}")
@@ -69,7 +73,7 @@ def merge_rows(path: Path, new: pd.DataFrame, kept: Collection[str], order: Sequ
         order: columns that rows are sorted by; the last two name a row.
     """
     if path.is_file():
-        old = pd.read_csv(path, dtype={"config_hash": str})
+        old = read_rows(path, ["config_hash"])
         old = old[old.config_hash.isin(list(kept))]
         new = pd.concat([new, old]) if len(new) else old
     elif new.empty:

@@ -89,13 +89,16 @@ class Estimate:
     def minus(self, other: "Estimate") -> "Estimate":
         """Returns the difference: by seed where `ENOUGH_SEEDS` are shared, else Welch's.
 
-        Of a comparison by seed the seeds that only one side has do not count.
+        Of a comparison by seed the seeds that only one side has do not count. Welch's has no error
+        where the seeds of each side agree to the last digit, for the reason that `p` gives.
         """
         shared = [seed for seed in self.by_seed if seed in other.by_seed]
         if len(shared) >= ENOUGH_SEEDS:
             return from_seeds({seed: self.by_seed[seed] - other.by_seed[seed] for seed in shared})
         parts = [(self.error**2, self.freedom), (other.error**2, other.freedom)]
-        return Estimate(self.value - other.value, *combined(parts))
+        error, freedom = combined(parts)
+        by_luck = error == 0 and len(self.by_seed) > 1 and len(other.by_seed) > 1
+        return Estimate(self.value - other.value, math.nan if by_luck else error, freedom)
 
 
 NOTHING = Estimate(math.nan)

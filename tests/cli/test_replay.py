@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.collect import COLUMNS, read_committed
 from tests.conftest import CHECKOUT
 
 
@@ -41,3 +41,23 @@ def test_a_table_whose_package_is_not_installed_is_left_out_with_the_reason(
     assert said.count(reason) == 1
     assert "1 of 2 records are affordable; 1 run again" in said
     assert "failed" not in said and "breast_cancer" in said
+
+
+def test_scores_of_tables_are_compared_too():
+    # A record whose AUC alone had changed was said to be equal in every number.
+    compared = runpy.run_path(str(CHECKOUT / "scripts" / "replay.py"))["_compared"]
+    before = dict.fromkeys(COLUMNS) | {"draws": 3, "device": "cpu", "auc": 0.75}
+    assert compared(before, {"draws": 3, "auc": 0.75, "response_accuracy": 0.5}, "cpu") == {
+        "expected": "equal", "verdict": "equal", "why": "every number"}  # fmt: skip
+    found = compared(before, {"draws": 3, "auc": 0.5}, "cpu")
+    assert (found["verdict"], found["why"]) == ("differs", "auc 0.75 -> 0.5")
+
+
+def test_an_earlier_run_does_not_pass_for_the_new_one(replay, tmp_path, capsys):
+    # The sweep took it for done, and the record was compared with itself.
+    out = f"out_dir={tmp_path / 'runs'}"
+    assert replay("n=1", out) == 0
+    capsys.readouterr()
+    assert replay("n=1", out) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: out_dir must have no run of a chosen record, and ")

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from labeldp_bench.cli.script import output_file, read_arguments, split_arguments
+from labeldp_bench.records import collect
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT
 
@@ -99,3 +100,45 @@ def test_confusion_wants_one_folder(arguments, capsys):
     assert main(arguments) == 2
     error = f"error: give one folder, of a finished image run; got {len(arguments)} arguments\n"
     assert capsys.readouterr().err == error
+
+
+@pytest.mark.parametrize("name", ["findings", "features", "draw_findings"])
+def test_without_records_nothing_is_printed_or_drawn(name, tmp_path, monkeypatch, capsys):
+    # Two ended in a traceback, and the third drew titles above empty axes, over the pictures.
+    monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))  # as where a script is started
+    main = runpy.run_path(str(CHECKOUT / "scripts" / f"{name}.py"))["main"]
+    monkeypatch.setattr(collect, "read_committed", lambda: {})
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: there is no record in ")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,0,1\n0,1,2\n", "true_class,0,1\n0,1,x\n", "true_class,0\n"]
+)
+def test_a_damaged_confusion_matrix_is_one_line(text, tmp_path, capsys):
+    main = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))["main"]
+    (tmp_path / "confusion.csv").write_text(text)
+    assert main([str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "confusion.csv is damaged" in said and said.count("\n") == 1
+    assert not (tmp_path / "confusion.png").exists()
+
+
+def test_a_class_without_a_test_image_has_no_share(tmp_path, recwarn):
+    # It was a division by 0, said as a warning of NumPy, and "nan" in the picture.
+    names = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))
+    (tmp_path / "confusion.csv").write_text("true_class,0,1\n0,0,0\n1,3,1\n")
+    share = names["_shares"](tmp_path / "confusion.csv")
+    assert share[1].tolist() == [75, 25] and all(value != value for value in share[0])
+    assert names["main"]([str(tmp_path)]) == 0 and not recwarn.list
+
+
+def test_the_accountant_prints_no_table_of_a_damaged_file(tmp_path, capsys):
+    # A head alone looked like a table of nothing.
+    main = runpy.run_path(str(CHECKOUT / "scripts" / "accountant.py"))["main"]
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    assert main([f"records={tmp_path / 'bad.csv'}"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "is damaged" in said.err

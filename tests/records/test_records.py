@@ -223,6 +223,33 @@ def test_collect_merges_sorts_and_replaces(tmp_path, tiny_images):
         assert '"/' not in table.read_text()
 
 
+def test_two_folders_of_one_run_count_once_and_are_refused_where_they_differ(tmp_path, tiny_images):
+    # Each class stood twice, and which of the two accuracies counted was up to the folders' names.
+    tables = tmp_path / "records.csv", tmp_path / "per_class.csv"
+    tiny = [*NETWORK, "trainer.epochs=1", "dataset.limit_train=60", "mechanism=rr"]
+    cell = run(tmp_path, *tiny)
+    record = read_record(tmp_path / "runs" / cell.folder)
+    (tmp_path / "runs" / "copy").mkdir()
+    write_record(tmp_path / "runs" / "copy", record)
+    assert collect(tmp_path / "runs", *tables) == 1
+    assert pd.read_csv(tables[1])["class"].tolist() == [0, 1, 2]
+    before = [table.read_bytes() for table in tables]
+    write_record(tmp_path / "runs" / "copy", record | {"accuracy": 0.125})
+    with pytest.raises(InputError, match=r"are of one run, and differ \(delete one of them\)"):
+        collect(tmp_path / "runs", *tables)
+    assert [table.read_bytes() for table in tables] == before
+
+
+@pytest.mark.parametrize("damaged", ["", "a,b\n1,2\n", 'config_hash,eps,class\n"x\n'])
+def test_a_damaged_table_of_classes_is_one_line_and_no_other_table_changes(tmp_path, damaged):
+    # It was a traceback, and the records were merged without their classes.
+    run(tmp_path, *TINY_CIRCLE)
+    (tmp_path / "per_class.csv").write_text(damaged)
+    with pytest.raises(InputError, match=r"per_class\.csv is damaged"):
+        collect(tmp_path / "runs", tmp_path / "records.csv", tmp_path / "per_class.csv")
+    assert not (tmp_path / "records.csv").exists()
+
+
 def test_committed_records_come_back_as_they_were(tmp_path):
     # A table would be drawn from other numbers than the records hold.
     cells = [run(tmp_path, *TINY_CIRCLE, f"mechanism={name}") for name in ("none", "rappor")]

@@ -94,3 +94,11 @@ def test_the_process_is_compared_on_the_same_releases_and_with_the_aim(monkeypat
     assert found[0].found.value == pytest.approx(3.05) and found[0].found.half_width < 0.1
     assert found[3].found.value == pytest.approx(40 + 1.9 + 3.05 - 45)
     assert verdicts(found).verdict.iloc[0] == "confirmed"
+
+
+def test_two_shared_seeds_are_no_hypothesis_that_was_not_run():
+    # Welch's difference has no values by seed, and was taken for missing.
+    gap = from_seeds({0: 9.0, 1: 9.1}).minus(from_seeds({0: 1.0, 1: 1.2}))
+    (row,) = verdicts([Hypothesis("two", gap)]).to_dict("records")
+    assert row["difference"].startswith("+8.0 ± ") and row["verdict"] == "confirmed"
+    assert row["seeds"] == "Welch"

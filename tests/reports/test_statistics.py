@@ -63,6 +63,9 @@ def test_seeds_that_agree_to_the_last_digit_are_no_certainty():
     assert alike.value == pytest.approx(0.13) and alike.half_width == 0 and math.isnan(alike.p)
     assert not is_significant(holm([alike.p, 0.5])[0])
     assert from_seeds({0: 0.0, 1: 0.0}).p == 1  # no difference at all
+    apart = from_seeds({0: 97.31, 1: 97.31}).minus(from_seeds({2: 97.18, 3: 97.18}))  # Welch's
+    assert apart.value == pytest.approx(0.13) and math.isnan(apart.p)
+    assert judge([Gap("a", apart)]).word == "undecided"
 
 
 def test_holm_is_stepwise_and_between_bonferroni_and_nothing():

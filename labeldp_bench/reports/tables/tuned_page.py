@@ -15,7 +15,7 @@ from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
 from labeldp_bench.reports.rendering import markdown_table, number_text
-from labeldp_bench.reports.statistics import PLUS_MINUS
+from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS
 from labeldp_bench.reports.tables.base import TABLES, write_csv, write_table
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from labeldp_bench.reports.tables.tuned import (
@@ -36,7 +36,8 @@ Test accuracy in percent, Tables 1a and 1b of vector_approximation. *printed*: t
 its recipe by the likelihood of held-out releases, from one grid for all methods; no true label \
 chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*: by seed, over \
 the seeds that both have (their number), so it need not be the difference of the two means; by \
-Welch's test where fewer than two are shared. p: t test of that difference, with Holm's correction \
+Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
+difference, with Holm's correction \
 for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (in how many runs) and \
 epochs. A method that names no loss has its paper's own. *ALIBI, soft label* learns from the soft \
 label of the vector paper's equation 29, made once; the paper does not say which of the two it \
@@ -44,8 +45,9 @@ printed."""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
 Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
-points. *tuned*: by seed, over the seeds that both have (their number). p: t test of that \
-difference, with Holm's correction for the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
+points. *tuned*: by seed, over the seeds that both have (their number); by Welch's test where \
+fewer than {ENOUGH_SEEDS} are shared. p: t test of that difference, with Holm's correction for \
+the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
 *stated* are not tested here. {PLUS_MINUS}"""
 Row = Mapping[Any, Any]
 
@@ -173,7 +175,7 @@ def _tested(row: Row) -> str:
     text = _signed(row["difference"], row["difference_high"])
     if text == "-":
         return text
-    unpaired = row["pairs"] < 2 and not math.isnan(row["difference_high"])
+    unpaired = row["pairs"] < ENOUGH_SEEDS and not math.isnan(row["difference_high"])
     return f"{text}{'*' * bool(row['significant'])} ({'Welch' if unpaired else row['pairs']})"
 
 

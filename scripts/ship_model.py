@@ -5,7 +5,7 @@
 Runs the row's first seed as its own command does: the learner sees releases alone. Then it packs
 the model (weights in half precision; points of neighbours on 32 axes, in whole numbers), reads the
 file back, and scores it on the test images. Prints the accuracy of the committed record, of this
-run and of the file; exit status 1, and no file, if the file is over half a point below the record.
+run and of the file; exit status 1, and no new file, if it is over half a point below the record.
 `name` is `<dataset>/<mechanism>/<model>/eps=<eps>`; of several such rows the best one is taken.
 """
 
@@ -107,6 +107,7 @@ def main(arguments: list[str]) -> int:
     about["record"] |= {"shipped_accuracy": 0.0, "committed_accuracy": float(committed["accuracy"])}
     WEIGHTS.mkdir(exist_ok=True)
     path = file_of(name)
+    before = path.read_bytes() if path.is_file() else None
     for _ in range(2):  # to score the file, then with its score inside
         with replacing(path) as partial:
             partial.write_bytes(save(tensors, {"model": json.dumps(about, allow_nan=False)}))
@@ -117,6 +118,8 @@ def main(arguments: list[str]) -> int:
     say("test accuracy: committed {:.4f}, this run {:.4f}, the file {:.4f}".format(*scores))
     if right.mean() < committed["accuracy"] - LARGEST_LOSS:
         path.unlink()
+        if before is not None:
+            path.write_bytes(before)
         say("the file is too far below the record: not written")
         return 1
     return 0

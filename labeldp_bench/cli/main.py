@@ -99,6 +99,7 @@ def _run_one(config: DictConfig) -> int:
     from labeldp_bench.runs.failures import raise_or_write_failure
     from labeldp_bench.runs.job import run_cells
     from labeldp_bench.runs.release_only import release_only
+    from labeldp_bench.runs.stored import refuse_other_releases
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
@@ -113,6 +114,7 @@ def _run_one(config: DictConfig) -> int:
     if is_done(folder):
         done = {cell.config_hash: record_of(cell, environment.out_dir)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
+        refuse_other_releases(cell, environment)
         say("this run is done already (delete its folder to run it again)")
     with ending_with_the_device():
         failed = run_cells([cell], environment, raise_or_write_failure)

@@ -1,16 +1,25 @@
 """A network whose recipe is chosen by held-out releases."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Classifier, Epoch, Model, Session, WeightsFor
+from labeldp_bench.supervision.interfaces import (
+    Classifier,
+    Epoch,
+    FitCheckpoint,
+    Model,
+    Session,
+    State,
+    WeightsFor,
+)
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import (
@@ -163,23 +172,66 @@ class TunedNetwork(Model):
         for number, recipe in enumerate(recipes, 1):
             trial = Choice(recipe)
             session.say(f"  recipe {number} of {len(recipes)} is tried: {trial.recipe_name}")
-            # No checkpoint, and nothing in the history: these networks are thrown away.
+            place = TrialCheckpoint.of(session.checkpoint)
+            # Nothing in the history: these networks are thrown away.
             alone = replace(
                 session,
                 seed=seeding.derive(session.seed, "tuning"),
                 on_epoch=functools.partial(trial.see, queries=queries, evidence=evidence),
                 say=lambda text: None,
-                notes={},
-                checkpoint=None,
+                notes=trial.notes,
+                checkpoint=place,
             )
-            try:
-                replace(self.model, trainer=recipe).fit(features, fitted, alone)
-            except Diverged:
-                continue  # a rate that is too large is one that is not chosen
+            if not trial.restored(place):
+                try:
+                    replace(self.model, trainer=recipe).fit(features, fitted, alone)
+                except Diverged:
+                    continue  # a rate that is too large is one that is not chosen
             choices.append(trial)
         if not choices:
             raise Diverged("every one of tuning.learning_rates diverged (give smaller ones)")
         return max(choices, key=lambda each: each.score)
+
+
+@dataclass(frozen=True)
+class TrialCheckpoint:
+    """The place of one recipe's fit in the run's checkpoint: once finished, its scores alone.
+
+    Args:
+        checkpoint: of the run.
+        saved: the state of this fit; None: it is new.
+    """
+
+    checkpoint: FitCheckpoint
+    saved: State | None
+
+    @classmethod
+    def of(cls, checkpoint: FitCheckpoint | None) -> "TrialCheckpoint | None":
+        """Returns the place of the run's next fit; None if the run has no checkpoint.
+
+        Raises:
+            InputError: the saved fit is none that chooses: an older version left none of these.
+        """
+        if checkpoint is None:
+            return None
+        saved = checkpoint.next_fit()
+        with checkpoint.restoring():
+            if saved is not None and not saved.get("chooses"):
+                raise ValueError
+        return cls(checkpoint, saved)
+
+    def next_fit(self) -> State | None:
+        """Returns the saved state of this fit."""
+        return self.saved
+
+    def restoring(self) -> AbstractContextManager[None]:
+        """Returns the context in which the fit takes up its saved state."""
+        return self.checkpoint.restoring()
+
+    def after_epoch(self, state: Callable[[], State], *, finished: bool) -> None:
+        """Saves, if it is time, the fit's state, or its scores."""
+        own: State = {"chooses": True} | ({"network": {}} if finished else {})
+        self.checkpoint.after_epoch(lambda: state() | own, finished=finished)
 
 
 @dataclass
@@ -188,12 +240,27 @@ class Choice:
 
     Attributes:
         recipe: with the largest number of epochs.
-        scores: mean log-likelihood of the held-out releases after each epoch, in nats, less that
-            of releases whose classes are known.
+        notes: what a checkpoint keeps of it.
     """
 
     recipe: Trainer
-    scores: list[float] = field(default_factory=list)
+    notes: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> list[float]:
+        """Mean log-likelihood of the held-out releases after each epoch.
+
+        In nats, less that of releases whose classes are known.
+        """
+        return cast(list[float], self.notes.setdefault("scores", []))
+
+    def restored(self, checkpoint: "TrialCheckpoint | None") -> bool:
+        """Returns whether the fit had finished before an interruption; takes its scores if so."""
+        saved = None if checkpoint is None else checkpoint.saved
+        if saved is None or not saved.get("finished"):
+            return False
+        self.notes.update(saved["notes"])
+        return True
 
     def see(
         self, epoch: Epoch, classifier: Classifier, *, queries: Tensor, evidence: Tensor

@@ -123,11 +123,16 @@ def _epochs_of(cell: Cell) -> float | None:
     """Returns how many epochs a fit takes, the search for its recipe with it; None without any."""
     epochs: float | None = cell.setting("trainer.epochs")
     if epochs is not None and cell.config["tuning"]:
-        # The recipes to choose from, of which no checkpoint is kept, then the chosen one.
-        recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))
-        held_out = cell.setting("tuning.held_out")
-        epochs = cell.setting("tuning.epochs") * (1 + recipes * (1 - held_out))
+        epochs = cell.setting("tuning.epochs") + _epochs_of_search(cell)
     return epochs
+
+
+def _epochs_of_search(cell: Cell) -> float:
+    """Returns how many epochs the search for a recipe takes, in those of all releases."""
+    if not cell.config["tuning"]:
+        return 0.0
+    recipes = len(cell.setting("tuning.learning_rates")) * len(cell.setting("tuning.averages"))
+    return float(cell.setting("tuning.epochs") * recipes * (1 - cell.setting("tuning.held_out")))
 
 
 def _full_size_speed(record: Record) -> float | None:
@@ -187,7 +192,9 @@ def _share_left(cell: Cell, folder: Path) -> float:
     if not (folder / NAME).is_file() or not history.is_file() or not epochs:
         return 1.0
     stages = len(cell.setting("learner.fractions") or [1.0])
-    done = len(history.read_text().splitlines()) - 1
+    done: float = max(0, len(history.read_text().splitlines()) - 1)
+    if done:  # the search stands in no history, and the chosen recipe's epochs come after it
+        done += _epochs_of_search(cell)
     return max(0.0, 1 - done / (epochs * stages))
 
 

@@ -27,7 +27,7 @@ from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
-from labeldp_bench.runs.stored import stored_releases
+from labeldp_bench.runs.stored import stored_releases, which_releases
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
@@ -113,6 +113,7 @@ def open_vault(
     if environment.releases is not None:
         vault: LabelVault = opened(None)
         vault.load_state_dict(stored_releases(environment.releases, run.cell, data))
+        run.outcome.notes |= which_releases(run.cell, environment)
         return vault
     if run.cell.noise == SEEDED:
         return opened(seed, run.cell.data_name)
@@ -178,6 +179,7 @@ def session_of(
                 "torch": str(torch.__version__),
                 "device": environment.device.type,
                 "precision": run.parts.model.precision_on(environment.device),
+                **which_releases(run.cell, environment),
             },
             every=environment.checkpoint_epochs,
             parts={"vault": vault, "evaluator": evaluator},

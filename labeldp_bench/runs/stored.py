@@ -1,13 +1,20 @@
 """Reads releases from a file, and checks that they belong to the cell."""
 
+import hashlib
 from pathlib import Path
 
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.privacy.handover import read_releases
 from labeldp_bench.privacy.noise import Drawn
+from labeldp_bench.records.record import read_record
+from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.validate import InputError
+
+NOTE = "releases_sha256"
+"""What a record calls the file of releases that it was learnt from."""
 
 
 def manifest_of(cell: Cell, data: DataBundle) -> dict[str, object]:
@@ -36,3 +43,29 @@ def stored_releases(path: Path, cell: Cell, data: DataBundle) -> dict[str, Drawn
                 f"{key}={wanted} (both need the same)"
             )
     return drawn
+
+
+def which_releases(cell: Cell, environment: Environment) -> dict[str, str]:
+    """Returns what names the releases that a run takes from a file, for its record.
+
+    Two draws with secret noise differ, and nothing else in a cell says so. Seeded noise has its
+    seed, and a file of it gives the record that a run without a file gives.
+    """
+    if environment.releases is None or cell.noise == SEEDED:
+        return {}
+    return {NOTE: hashlib.sha256(environment.releases.read_bytes()).hexdigest()}
+
+
+def refuse_other_releases(cell: Cell, environment: Environment) -> None:
+    """Refuses to show a record that was learnt from other releases than those asked for.
+
+    Raises:
+        InputError: the run is done, from another draw of the labels.
+    """
+    folder = environment.out_dir / cell.folder
+    wanted = which_releases(cell, environment)
+    if wanted and (read_record(folder).get("notes") or {}).get(NOTE) != wanted[NOTE]:
+        raise InputError(
+            f"{folder} has a record of this run that was learnt from other releases than "
+            f"{environment.releases} (give another out_dir, or delete that folder)"
+        )

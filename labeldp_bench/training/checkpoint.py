@@ -44,9 +44,9 @@ class FitStates:
     def next_fit(self) -> State | None:
         """Returns the saved state of the run's next fit, counted from the first; None: new."""
         number = len(self._fits)
-        saved = self._saved[number] if number < len(self._saved) else None
-        self._fits.append(saved or {})
-        return saved
+        saved = self._saved[number] if number < len(self._saved) else {}
+        self._fits.append(saved)
+        return saved or None  # a fit that diverged left an empty one
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -119,4 +119,5 @@ def _finished(state: State) -> State:
     """Returns what later fits need of a finished one, with tensors of its own on the CPU."""
     network: dict[str, Tensor] = state["network"]
     copies = {name: values.detach().cpu().clone() for name, values in network.items()}
-    return {"epoch": state["epoch"], "network": copies, "notes": state["notes"], "finished": True}
+    kept = {key: state[key] for key in ("epoch", "notes", "chooses") if key in state}
+    return kept | {"network": copies, "finished": True}

@@ -173,9 +173,9 @@ class NetworkFit(Fit):
 
     def restore(self, saved: State) -> int:
         """Takes back what `state` returned; returns all epochs of a fit that had finished."""
+        self.session.notes.update(saved["notes"])
         if saved.get("finished"):
             self.classifier.network.load_state_dict(saved["network"])
-            self.session.notes.update(saved["notes"])
             return self.trainer.epochs
         done = super().restore(saved)
         if saved["targets"] is not None:

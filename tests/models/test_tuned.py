@@ -92,7 +92,7 @@ def test_too_few_epochs_are_said_with_the_key_that_changes_them():
 
 
 def test_the_epoch_of_the_largest_score_is_chosen():
-    assert Choice(trainer(), [0.1, 0.3, 0.2]).epoch == 2
+    assert Choice(trainer(), {"scores": [0.1, 0.3, 0.2]}).epoch == 2
 
 
 def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():

@@ -63,8 +63,8 @@ TUNED = "tuning=held_out_releases"
 STAGES = "mechanism=lp_2st"
 
 
-def test_a_cell_that_is_tuned_searches_its_recipe_anew(environment, capsys):
-    # After five of eight epochs it was said to need no time, and outlived its job by far.
+def test_a_tuned_cell_has_a_search_behind_or_before_it(environment, capsys):
+    # Before its first epoch it was said to need eight, and outlived its job by far.
     done, cell = cell_of(9, TUNED), cell_of(0, TUNED)
     record = read_record(environment.out_dir / cell_of(9).folder)
     record |= {"config_hash": done.config_hash, "identity": done.identity}
@@ -72,12 +72,13 @@ def test_a_cell_that_is_tuned_searches_its_recipe_anew(environment, capsys):
         (environment.out_dir / each.folder).mkdir(parents=True)
     write_record(environment.out_dir / done.folder, record)
     folder = environment.out_dir / cell.folder
-    (folder / "history.csv").write_text("epoch\n1\n2\n3\n4\n5\n")
-    (folder / "checkpoint.pt").touch()
-    # A minute is for 8 + 3 x 8 x 0.8 = 27.2 epochs, of which five are done.
-    assert finished_in_time([cell], environment, 48) == []
-    assert "(about 49 s, and 48 s are left)" in capsys.readouterr().out
-    assert finished_in_time([cell], environment, 50) == [cell]
+    # A minute is for 8 + 3 x 8 x 0.8 = 27.2 epochs.
+    for epochs, seconds in (("", 60), ("1\n2\n3\n4\n5\n", 6)):
+        (folder / "history.csv").write_text("epoch\n" + epochs)
+        (folder / "checkpoint.pt").touch()
+        assert finished_in_time([cell], environment, seconds - 1) == []
+        assert f"(about {seconds + bool(epochs)} s, and" in capsys.readouterr().out
+        assert finished_in_time([cell], environment, seconds + 1) == [cell]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,14 @@ TWO_STAGES = [
 ]  # fmt: skip
 
 
+CHOSEN = "trainer.epochs=2"
+"""Of the recipe of the tests: tuning takes its place."""
+TUNED = [
+    "mechanism=rr", "tuning=held_out_releases", "tuning.learning_rates=[1e30,1e-9,1e-2]",
+    "tuning.averages=[0.9]", "tuning.epochs=3", "checkpoint_epochs=1",
+]  # fmt: skip
+
+
 def outcome(folder: Path) -> tuple[dict, list, bytes]:
     """Returns record and history without times, and the confusion matrix."""
     (path,) = records_under(folder)
@@ -34,7 +42,7 @@ def outcome(folder: Path) -> tuple[dict, list, bytes]:
     return {k: v for k, v in record.items() if k not in TIMED}, history, confusion
 
 
-def _main_until(where: str, arguments: list[str], folder: Path) -> None:
+def _main_until(where: str, arguments: list[str], folder: Path, calls: int | None) -> None:
     """Runs the command in this process, and kills it at the place that `where` names."""
     from labeldp_bench.models.network import NetworkModel
     from labeldp_bench.training.network_fit import NetworkFit
@@ -46,11 +54,11 @@ def _main_until(where: str, arguments: list[str], folder: Path) -> None:
         "between stages": (NetworkModel, "fit", 2),
         "while it writes": (os, "replace", 3),
     }[where]
-    plain, calls = getattr(owner, name), []
+    plain, called = getattr(owner, name), []
 
     def counted(*given, **named):
-        calls.append(1)
-        if len(calls) == call:
+        called.append(1)
+        if len(called) == (calls or call):
             os.kill(os.getpid(), signal.SIGKILL)
         return plain(*given, **named)
 
@@ -58,8 +66,8 @@ def _main_until(where: str, arguments: list[str], folder: Path) -> None:
     _main(arguments, folder, [folder / ".out", folder / ".err"], {})
 
 
-def kill(where: str, arguments: list[str], folder: Path) -> str:
-    process = SERVER.Process(target=_main_until, args=(where, arguments, folder))
+def kill(where: str, arguments: list[str], folder: Path, calls: int | None = None) -> str:
+    process = SERVER.Process(target=_main_until, args=(where, arguments, folder, calls))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -97,6 +105,23 @@ def test_killed_run_ends_in_the_same_record(where, epoch, tiny_network, tmp_path
     assert f"goes on after epoch {epoch} " in again.stdout
     assert outcome(tmp_path) == expected
     assert not file.exists()
+
+
+@pytest.mark.parametrize(("where", "epoch"), [("inside an epoch", 2), ("between epochs", 3)])
+def test_a_search_that_is_killed_goes_on(where, epoch, tiny_network, tmp_path, untouched):
+    # The search takes most of the time of a tuned run. Its first rate diverges; the third recipe,
+    # or the network that is trained after it, is where the run is killed.
+    arguments = [*(text for text in tiny_network if text != CHOSEN), *TUNED]
+    expected = untouched(arguments)
+    calls = {"inside an epoch": 25, "between epochs": 8}[where]
+    kill(where, [*arguments, "out_dir=runs"], tmp_path, calls)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    fits = torch.load(file, weights_only=True)["fits"]
+    assert not any(fit.get("network") for fit in fits[:-1])  # of thrown away networks
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0, again
+    assert f"goes on after epoch {epoch} " in again.stdout
+    assert outcome(tmp_path) == expected
 
 
 def test_killed_while_it_writes_keeps_the_checkpoint_before(tiny_network, tmp_path, untouched):

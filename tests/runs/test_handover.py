@@ -13,6 +13,7 @@ from labeldp_bench.privacy.handover import read_releases, write_releases
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.runs.release_only import release_only
+from labeldp_bench.runs.stored import NOTE, refuse_other_releases
 from labeldp_bench.support.validate import InputError
 from tests.conftest import TINY_CIRCLE
 
@@ -99,6 +100,27 @@ def test_labels_are_not_drawn_twice_into_one_file(tiny_network, tiny_images, tmp
     with pytest.raises(InputError, match=r"release\.npz exists: a second draw of the same labels"):
         release_only(cell, environment(tmp_path / "a", tiny_images), path)
     assert path.read_bytes() == before
+
+
+def test_a_record_of_one_draw_is_not_shown_for_another(
+    tiny_network, tiny_images, without_labels, tmp_path
+):
+    # With secret noise nothing in the cell says which draw it was.
+    for noise in ("secret", "seeded"):
+        cell = compose_cell([*tiny_network, "mechanism=rappor", f"noise={noise}"])
+        paths = [tmp_path / f"{noise}_{number}.npz" for number in (1, 2)]
+        for path in paths:
+            release_only(cell, environment(tmp_path / "a", tiny_images), path)
+        first, second = (environment(tmp_path / "b", without_labels, path) for path in paths)
+        learned, errors = record(cell, first)
+        assert not errors
+        assert (NOTE in learned["notes"]) == (noise == "secret")
+        refuse_other_releases(cell, first)
+        if noise == "seeded":  # the same draw, in another file
+            refuse_other_releases(cell, second)
+            continue
+        with pytest.raises(InputError, match=r"learnt from other releases than .*secret_2\.npz"):
+            refuse_other_releases(cell, second)
 
 
 def test_two_processes_at_once_do_not_both_draw(

@@ -58,19 +58,15 @@ def draw_best_known(rows: pd.DataFrame) -> Figure:
 
 
 def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
-    for place, (column, (label, colour, marker, inside)) in enumerate(SERIES.items()):
-        known = points[points[column].notna()]
+    shown = [column for column in SERIES if not _known(points, column).empty]
+    for place, column in enumerate(shown):
+        known, (label, colour, marker, inside) = _known(points, column), SERIES[column]
         prefix = PREFIXES.get(column)
         half = few = None
-        if prefix is None:  # what stands here for lack of a better one is drawn at its own
-            own_trust = known[f"{column}_trust"] == column.removeprefix("printed_")
-            known = known[own_trust & (known[f"{column}_eps"] == known.eps)]
-        else:
+        if prefix is not None:
             few = known[f"{prefix}seeds"] < ENOUGH_SEEDS
             half = ((known[f"{prefix}high"] - known[f"{prefix}low"]) / 2).mask(few, 0)
-        if known.empty:
-            continue
-        x = known.index + APART * (place - (len(SERIES) - 1) / 2)
+        x = known.index + APART * (place - (len(shown) - 1) / 2)
         axes.errorbar(
             x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
             linewidth=1.4, label=label,
@@ -81,5 +77,16 @@ def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
                 zorder=3,
             )  # fmt: skip
     axes.set_ylim(0, 102)
+    axes.set_xlim(-0.5, len(points) - 0.5)
     axes.set_xticks(points.index, [f"{eps:g}" for eps in points.eps])
     axes.set_xlabel("privacy budget eps")
+
+
+def _known(points: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Returns the rows with a value of this series, printed ones at their own eps alone."""
+    known = points[points[column].notna()]
+    if column in PREFIXES:
+        return known
+    # What stands here for lack of a better one is drawn at its own eps.
+    own_trust = known[f"{column}_trust"] == column.removeprefix("printed_")
+    return known[own_trust & (known[f"{column}_eps"] == known.eps)]

@@ -55,9 +55,11 @@ def show_run(folder: Path) -> None:
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
     if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
+    is_tuned = any(key.startswith("tuned") for key in record.get("notes", {}))
+    at_most = "at most " if is_tuned else ""
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
-        + (f", {counted([record['epochs']], 'epoch')}" if record["epochs"] else "")
+        + (f", {at_most}{counted([record['epochs']], 'epoch')}" if record["epochs"] else "")
         + f", {duration(record['wall_seconds'])} on {record['device']}, {record['precision']}",
         f"record          {folder / 'record.json'}",
     ]

@@ -121,6 +121,7 @@ def test_a_search_that_is_killed_goes_on(where, epoch, tiny_network, tmp_path, u
     again = quick([*arguments, "out_dir=runs"], tmp_path)
     assert again.returncode == 0, again
     assert f"goes on after epoch {epoch} " in again.stdout
+    assert "at most 3 epochs, " in again.stdout  # how many were chosen stands further above
     assert outcome(tmp_path) == expected
 
 

@@ -19,11 +19,11 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.cli.script import (
     command,
     integer,
-    listed,
     output_folder,
     print_head,
     print_row,
     read_arguments,
+    some,
 )
 
 MECHANISMS = ("rr", "hadamard", "local_hashing", "subset_selection")
@@ -67,7 +67,8 @@ def main(arguments: list[str]) -> int:
     own = read_arguments(arguments, {
         "classes": "1000,10000,100000", "rows": "8192", "out": str(BENCHMARKS),
     })  # fmt: skip
-    several = [integer("classes", text, low=2, high=10**6) for text in listed(own["classes"])]
+    texts = some("classes", own["classes"])
+    several = [integer("classes", text, low=2, high=10**6) for text in texts]
     count = integer("rows", own["rows"], low=2)
     out = output_folder("out", own["out"])
     print_head(("mechanism", "K", "rows", "s an epoch", "s to predict", "peak MB", "N x K, MB"))

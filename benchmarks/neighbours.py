@@ -21,11 +21,11 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.cli.script import (
     command,
     integer,
-    listed,
     output_folder,
     print_head,
     print_row,
     read_arguments,
+    some,
 )
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.models.descent import DescentSearch
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
         "points": "100000,1000000", "neighbours": "10",
         "data": os.environ.get("LABELDP_DATA", "data"), "out": str(BENCHMARKS),
     })  # fmt: skip
-    several = [integer("points", text, low=1000) for text in listed(own["points"])]
+    several = [integer("points", text, low=1000) for text in some("points", own["points"])]
     k = integer("neighbours", own["neighbours"], low=1)
     out = output_folder("out", own["out"])
     images = ImageData("mnist", 10).draw(Path(own["data"]), 0).train_features.squeeze()

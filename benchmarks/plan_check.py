@@ -19,7 +19,7 @@ import pandas as pd
 from benchmarks.plan_calibration import gain, measured_accuracy
 from benchmarks.plan_tables import Task, scikit_learn_tasks, table_task, unseen
 from benchmarks.table import BENCHMARKS
-from labeldp_bench.cli.script import command, listed, output_file, read_arguments
+from labeldp_bench.cli.script import command, output_file, read_arguments, some
 from labeldp_bench.own_labels.plan import plan
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import progress_bar
@@ -38,7 +38,8 @@ def main(arguments: list[str]) -> int:
         arguments, {"sources": ",".join(SOURCES), "out": str(BENCHMARKS / "plan.csv")}
     )
     out = output_file("out", values["out"])
-    sources = [check_choice("sources", each, SOURCES) for each in listed(values["sources"])]
+    texts = some("sources", values["sources"])
+    sources = [check_choice("sources", each, SOURCES) for each in texts]
     warnings.simplefilter("ignore")  # of releases that are practically noise
     tasks: list[Task | str] = []
     tasks += scikit_learn_tasks() if "scikit_learn" in sources else []

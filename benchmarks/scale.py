@@ -25,11 +25,11 @@ from labeldp_bench import mechanisms
 from labeldp_bench.cli.script import (
     command,
     integer,
-    listed,
     output_folder,
     print_head,
     print_row,
     read_arguments,
+    some,
 )
 from labeldp_bench.mechanisms import (
     ClassMechanism,
@@ -210,7 +210,8 @@ def main(arguments: list[str]) -> int:
         "classes": "100,1000,10000,100000,1000000", "labels": "100000", "seconds": "4",
         "out": str(BENCHMARKS),
     })  # fmt: skip
-    several = [integer("classes", text, low=2, high=10**6) for text in listed(own["classes"])]
+    texts = some("classes", own["classes"])
+    several = [integer("classes", text, low=2, high=10**6) for text in texts]
     most = integer("labels", own["labels"], low=10)
     seconds = integer("seconds", own["seconds"], low=1)
     out = output_folder("out", own["out"])

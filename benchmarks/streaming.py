@@ -26,11 +26,11 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.cli.script import (
     command,
     integer,
-    listed,
     output_folder,
     print_head,
     print_row,
     read_arguments,
+    some,
 )
 
 PART = 1_000_000
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
     own = read_arguments(arguments, {
         "rows": "1000000,10000000", "classes": "10", "out": str(BENCHMARKS),
     })  # fmt: skip
-    several = [integer("rows", text, low=1) for text in listed(own["rows"])]
+    several = [integer("rows", text, low=1) for text in some("rows", own["rows"])]
     classes = integer("classes", own["classes"], low=2, high=1000)
     out = output_folder("out", own["out"])
     print_head(("file", "rows", "s", "CPU s", "peak MB", "file MB", "release MB", "by"))

@@ -14,12 +14,18 @@ import time
 
 import numpy as np
 import torch
-import yaml
 from numba import njit
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from labeldp_bench.cli.script import command, integer, print_head, print_row, read_arguments
+from labeldp_bench.cli.script import (
+    command,
+    finite_eps,
+    integer,
+    print_head,
+    print_row,
+    read_arguments,
+)
 from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.secret import SecretGenerator
@@ -42,7 +48,8 @@ def main(arguments: list[str]) -> int:
     noise = check_choice("noise", own["noise"], ("both", "seeded", "secret"))
     size = integer("labels", own["labels"], low=1)
     num_classes = integer("classes", own["classes"], low=2)
-    mechanism = RandomizedResponse(yaml.safe_load(own["eps"]))
+    mechanism = RandomizedResponse(finite_eps("eps", own["eps"]))
+    known_bits(mechanism, num_classes)  # first: too large an eps gets one line alone
     print_head(("noise", "known labels", "equations", "seconds", "state", "other labels right"))
     for kind in ("seeded", "secret") if noise == "both" else (noise,):
         attack(kind, mechanism, size, num_classes)

@@ -59,6 +59,9 @@ def main(arguments: list[str]) -> int:
     options, parameters = parse(arguments)
     name, num_classes = options["mechanism"], options["num_classes"]
     if name == HISTOGRAM:
+        if parameters or options["prior"] is not None:
+            given = f"mechanism.{next(iter(parameters))}" if parameters else "prior"
+            raise InputError(f"mechanism={HISTOGRAM} takes eps, draws and seed, got {given}")
         say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)

@@ -27,9 +27,11 @@ from torch import Tensor
 from labeldp_bench.cli.script import (
     command,
     default_data_dir,
+    finite_eps,
     integer,
     output_folder,
     read_arguments,
+    some,
 )
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
@@ -48,7 +50,7 @@ from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_choice, check_eps
+from labeldp_bench.support.validate import InputError, check_choice
 
 OUT = CHECKOUT / "results" / "audits"
 CONFIDENCE = 0.95
@@ -83,10 +85,7 @@ def main(arguments: list[str]) -> int:
     own = read_arguments(arguments, own | {"data_dir": default_data_dir()})
     if own["only"]:
         check_choice("only", own["only"], list(RUNS))
-    try:
-        budgets = [check_eps(float(part)) for part in own["eps"].strip("[]").split(",")]
-    except ValueError as error:
-        raise InputError(f"eps must be a list such as [1,2,4], got {own['eps']!r}") from error
+    budgets = [finite_eps("eps", part) for part in some("eps", own["eps"].strip("[]"))]
     seeds, out = integer("seeds", own["seeds"], low=1, high=100), output_folder("out", own["out"])
     blocks = [(name, block) for name in RUNS if own["only"] in ("", name) for block in RUNS[name]]
     cases = [(m, eps) for m in MECHANISMS for eps in budgets] + [("none", math.inf)]

@@ -12,7 +12,7 @@ import sys
 
 import pandas as pd
 
-from labeldp_bench.cli.script import command, integer, output_file, read_arguments
+from labeldp_bench.cli.script import command, finite_eps, integer, output_file, read_arguments
 from labeldp_bench.mechanisms import (
     AdditiveLaplace,
     ClippedCubeMeans,
@@ -39,7 +39,6 @@ from labeldp_bench.privacy.audits.wall import learner_faults
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
 from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_eps
 
 OUT = CHECKOUT / "results" / "benchmarks" / "audit_plants.csv"
 CLASSES = 10
@@ -50,10 +49,7 @@ def main(arguments: list[str]) -> int:
     """Writes the table and returns the exit status."""
     own = {"eps": "1", "draws": "1000000", "seed": "0", "out": str(OUT)}
     own = read_arguments(arguments, own)
-    try:
-        eps = check_eps(float(own["eps"]))
-    except ValueError as error:
-        raise InputError(f"eps must be a number > 0, got {own['eps']!r}") from error
+    eps = finite_eps("eps", own["eps"])
     draws, seed = integer("draws", own["draws"], low=1000), integer("seed", own["seed"], low=0)
     out = output_file("out", own["out"])
     rows = []

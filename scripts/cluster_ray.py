@@ -60,11 +60,14 @@ def stop(folder: Path) -> None:
     """Ends what `start` started.
 
     Raises:
-        InputError: nothing was started there.
+        InputError: nothing was started there, or the file that says so is damaged.
     """
     if not (folder / "pid").is_file():
         raise InputError(f"no Ray was started in {folder}")
-    group = int((folder / "pid").read_text())
+    text = (folder / "pid").read_text().strip()
+    if not text.isdecimal() or int(text) <= 1:  # 0 is the group of who asks
+        raise InputError(f"{folder / 'pid'} must hold the number of a process, got {text!r}")
+    group = int(text)
     (folder / "pid").unlink()
     for number in (signal.SIGTERM, signal.SIGKILL):
         until = time.monotonic() + GRACE
@@ -94,7 +97,8 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "stop":
         stop(folder)
     else:
-        start(folder, integer("cpus", own["cpus"], low=1), integer("port", own["port"], low=1024))
+        port = integer("port", own["port"], low=1024, high=65535)
+        start(folder, integer("cpus", own["cpus"], low=1), port)
     return 0
 
 

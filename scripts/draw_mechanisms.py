@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from labeldp_bench.cli.script import command, listed, read_arguments
+from labeldp_bench.cli.script import command, read_arguments, some
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.draws import records_of
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     """Prints what is drawn."""
     asked = read_arguments(arguments, {"experiment": ",".join(PICTURES)})["experiment"]
     records = read_committed()
-    for name in listed(asked):
+    for name in some("experiment", asked):
         message = PICTURES[check_choice("experiment", name, PICTURES)]
         cells = read_experiment(name).cells()
         found = records_of(cells, records)

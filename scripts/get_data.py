@@ -21,8 +21,11 @@ def main(arguments: list[str]) -> int:
     """Prints a line for each data set."""
     own = read_arguments(arguments, {"data_dir": default_data_dir()})
     folder = Path(own["data_dir"]).expanduser()
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"data_dir must be a folder, got '{folder}' (a file)")
+    if not own["data_dir"]:  # a variable that is not set: five data sets would land anywhere
+        raise InputError("data_dir must be a folder, got ''")
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise InputError(f"data_dir must be a folder, got '{folder}' ('{nearest}' is a file)")
     there = sum([report(name, folder / f"{name}.npz") for name in OFFICIAL])
     print(f"{there} of {len(OFFICIAL)} data sets are in {folder}")
     if not there:

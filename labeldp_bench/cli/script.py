@@ -13,7 +13,14 @@ from labeldp_bench.cli.errors import MENDABLE, print_error
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 from labeldp_bench.support.files import writable_folder
-from labeldp_bench.support.validate import InputError, check_integer, did_you_mean
+from labeldp_bench.support.validate import (
+    LARGEST_EPS,
+    SMALLEST_EPS,
+    InputError,
+    check_integer,
+    check_number,
+    did_you_mean,
+)
 
 Main = Callable[[list[str]], int]
 OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
@@ -128,9 +135,25 @@ def integer(key: str, text: str, *, low: int, high: int | None = None) -> int:
     return check_integer(key, value, low=low, high=high)
 
 
+def finite_eps(key: str, text: str) -> float:
+    """Returns the budget that `key=text` spells: what has no noise has nothing to be tested."""
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return check_number(key, value, low=SMALLEST_EPS, high=LARGEST_EPS)
+
+
 def listed(text: str) -> list[str]:
     """Returns the parts of 'a,b', none of an empty text."""
     return [part for part in text.split(",") if part]
+
+
+def some(key: str, text: str) -> list[str]:
+    """Returns the parts of `key=a,b`, at least one: without any there is nothing to do."""
+    if not (parts := listed(text)):
+        raise InputError(f"{key} must be a value, or several with commas, got {text!r}")
+    return parts
 
 
 def print_head(names: Sequence[str]) -> None:

@@ -1,12 +1,19 @@
 """The files in scripts/: one way to spell arguments, one line for what is wrong."""
 
+import importlib
 import re
 import runpy
 import sys
 
 import pytest
 
-from labeldp_bench.cli.script import output_file, read_arguments, split_arguments
+from labeldp_bench.cli.script import (
+    finite_eps,
+    output_file,
+    read_arguments,
+    some,
+    split_arguments,
+)
 from labeldp_bench.records import collect
 from labeldp_bench.support.validate import InputError
 from tests.conftest import CHECKOUT
@@ -142,3 +149,87 @@ def test_the_accountant_prints_no_table_of_a_damaged_file(tmp_path, capsys):
     assert main([f"records={tmp_path / 'bad.csv'}"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and "is damaged" in said.err
+
+
+@pytest.mark.parametrize(
+    "name, key",
+    [
+        ("benchmarks.streaming", "rows"),
+        ("benchmarks.many_classes", "classes"),
+        ("benchmarks.scale", "classes"),
+        ("benchmarks.neighbours", "points"),
+        ("benchmarks.plan_check", "sources"),
+        ("scripts.draw_mechanisms", "experiment"),
+    ],
+)
+@pytest.mark.parametrize("text", ["", ","])
+def test_a_list_of_nothing_is_refused(name, key, text, tmp_path, monkeypatch, capsys):
+    # Some ended in a traceback after the head of their table, one drew nothing and said so nowhere.
+    monkeypatch.chdir(tmp_path)
+    assert importlib.import_module(name).main([f"{key}={text}"]) == 2
+    said = capsys.readouterr()
+    expected = f"error: {key} must be a value, or several with commas, got {text!r}\n"
+    assert (said.out, said.err) == ("", expected)
+    assert some(key, "a,b") == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["audit_plants", "audit_end_to_end", "attack_twister"])
+@pytest.mark.parametrize("text", ["800", "1e-9", "inf", "nan", "a", "0"])
+def test_an_eps_out_of_range_is_told_the_range(name, text, tmp_path, capsys):
+    # 800 was told to be a number > 0, or a list such as [1,2,4]; inf was told to be written inf,
+    # or audits at the default eps replaced results/audits, each with the claim inf.
+    out = [] if name == "attack_twister" else [f"out={tmp_path / 'new'}"]
+    assert importlib.import_module(f"scripts.{name}").main([f"eps={text}", *out]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("error: eps must be a number >= 1e-05 and <= 700, got ")
+    assert not list(tmp_path.iterdir())
+    assert finite_eps("eps", "0.5") == 0.5
+
+
+def test_an_eps_at_which_the_twister_shows_no_bit_prints_no_table(capsys):
+    # A head alone looked like a table of nothing.
+    assert importlib.import_module("scripts.attack_twister").main(["eps=100"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: eps must be lower")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "0", "-5"])
+def test_a_damaged_number_of_a_process_ends_none(text, tmp_path, monkeypatch, capsys):
+    # A traceback; and 0 would have ended the processes of who asks.
+    ray = importlib.import_module("scripts.cluster_ray")
+    monkeypatch.setattr(ray.os, "killpg", lambda *_: pytest.fail("a process was ended"))
+    (tmp_path / "pid").write_text(text)
+    assert ray.main(["stop", f"folder={tmp_path}"]) == 2
+    said = f"error: {tmp_path}/pid must hold the number of a process, got {text!r}\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_port_that_no_machine_has_is_refused(capsys):
+    # Ray was started, and then a traceback left it running.
+    assert importlib.import_module("scripts.cluster_ray").main(["start", "port=99999"]) == 2
+    assert capsys.readouterr().err == "error: port must be in [1024, 65535], got 99999\n"
+
+
+@pytest.mark.parametrize("argument", ["mechanism.size=3", "prior=[0.5,0.5]"])
+def test_an_audit_of_the_histogram_reads_every_argument(argument, capsys):
+    # It was ignored: the verdict was on something else than what was asked.
+    main = importlib.import_module("scripts.audit").main
+    assert main(["mechanism=histogram", "draws=1000", argument]) == 2
+    said = capsys.readouterr()
+    key = argument.partition("=")[0]
+    assert said.out == ""
+    assert said.err == f"error: mechanism=histogram takes eps, draws and seed, got {key}\n"
+
+
+@pytest.mark.parametrize("name", ["", "a_file/deeper"])
+def test_data_goes_into_a_folder_that_was_named(name, tmp_path, monkeypatch, capsys):
+    # Five data sets went into the current folder; below a file it was an error of a lock.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").write_text("")
+    module = importlib.import_module("scripts.get_data")
+    monkeypatch.setattr(module, "fetch", lambda *_: pytest.fail("it fetched"))
+    assert module.main([f"data_dir={name}"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith(f"error: data_dir must be a folder, got '{name}'")
+    assert said.err.count("\n") == 1

@@ -161,6 +161,7 @@ def test_a_column_that_is_not_what_it_says_is_one_column():
     text = table.markdown(rows)
     assert "eps=2.1  " not in text.split("\n")[4] and "84.2 at eps=2.1" in text
     assert "84.0 (1) at eps=2.1" in text
+    assert "84.0 (1) at eps=2.1 [84.2 at eps=2.1]" in table.latex(rows)  # print stood at eps=2
 
 
 def test_markdown_and_latex_word_for_word():

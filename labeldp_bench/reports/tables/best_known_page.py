@@ -27,7 +27,7 @@ from labeldp_bench.support.official_data import OFFICIAL
 
 STEM = "best_known"
 LOOKED = "†"
-LATEX = {"_": "\\_", "±": "$\\pm$", "eps": "$\\varepsilon$"}
+LATEX = {"_": "\\_", "±": "$\\pm$", "†": "$^\\dagger$", "eps": "$\\varepsilon$"}
 CAPTION = f"""\
 Test accuracy in percent. *printed*: the best value in `results/published` at this eps, or at a \
 smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \

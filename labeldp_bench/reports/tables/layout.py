@@ -188,7 +188,8 @@ def _pair(row: Row) -> str:
     if math.isnan(row["published"]):
         return ours
     wrong = "" if row["usable"] else "$^\\dagger$"
-    return f"{ours} [{row['published']:g}{wrong}]" + ("*" if row["marked"] else "")
+    printed = f"{row['published']:g}{_real_eps(row)}{wrong}"
+    return f"{ours} [{printed}]" + ("*" if row["marked"] else "")
 
 
 def _heading(key: str, value: float | str) -> str:

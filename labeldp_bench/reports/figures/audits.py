@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.naming import data_name_of, model_name_of, name_of
 
 BOUNDS = {"sampled": ("o", "mechanism, draws"), "one_run_release": ("^", "release, one run"),
           "one_run_model": ("s", "model, one run"),
@@ -22,20 +22,22 @@ def draw_audits(rows: pd.DataFrame, path: Path) -> None:
     names = list(rows.mechanism.unique())
     shown = {}
     for panel, (key, points) in zip(axes[0], panels, strict=True):
-        panel.set_title(" / ".join(key))
+        dataset, model = map(str, key)
+        panel.set_title(f"{data_name_of(dataset).replace('_', ' ')}, {model_name_of(model)}")
         top = points.claimed.max()
         panel.plot([0, top], [0, top], color="0.6", linewidth=1)
-        for number, name in enumerate(names):
+        for name in names:
+            colour = plotting.colour_of(name)
             own = points[points.mechanism == name].sort_values("claimed")
             for column, (marker, words) in BOUNDS.items():
                 if own[column].notna().any():
                     (line,) = panel.plot(own.claimed, own[column], marker=marker, markersize=5,
-                                         linewidth=1, alpha=0.85, color=f"C{number}")  # fmt: skip
-                    if number == 0:
+                                         linewidth=1, alpha=0.85, color=colour)  # fmt: skip
+                    if name == names[0]:
                         shown[words] = line
         panel.set_xlabel("eps claimed")
     axes[0][0].set_ylabel("eps at least")
-    colours = [axes[0][0].plot([], [], color=f"C{number}")[0] for number in range(len(names))]
+    colours = [axes[0][0].plot([], [], color=plotting.colour_of(name))[0] for name in names]
     figure.legend([*colours, *shown.values()], [*map(name_of, names), *shown],
                   loc="outside right upper", fontsize=8)  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)

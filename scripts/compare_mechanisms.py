@@ -52,6 +52,7 @@ One name, three methods; their numbers do not compare ([settings and papers](lp-
 | LP-2ST, code's recipe | also `trainer=ghazi_cifar10` | Tables 2, 3 |
 """
 CLASSES = (2, 10, 100)
+DRAWN = tuple(num_classes for num_classes in CLASSES if num_classes > 2)
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 NAMES: dict[str, Any] = {
     "rr": mechanisms.RandomizedResponse,
@@ -218,8 +219,8 @@ def markdown(rows: pd.DataFrame) -> str:
         "are `rr` here, `topk_subset` is `subset_selection`; so they have no row. What a prior is "
         "worth to them shows in training only.",
         "",
-        "![Mutual information and retention against eps, for 2, 10 and 100 classes]"
-        "(mechanisms.png)",
+        "![Mutual information, as a share of the most informative mechanism's, and retention "
+        f"against eps, for {' and '.join(map(str, DRAWN))} classes](mechanisms.png)",
     ]
     for key, title in MEASURES.items():
         parts += ["", f"## {title}"]
@@ -244,9 +245,8 @@ def markdown(rows: pd.DataFrame) -> str:
 
 def picture(rows: pd.DataFrame, path: Path) -> None:
     """Draws information against the most informative mechanism's, and retention."""
-    shown = [num_classes for num_classes in CLASSES if num_classes > 2]
-    figure, axes = plotting.new_figure(len(shown), rows=2, height=4.2)
-    for (above, below), num_classes in zip(axes.T, shown, strict=True):
+    figure, axes = plotting.new_figure(len(DRAWN), rows=2, height=4.2)
+    for (above, below), num_classes in zip(axes.T, DRAWN, strict=True):
         group = rows[num_classes == rows.K]
         best = group.groupby("eps").information.max()
         ends: tuple[list[Any], list[Any]] = ([], [])

@@ -3,6 +3,7 @@
 import importlib.util
 import math
 
+import pandas as pd
 import pytest
 import torch
 
@@ -199,3 +200,12 @@ def test_nothing_beats_the_optimal_mechanism(eps):
                       RandomizedResponseWithPrior(eps=eps), BlockRR(eps=eps, favoured=2),
                       HadamardResponse(eps=eps), LocalHashing(eps=eps)):  # fmt: skip
         assert exact_information(mechanism, prior) <= best + 1e-9
+
+
+def test_the_words_for_the_picture_name_what_it_shows(script):
+    """If this fails, who cannot see the picture is told of 2 classes, which it does not show."""
+    row = {"K": 10, "mechanism": "rr", "eps": 1.0} | dict.fromkeys(script.MEASURES, 1)
+    rows = pd.DataFrame([row])
+    [line] = [text for text in script.markdown(rows).splitlines() if text.startswith("![")]
+    assert line.endswith("retention against eps, for 10 and 100 classes](mechanisms.png)")
+    assert line in (CHECKOUT / "docs" / "mechanisms.md").read_text().splitlines()

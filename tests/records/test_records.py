@@ -282,8 +282,8 @@ def test_what_ple_gave_away_goes_with_its_record(tmp_path):
 
 def test_committed_records_are_still_found():
     # A new parameter that entered old identities would empty the papers' tables.
-    places = ("mechanisms/", "confirmation/", "ple/figure", "vector_approximation/figure",
-              "vector_approximation/table1")  # fmt: skip
+    places = ("mechanisms/", "confirmation/", "ple/figure", "ple/ranges",
+              "vector_approximation/figure", "vector_approximation/table1")  # fmt: skip
     data = ("circle", "fashion_mnist")
     wanted = set()
     for name in experiment_names():

@@ -1,25 +1,17 @@
 """A network whose recipe is chosen by held-out releases."""
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import (
-    Classifier,
-    Epoch,
-    FitCheckpoint,
-    Model,
-    Session,
-    State,
-    WeightsFor,
-)
+from labeldp_bench.models.trial import Trial, TrialCheckpoint
+from labeldp_bench.supervision.interfaces import Model, Session, WeightsFor
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import (
@@ -32,9 +24,6 @@ from labeldp_bench.support.validate import (
 )
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
-
-TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))
-"""From 1/16 to 8. Under some losses scores are odds of releases, under others odds of labels."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ class TunedNetwork(Model):
         network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
         return network.fit(features, supervision, session)
 
-    def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> "Choice":
+    def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> Trial:
         """Returns the recipe and epoch with the largest likelihood of held-out releases."""
         stream = seeding.generator(session.seed, "train", "tuning")
         draws = torch.rand(len(supervision.indices), generator=stream)
@@ -167,10 +156,10 @@ class TunedNetwork(Model):
             )
         fitted, held_out = supervision.take(~is_held_out), supervision.take(is_held_out)
         queries, evidence = features[held_out.indices], held_out.evidence
-        choices: list[Choice] = []
+        trials: list[Trial] = []
         recipes = self.tuning.recipes(self.model.trainer)
         for number, recipe in enumerate(recipes, 1):
-            trial = Choice(recipe)
+            trial = Trial(recipe)
             session.say(f"  recipe {number} of {len(recipes)} is tried: {trial.recipe_name}")
             place = TrialCheckpoint.of(session.checkpoint)
             # Nothing in the history: these networks are thrown away.
@@ -187,131 +176,7 @@ class TunedNetwork(Model):
                     replace(self.model, trainer=recipe).fit(features, fitted, alone)
                 except Diverged:
                     continue  # a rate that is too large is one that is not chosen
-            choices.append(trial)
-        if not choices:
+            trials.append(trial)
+        if not trials:
             raise Diverged("every one of tuning.learning_rates diverged (give smaller ones)")
-        return max(choices, key=lambda each: each.score)
-
-
-@dataclass(frozen=True)
-class TrialCheckpoint:
-    """The place of one recipe's fit in the run's checkpoint: once finished, its scores alone.
-
-    Args:
-        checkpoint: of the run.
-        saved: the state of this fit; None: it is new.
-    """
-
-    checkpoint: FitCheckpoint
-    saved: State | None
-
-    @classmethod
-    def of(cls, checkpoint: FitCheckpoint | None) -> "TrialCheckpoint | None":
-        """Returns the place of the run's next fit; None if the run has no checkpoint.
-
-        Raises:
-            InputError: the saved fit is none that chooses: an older version left none of these.
-        """
-        if checkpoint is None:
-            return None
-        saved = checkpoint.next_fit()
-        with checkpoint.restoring():
-            if saved is not None and not saved.get("chooses"):
-                raise ValueError
-        return cls(checkpoint, saved)
-
-    def next_fit(self) -> State | None:
-        """Returns the saved state of this fit."""
-        return self.saved
-
-    def restoring(self) -> AbstractContextManager[None]:
-        """Returns the context in which the fit takes up its saved state."""
-        return self.checkpoint.restoring()
-
-    def after_epoch(self, state: Callable[[], State], *, finished: bool) -> None:
-        """Saves, if it is time, the fit's state, or its scores."""
-        own: State = {"chooses": True} | ({"network": {}} if finished else {})
-        self.checkpoint.after_epoch(lambda: state() | own, finished=finished)
-
-
-@dataclass
-class Choice:
-    """A recipe, with the epoch at which it explained the held-out releases best.
-
-    Attributes:
-        recipe: with the largest number of epochs.
-        notes: what a checkpoint keeps of it.
-    """
-
-    recipe: Trainer
-    notes: dict[str, object] = field(default_factory=dict)
-
-    @property
-    def scores(self) -> list[float]:
-        """Mean log-likelihood of the held-out releases after each epoch.
-
-        In nats, less that of releases whose classes are known.
-        """
-        return cast(list[float], self.notes.setdefault("scores", []))
-
-    def restored(self, checkpoint: "TrialCheckpoint | None") -> bool:
-        """Returns whether the fit had finished before an interruption; takes its scores if so."""
-        saved = None if checkpoint is None else checkpoint.saved
-        if saved is None or not saved.get("finished"):
-            return False
-        self.notes.update(saved["notes"])
-        return True
-
-    def see(
-        self, epoch: Epoch, classifier: Classifier, *, queries: Tensor, evidence: Tensor
-    ) -> None:
-        """Scores the classifier after an epoch."""
-        self.scores.append(explained(classifier.scores(queries), evidence))
-
-    @property
-    def score(self) -> float:
-        """The largest score."""
-        return max(self.scores)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the largest score, from 1."""
-        return 1 + self.scores.index(self.score)
-
-    @property
-    def rate(self) -> float:
-        """The learning rate."""
-        assert isinstance(self.recipe.optimizer, functools.partial)
-        return float(self.recipe.optimizer.keywords["lr"])
-
-    def note(self) -> dict[str, float | int | None]:
-        """Returns the choice for the record."""
-        return {
-            "lr": self.rate,
-            "average": self.recipe.average,
-            "epochs": self.epoch,
-            "held_out_log_likelihood": self.score,
-        }
-
-    @property
-    def recipe_name(self) -> str:
-        """What of the recipe was chosen from, but for the epochs."""
-        return f"lr={self.rate:g}, average={self.recipe.average}"
-
-    def __str__(self) -> str:
-        return f"{self.recipe_name}, {self.epoch} epochs"
-
-
-def explained(scores: Tensor, evidence: Tensor) -> float:
-    """Returns the mean log-likelihood of releases under class probabilities softmax(scores / T).
-
-    T is the best of `TEMPERATURES`: one number that the same releases choose. A network that was
-    fitted to releases, rather than to the classes behind them, gives probabilities of releases,
-    which are flatter.
-
-    Args:
-        scores: float (m, K).
-        evidence: log-likelihood of each release less the largest of its row, float32 (m, K).
-    """
-    logs = [(scores.double() / temperature).log_softmax(1) for temperature in TEMPERATURES]
-    return max(float((log + evidence.double()).logsumexp(1).mean()) for log in logs)
+        return max(trials, key=lambda each: each.score)

@@ -118,7 +118,7 @@ def cross_validated(
     for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
-    return share_with_interval(hits, possible_values(release), persons=whose)
+    return share_with_interval(hits, possible_values(release), persons=persons)
 
 
 def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> None:

@@ -9,10 +9,11 @@ import torch
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
-from labeldp_bench.models import CNN, tuned
+from labeldp_bench.models import CNN, trial
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.models.tuned import Choice, HeldOutReleases, explained
+from labeldp_bench.models.trial import Trial, explained
+from labeldp_bench.models.tuned import HeldOutReleases
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.schedules import WarmupLinear
@@ -58,7 +59,7 @@ def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch
         return 0.0
 
     monkeypatch.setattr(NetworkModel, "fit", fit)
-    monkeypatch.setattr(tuned, "explained", see)
+    monkeypatch.setattr(trial, "explained", see)
     GRID.of(NETWORK).fit(images, supervision, session())
     held_out = torch.ones(300, dtype=torch.bool).index_fill(0, fitted[0], False)
     assert 50 < held_out.sum() < 130 and torch.equal(fitted[1], fitted[0]) and len(fitted[2]) == 300
@@ -92,7 +93,7 @@ def test_too_few_epochs_are_said_with_the_key_that_changes_them():
 
 
 def test_the_epoch_of_the_largest_score_is_chosen():
-    assert Choice(trainer(), {"scores": [0.1, 0.3, 0.2]}).epoch == 2
+    assert Trial(trainer(), {"scores": [0.1, 0.3, 0.2]}).epoch == 2
 
 
 def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():

@@ -18,7 +18,7 @@ from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.tables.base import Table
-from labeldp_bench.reports.tables.latex import latex_table, replaced, spanning
+from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
 
 NAMES = {
     "rr": "RR",
@@ -30,6 +30,8 @@ LATEX = {
     "2√2 eps": "$2\\sqrt{2}\\varepsilon$", "√2 eps": "$\\sqrt{2}\\varepsilon$",
     "/eps": "/$\\varepsilon$", "real eps": "real $\\varepsilon$",
 }  # fmt: skip
+DAGGER = {True: " ({:.2f})", False: " ({:.2f}$^\\dagger$)"}
+"""The printed value in LaTeX, by whether it is usable."""
 CLASSES_OF_PAPER = DATASETS["cifar10"]
 CAPTION = (
     "Response accuracy in percent: how often the argmax of a response is the true label. "
@@ -97,26 +99,32 @@ class ResponseTable(Table):
                     lines.append(["", "real eps", *(f"{x:.2f}" for x in line.real_eps)])
             heads = [f"K={classes}", "", *(f"eps={x:g}" for x in self.eps)]
             tables.append(markdown_table(lines, heads))
-        found = rows[rows.num_classes == CLASSES_OF_PAPER].set_index(["method", "eps"])
-        first = self.eps[0]
-        findings = FINDINGS.format(
-            worst=found.difference.loc["alibi_as_printed"].abs().max(), eps=first,
-            rr=found.ours.loc["rr", first], alibi=found.ours.loc["alibi", first],
-        )  # fmt: skip
-        return [CAPTION, *tables, findings]
+        return [CAPTION, *tables, self._findings(rows)]
 
     def latex(self, rows: pd.DataFrame) -> str:
-        """Returns a booktabs table: ours, and the printed value in parentheses."""
+        """Returns a booktabs table: ours, the printed value in parentheses, and what they say."""
         blocks = []
         for classes, group in rows.groupby("num_classes"):
             block = [spanning(f"$K={classes}$", len(self.eps) + 1)]
             for method, line in group.groupby("method", sort=False):
-                pairs = zip(line.ours, line.published, strict=True)
-                texts = [f"{x:.2f}" + number_text(y, " ({:.2f})", unknown="") for x, y in pairs]
+                texts = [
+                    f"{x:.2f}" + number_text(y, DAGGER[bool(usable)], unknown="")
+                    for x, y, usable in zip(line.ours, line.published, line.usable, strict=True)
+                ]
                 block.append([replaced(NAMES[str(method)], LATEX), *texts])
             blocks.append(block)
         head = ["", *(f"$\\varepsilon={x:g}$" for x in self.eps)]
-        return latex_table("l" + "r" * len(self.eps), head, blocks)
+        notes = latex_notes([CAPTION.replace("*paper*", "In parentheses"), self._findings(rows)])
+        return latex_table("l" + "r" * len(self.eps), head, blocks) + replaced(notes, LATEX)
+
+    def _findings(self, rows: pd.DataFrame) -> str:
+        """Returns what the table says, with its numbers."""
+        found = rows[rows.num_classes == CLASSES_OF_PAPER].set_index(["method", "eps"])
+        first = self.eps[0]
+        return FINDINGS.format(
+            worst=found.difference.loc["alibi_as_printed"].abs().max(), eps=first,
+            rr=found.ours.loc["rr", first], alibi=found.ours.loc["alibi", first],
+        )  # fmt: skip
 
 
 def response_accuracy(method: str, eps: float, num_classes: int) -> float:

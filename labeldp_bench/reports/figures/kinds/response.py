@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
@@ -20,6 +21,13 @@ MATCHED = """\
 At the same response accuracy, {panel}: what a private method's model reaches there, and at which
 eps; interpolated between the two nearest budgets (`-`: outside of what was run). PLE has no
 guarantee at any response accuracy."""
+
+HEIGHTS = (-6, 7, 0, -15, 16, -24, 25, -33, 34, -42, 43)
+"""Where a text may stand above its mark, in points: the nearest first."""
+SIDES = {1: "left", -1: "right"}
+"""On which side of its mark a text may stand, and how it is aligned there."""
+NEAR = 10
+"""In points: a text further off is joined to its mark by a thin line."""
 
 UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
 
@@ -122,19 +130,25 @@ def _write_mark(
     A text over a text cannot be read, one over a line can.
     """
     mark = axes.annotate(
-        text, (point["x"], point["y"]), xytext=(5, -9), textcoords="offset points",
-        fontsize=7.5, color=colour,
+        text, (point["x"], point["y"]), (0, 0), textcoords="offset points", fontsize=7.5,
+        color=colour, va="center",
+        arrowprops={"arrowstyle": "-", "color": plotting.GREY, "lw": 0.6, "shrinkA": 0},
     )  # fmt: skip
+    assert mark.arrow_patch is not None
+    mark.set_in_layout(False)  # else each text moves the panels that the others were placed in
     tried = []
-    for up, right in itertools.product((-9, 4, -18, 13, -27, 22), (5, -5)):
-        mark.set(position=(right, up), ha="left" if right > 0 else "right")
-        box = mark.get_window_extent()
-        outside = box.x1 > axes.bbox.x1 or box.x0 < axes.bbox.x0
+    for up, side in itertools.product(HEIGHTS, SIDES):
+        right = side * (5 if up else 8)  # at the height of its mark a text starts beyond it
+        mark.set(position=(right, up), ha=SIDES[side])
+        mark.get_window_extent()  # puts the text where it shall stand
+        box = Text.get_window_extent(mark)  # of the text alone, without its line
+        outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0) + (box.y1 > axes.bbox.y1)
         covered = box.count_overlaps(drawn) + 2 * outside + 10 * box.count_overlaps(written)
-        tried.append((covered, abs(up), right, up, box))
-    _, _, right, up, box = min(tried, key=lambda each: each[:2])
-    mark.set(position=(right, up), ha="left" if right > 0 else "right")
-    written.append(box)
+        tried.append((covered, abs(up), right, up, side, box))
+    _, _, right, up, side, box = min(tried, key=lambda each: each[:2])
+    mark.set(position=(right, up), ha=SIDES[side])
+    mark.arrow_patch.set_visible(abs(up) > NEAR)  # a text far off is led to its mark
+    written.append(box.expanded(1, 1.3))  # the caption comes later, and lowers the panel
 
 
 def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:

@@ -20,6 +20,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
+from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import (
     PLUS_MINUS,
@@ -73,7 +74,7 @@ class Runs:
 
     def mean(self, score: str = "accuracy", **wanted: object) -> Estimate:
         """Returns a score, in percent, of the cells that have what is wanted, over seeds."""
-        scores = {}
+        found = []
         for cell in self.cells:
             own = {
                 "dataset": cell.dataset_name,
@@ -83,8 +84,8 @@ class Runs:
             own["loss"] = cell.config["learner"].get("loss")
             record = self.records.get(cell.config_hash)
             if record is not None and all(own[key] == value for key, value in wanted.items()):
-                scores[cell.seed] = 100 * record[score]
-        return from_seeds(scores)
+                found.append(record)
+        return average(found, score).estimate.scaled(100)
 
 
 def fresh_seeds() -> Iterable[Hypothesis]:

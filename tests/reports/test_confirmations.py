@@ -17,12 +17,15 @@ from scripts.confirmations import (
 )
 
 
-def made_of(scores, field="accuracy"):
+def made_of(scores, field="accuracy", draws=lambda cell: 3):
     """Returns a stand-in for `Runs.of`: each cell has the score that `scores` gives it."""
 
     def of(*names):
         runs = Runs.of(*names)
-        found = {cell.config_hash: {field: scores(cell)} for cell in runs.cells}
+        found = {
+            cell.config_hash: {field: scores(cell), "seed": cell.seed, "draws": draws(cell)}
+            for cell in runs.cells
+        }
         kept = {key: one for key, one in found.items() if one[field] is not None}
         return Runs(kept, runs.cells)
 
@@ -45,6 +48,15 @@ def test_fresh_seeds_are_ten_of_each_cell_and_no_others(monkeypatch):
         "not confirmed",
         "confirmed",
     ]
+
+
+def test_runs_of_two_samplers_are_not_averaged(monkeypatch):
+    # As everywhere else: the newest version counts.
+    of = made_of(lambda cell: 0.9 if cell.seed > 6 else 0.1, draws=lambda cell: 2 + (cell.seed > 6))
+    monkeypatch.setattr("scripts.confirmations.Runs", type("Made", (), {"of": of}))
+    found = list(fresh_seeds())
+    assert [each.seeds for each in found] == [8] * 4
+    assert found[0].found.value == pytest.approx(90 - PRINTED["mnist", 0.1])
 
 
 def test_graphs_are_compared_seed_by_seed_with_the_functions_beside_them(monkeypatch):

@@ -183,7 +183,7 @@ def verdicts(hypotheses: Iterable[Hypothesis]) -> pd.DataFrame:
         ahead = is_significant(corrected) and found.value > 0
         seeds = each.seeds or ("Welch" if is_run else 0)
         row: dict[str, object] = {"hypothesis": each.text, "seeds": seeds}
-        row["difference"] = f"{found.value:+.1f} ± {found.half_width:.1f}" if is_run else "-"
+        row["difference"] = f"{found.value:+z.1f} ± {found.half_width:.1f}" if is_run else "-"
         row["p"] = f"{found.p:.3g}" if is_run else "-"
         row["p, Holm"] = f"{corrected:.3g}" if is_run else "-"
         row["verdict"] = ("confirmed" if ahead else "not confirmed") if is_run else "not run"

@@ -259,7 +259,7 @@ def main(arguments: list[str]) -> int:
         "What a release adds to an attacker, at the nearest model accuracy": matched_accuracy(),
     }
     for title, frame in parts.items():
-        text = frame.to_markdown(index=False, floatfmt=".2f")
+        text = frame.to_markdown(index=False, floatfmt="z.2f")
         print(f"## {title}\n\n{text}\n")
     print(
         f"{PLUS_MINUS} p: by pairs where three seeds or more are shared, else Welch's; after Holm "

@@ -107,13 +107,15 @@ def difference_text(gap: Estimate, p: float) -> str:
 
     >>> difference_text(Estimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
     '+2.0 ± 2.2 (3 pairs), p=0.057'
+    >>> difference_text(Estimate(-0.01), math.nan)
+    '+0.0 (not tested)'
     >>> difference_text(Estimate(2.0), math.nan)
     '+2.0 (not tested)'
     """
     if math.isnan(p):
-        return f"{gap.value:+.1f} (not tested)"
+        return f"{gap.value:+z.1f} (not tested)"
     test = f"{len(gap.by_seed)} pairs" if gap.by_seed else "Welch"
-    return f"{gap.value:+.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"
+    return f"{gap.value:+z.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"
 
 
 class _PageRenderer(RendererHTML):

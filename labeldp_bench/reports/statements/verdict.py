@@ -82,7 +82,7 @@ def judge(gaps: list[Gap]) -> Verdict:
         return Verdict("undecided", "; ".join(notes))
     gap = max(known, key=lambda gap: (gap.difference.probability_below, -gap.difference.value))
     apart, worst = gap.difference, gap.difference.probability_below
-    evidence = "; ".join([f"{gap.what}: {apart.value:+.2f} ± {apart.half_width:.2f}", *notes])
+    evidence = "; ".join([f"{gap.what}: {apart.value:+z.2f} ± {apart.half_width:.2f}", *notes])
     # Records that are missing count as comparisons that could have been false.
     if (1 - worst) * len(gaps) < LEVEL / 2:
         return Verdict("does not hold", evidence)

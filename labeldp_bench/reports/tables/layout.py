@@ -180,7 +180,7 @@ def _real_eps(row: Row) -> str:
 def _difference(row: Row) -> str:
     if math.isnan(row["difference"]):
         return ""
-    return f"{round(row['difference'], 1) + 0.0:+.1f}" + ("*" if row["marked"] else "")
+    return f"{row['difference']:+z.1f}" + ("*" if row["marked"] else "")
 
 
 def _pair(row: Row) -> str:

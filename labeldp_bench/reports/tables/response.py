@@ -93,7 +93,7 @@ class ResponseTable(Table):
                     values = zip(line.published, line.usable, strict=True)
                     paper = (f"{x:.2f}" + ("" if usable else " †") for x, usable in values)
                     lines.append(["", "paper", *paper])
-                    differences = (f"{round(x, 2) + 0.0:+.2f}" for x in line.difference)
+                    differences = (f"{x:+z.2f}" for x in line.difference)
                     lines.append(["", "difference", *differences])
                 if method == "alibi_as_printed":
                     lines.append(["", "real eps", *(f"{x:.2f}" for x in line.real_eps)])

@@ -180,7 +180,7 @@ def _tested(row: Row) -> str:
 
 
 def _signed(value: float, high: float = math.nan) -> str:
-    return number_text(round(value, 1) + 0.0, "{:+.1f}" + _half(value, high))
+    return number_text(value, "{:+z.1f}" + _half(value, high))
 
 
 def _half(value: float, high: float) -> str:

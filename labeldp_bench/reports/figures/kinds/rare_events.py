@@ -167,7 +167,7 @@ def _line(row: dict[str, Any]) -> dict[str, str]:
         return number_text(100 * share, "{:.0f} %")
 
     half = number_text(row["half_width"], " ± {:.4f}", unknown="")
-    difference = f"{row['difference']:+.4f}{half}"
+    difference = f"{row['difference']:+z.4f}{half}"
     if is_significant(row["p"]):
         difference = f"**{difference}**"
     return {

@@ -150,7 +150,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
     cells = {
         (row.panel, row.x): (
             f"{row.central.value:.1f}, {row.local.value:.1f}",
-            f"{row.gap.value:+.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
+            f"{row.gap.value:+z.1f} ± {row.gap.half_width:.1f} ({len(row.gap.by_seed)})",
             number_text(row.p, "{:.2g}"),
         )
         for row in compared.itertuples()

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import labeldp_bench as ldp
 from labeldp_bench.cli.labeldp.__main__ import main
@@ -68,3 +69,27 @@ def test_decimals_of_a_database_are_numbers(tmp_path, monkeypatch, capsys):
     found = pd.read_csv("p.csv")
     assert found.row.tolist() == [2**53 + n for n in range(200)]
     assert (found.predicted == (price > 0)).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "told"),
+    [
+        (np.array([True, False]), "True,False", "truth values are spelled true and false"),
+        (
+            pd.to_datetime(["2024-01-31", "2024-02-01"]),
+            "2024-01-31,2024-02-01",
+            "a time is spelled as 2024-01-31 00:00:00",
+        ),
+    ],
+)
+def test_how_a_label_of_parquet_is_spelled_is_told(
+    labels, classes, told, tmp_path, monkeypatch, capsys
+):
+    # "the label is none of True,False", of a column that showed True and False everywhere.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"y": labels}).to_parquet("t.parquet")
+    release = ["release", "t.parquet", "--label", "y", "--eps", "9", "--out", "r.parquet"]
+    assert main([*release, "--classes", classes]) == 2
+    assert capsys.readouterr().err.endswith(f"(it is not shown, as labels are secret; {told})\n")
+    spelled = "true,false" if "True" in classes else "2024-01-31 00:00:00,2024-02-01 00:00:00"
+    assert main([*release, "--classes", spelled]) == 0

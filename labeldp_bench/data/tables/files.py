@@ -16,6 +16,8 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 OTHER_SEPARATORS = (";", "\t", "|", ",")
+LARGEST = 1e150
+"""Number of a column: a column is scaled by its variance, and that of larger ones overflows."""
 
 
 def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
@@ -250,14 +252,17 @@ def check_numbers(
 def check_finite(
     file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
 ) -> None:
-    """Refuses infinite numbers, lists, bytes, texts nearly all different; see `check_numbers`."""
+    """Refuses huge numbers, lists, bytes, texts nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
-            infinite = np.flatnonzero(np.isinf(column.to_numpy(np.float64, na_value=np.nan)))
-            if len(infinite):
-                row = int(infinite[0])
-                raise InputError(f"{file}, row {row + 1}, column {name}: the number is infinite")
+            numbers = column.to_numpy(np.float64, na_value=np.nan)
+            for row in np.flatnonzero(np.abs(numbers) > LARGEST)[:1]:
+                what = "is infinite"
+                if np.isfinite(numbers[row]):
+                    what = (f"{numbers[row]:g} is too large to be squared, at most {LARGEST:g} is "
+                            "allowed (give the column another unit)")  # fmt: skip
+                raise InputError(f"{file}, row {row + 1}, column {name}: the number {what}")
         elif not column.map(pd.api.types.is_hashable).all():  # as Parquet may hold them
             raise InputError(
                 f"{file}: column {name} has lists or records, and is no category "

@@ -41,7 +41,7 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
             table = pd.read_csv(path, sep=separator, low_memory=False)
     if not len(table):
         raise InputError(f"{path.name} has no rows")
-    return table.rename(columns=str)
+    return table.set_axis(list(map(str, table.columns)), axis=1)  # names of several levels too
 
 
 def without_decimals(table: pd.DataFrame) -> pd.DataFrame:

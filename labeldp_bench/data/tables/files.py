@@ -61,21 +61,31 @@ def _is_decimal(cell: object) -> bool:
 
 
 def as_written(path: Path, table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Returns the table with these columns as texts, as a text file has them: 007 stays 007.
+    """Returns the table with these columns as texts, as a text file has them.
+
+    007 stays 007, and `true` does not become `True`, which it is in a file with true and false
+    alone, and is not in one with `unknown` too.
 
     Args:
         path: of the file.
         table: what `read_table` returned of it.
         names: of columns.
     """
-    numbers = [name for name in names if table[name].dtype.kind in "iuf"]
-    if not numbers or path.name.lower().endswith(".parquet"):
+    if path.name.lower().endswith(".parquet"):
+        return table
+    changed = [name for name in names if not _has_texts(table[name])]
+    if not changed:
         return table
     with readable(path):
-        texts = pd.read_csv(path, sep=separator_of(path), usecols=numbers, dtype=str)
+        texts = pd.read_csv(path, sep=separator_of(path), usecols=changed, dtype=str)
     read = table.copy()  # no `assign`: a column may be named as its argument is, self
-    read[numbers] = texts[numbers]
+    read[changed] = texts[changed]
     return read
+
+
+def _has_texts(column: pd.Series) -> bool:
+    """Returns whether pandas left a column of a text file as it is: texts, or missing."""
+    return column.dtype.kind not in "iufb" and not column.map(pd.api.types.is_bool).any()
 
 
 def check_name(path: Path, what: str) -> str:

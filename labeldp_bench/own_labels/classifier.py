@@ -12,6 +12,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from labeldp_bench.data.tables.files import LARGEST
 from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.linear import LinearClassifier
@@ -100,7 +101,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             InputError: anything but a release of classes; another number of rows; texts in X,
-                unless it goes to another estimator.
+                or numbers near overflow, unless it goes to another estimator.
         """
         check_release(release, X)
         check_choice("features", self.features, FEATURES)
@@ -172,7 +173,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, given, reset=reset, skip_check_array=True)
             return given
         images = isinstance(self.estimator, nn.Module)
-        return as_numbers(self, X, reset=reset, allow_nd=images)
+        # The others compute in float32.
+        largest = LARGEST if self._is_linear() else float(np.finfo(np.float32).max)
+        return as_numbers(self, X, largest=largest, reset=reset, allow_nd=images)
 
     def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
         penalties = PENALTIES if self.penalty is None else (self.penalty,)

@@ -87,6 +87,22 @@ def numbers_of(model: Pipeline) -> list[str]:
     return next(own for name, _, own in model["columns"].transformers if name == "numbers")
 
 
+def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Returns the cells of each column whose category no row of the fit had, by their places.
+
+    Args:
+        model: fitted.
+        table: of `readable` columns.
+    """
+    encoder = model["columns"].named_transformers_["categories"]
+    if not hasattr(encoder, "categories_"):  # there is no column of categories
+        return {}
+    known = zip(encoder.feature_names_in_, encoder.categories_, strict=True)
+    counted = table.reset_index(drop=True)  # a Parquet file may bring an index of its own
+    found = {name: counted.loc[~counted[name].isin(cells), name] for name, cells in known}
+    return {name: cells for name, cells in found.items() if len(cells)}
+
+
 def features_of(table: pd.DataFrame) -> NDArray[np.float64]:
     """Returns the features that the model makes of a table, float64 (N, d)."""
     plain = readable(table)

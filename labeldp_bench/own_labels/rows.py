@@ -9,19 +9,23 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp_bench.data.tables.files import LARGEST
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.support.validate import InputError
 
 
-def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
+def as_numbers(
+    model: Any, X: Any, *, largest: float = LARGEST, **settings: Any
+) -> NDArray[np.float64]:
     """Returns features as numbers, float64, checked as scikit-learn does for `model`.
 
     Raises:
-        InputError: they hold texts; scikit-learn's own message says neither where nor what to do.
+        InputError: they hold texts, and scikit-learn's own message says neither where nor what to
+            do; or numbers beyond `largest`, of which nothing would be learnt without a word.
         ValueError: as `validate_data`, which takes the `settings`.
     """
     try:
-        return validate_data(model, X, dtype=np.float64, **settings)
+        numbers = validate_data(model, X, dtype=np.float64, **settings)
     except ValueError as error:
         value = str(error).partition("could not convert string to float: ")[2]
         if not value:
@@ -32,6 +36,12 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
             "by scikit-learn's OneHotEncoder(sparse_output=False); `labeldp fit` encodes those of "
             "a file)"
         ) from None
+    if (most := max(numbers.max(), -numbers.min())) > largest:
+        raise InputError(
+            f"X must hold numbers of at most {largest:g} in size for this model, and holds one of "
+            f"{most:g} (give that column another unit)"
+        )
+    return numbers
 
 
 def keys_of(release: Release) -> NDArray[np.uint64]:

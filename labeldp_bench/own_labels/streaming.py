@@ -21,6 +21,7 @@ ROWS = 2**17
 ENTRIES = 2**22
 """Outputs for single classes that are drawn at one time, at most."""
 SECRET = "it is not shown, as labels are secret"
+TEXTS = "; texts are compared, 1.0 is not 1"
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ class Stream:
             empty = coded[wrong] == -2
             names = ",".join(map(str, manifest.classes[:10]))
             more = ",..." if len(manifest.classes) > 10 else ""
-            as_text = "" if self.table.is_parquet else "; texts are compared, 1.0 is not 1"
-            what = f"the label is none of {names}{more} ({SECRET}{as_text})"
+            compared = told_how(labels.type) if self.table.is_parquet else TEXTS
+            what = f"the label is none of {names}{more} ({SECRET}{compared})"
         if len(wrong):
             where = f"{self.table.path}, row {start + wrong[0] + 1}, column {self.column}: "
             if empty[0]:
@@ -135,6 +136,15 @@ def is_no_label(kind: pa.DataType) -> bool:
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     is_own = isinstance(kind, pa.BaseExtensionType)
     return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind) or is_own
+
+
+def told_how(kind: pa.DataType) -> str:
+    """Returns how labels of a Parquet column are spelled, where their type does not show it."""
+    if pa.types.is_boolean(kind):
+        return "; truth values are spelled true and false"
+    if pa.types.is_timestamp(kind):
+        return "; a time is spelled as 2024-01-31 00:00:00"
+    return ""
 
 
 def is_empty(labels: pa.Array) -> NDArray[np.bool_]:

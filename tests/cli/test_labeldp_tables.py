@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import labeldp_bench as ldp
 from labeldp_bench.cli.labeldp.__main__ import main
@@ -68,3 +69,40 @@ def test_decimals_of_a_database_are_numbers(tmp_path, monkeypatch, capsys):
     found = pd.read_csv("p.csv")
     assert found.row.tolist() == [2**53 + n for n in range(200)]
     assert (found.predicted == (price > 0)).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "told"),
+    [
+        (np.array([True, False]), "True,False", "truth values are spelled true and false"),
+        (
+            pd.to_datetime(["2024-01-31", "2024-02-01"]),
+            "2024-01-31,2024-02-01",
+            "a time is spelled as 2024-01-31 00:00:00",
+        ),
+    ],
+)
+def test_how_a_label_of_parquet_is_spelled_is_told(
+    labels, classes, told, tmp_path, monkeypatch, capsys
+):
+    # "the label is none of True,False", of a column that showed True and False everywhere.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"y": labels}).to_parquet("t.parquet")
+    release = ["release", "t.parquet", "--label", "y", "--eps", "9", "--out", "r.parquet"]
+    assert main([*release, "--classes", classes]) == 2
+    assert capsys.readouterr().err.endswith(f"(it is not shown, as labels are secret; {told})\n")
+    spelled = "true,false" if "True" in classes else "2024-01-31 00:00:00,2024-02-01 00:00:00"
+    assert main([*release, "--classes", spelled]) == 0
+
+
+def test_names_of_two_levels_are_those_of_the_file(tmp_path, monkeypatch):
+    # As groupby().agg(["mean", "std"]) makes them; fit ended in pandas' traceback.
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=40)
+    names = pd.MultiIndex.from_tuples([("x", "mean"), ("x", "std")])
+    pd.DataFrame(np.stack([x, x**2], 1), columns=names).to_parquet("f.parquet")
+    ldp.privatize(x > 0, classes=[False, True], eps=8.0, seed=0).save("r.parquet")
+    fit = ["fit", "f.parquet", "--release", "r.parquet", "--out", "m.skops"]
+    assert main([*fit, "--drop", "('x', 'std')"]) == 0
+    assert main(["predict", "f.parquet", "--model", "m.skops", "--out", "p.csv"]) == 0
+    assert (pd.read_csv("p.csv").predicted == (x > 0)).mean() > 0.9

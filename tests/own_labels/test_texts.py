@@ -1,5 +1,7 @@
 """What rows of features may be."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,3 +30,19 @@ def test_texts_are_refused_in_one_line(kind):
     encoder = OneHotEncoder(sparse_output=False)  # as the message says
     made = make_pipeline(encoder, ldp.LabelDPClassifier()).fit(texts, classes)
     assert len(made.predict(texts)) == 10
+
+
+@pytest.mark.parametrize(("model", "size"), [({}, 1e200), ({"estimator": "boosted_trees"}, 1e40)])
+def test_numbers_that_overflow_are_refused(model, size):
+    # Their variance became infinite, and the column said nothing any more, without a word.
+    x = np.linspace(-1, 1, 60)[:, None]
+    classes = ldp.privatize(x[:, 0] > 0, classes=[False, True], eps=8.0, seed=0)
+    fitted = ldp.LabelDPClassifier(**model).fit(x, classes)
+    said = re.escape(f"holds one of {size:g} (give that column another unit)")
+    with pytest.raises(InputError, match=said):
+        ldp.LabelDPClassifier(**model).fit(x * size, classes)
+    with pytest.raises(InputError, match="give that column another unit"):
+        fitted.predict(x * -size)
+    numbers = ldp.privatize(x[:, 0], bounds=(-1, 1), eps=8.0, seed=0)
+    with pytest.raises(InputError, match="give that column another unit"):
+        ldp.LabelDPRegressor().fit(x * 1e200, numbers)

@@ -57,7 +57,8 @@ def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
     check_choice("--model", given.model, SAID)
-    from labeldp_bench.data.tables.files import check_finite
+    from labeldp_bench.data.tables.columns import numeric_columns
+    from labeldp_bench.data.tables.files import as_written, check_finite
     from labeldp_bench.own_labels.estimates import class_shares
     from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.models import cross_validated, model_for, readable, save_model
@@ -86,6 +87,9 @@ def run(given: argparse.Namespace) -> int:
         raise InputError(f"{given.file} has no feature left")
     places = _places(ids, release, given)
     persons = _persons(whole, places, release)
+    # As `predict` reads them: pandas makes True of true where all other cells are empty.
+    numbers = numeric_columns(table)
+    table = as_written(given.file, table, [name for name in table if name not in numbers])
     check_finite(str(given.file), table, NO_CATEGORY)
     table = readable(table.iloc[places].reset_index(drop=True))
     model = model_for(table, given.model)

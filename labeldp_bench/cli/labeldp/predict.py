@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from labeldp_bench.cli.labeldp.arguments import check_new
 from labeldp_bench.cli.labeldp.people import read_people, row_ids_of
@@ -38,25 +39,39 @@ def run(given: argparse.Namespace) -> int:
     """Writes the predictions."""
     check_new(given.out, ".csv", ".parquet", replace=True, read=(given.file, given.model))
     from labeldp_bench.data.tables.files import as_written, check_finite, check_numbers
-    from labeldp_bench.own_labels.models import columns_of, load_model, numbers_of, readable
+    from labeldp_bench.own_labels.models import (
+        columns_of,
+        load_model,
+        numbers_of,
+        readable,
+        unknown_categories,
+    )
     from labeldp_bench.support.files import replacing
 
     model = load_model(given.model)
     table = read_people(given.file, given.row_id)
-    ids = row_ids_of(table, given.row_id, given.file)
+    ids = _ids_as_written(table, given)
     file, columns = str(given.file), columns_of(model)
     for name in columns:
         if name not in table.columns:
             raise InputError(f"{file} has no column {name}, which the model needs"
                              f"{did_you_mean(name, list(table.columns))}")  # fmt: skip
     numbers = numbers_of(model)
-    # Of few rows a category may look like a number.
+    # Of few rows a category may look like a number, or a truth value.
     table = as_written(given.file, table, [name for name in columns if name not in numbers])
     table = check_numbers(file, table, numbers, ", which the model needs")
     check_finite(file, table[numbers])
-    with warnings.catch_warnings():  # an unknown category counts as a rare one
+    plain = readable(table, model)
+    for name, unknown in unknown_categories(model, plain).items():
+        warnings.warn(
+            f"{file}, column {name}: {len(unknown):,} of {len(plain):,} rows have a category that "
+            f"no row of the fit had, such as {unknown.iloc[0]!r} in row {unknown.index[0] + 1}: it "
+            "tells the model nothing",
+            stacklevel=1,
+        )
+    with warnings.catch_warnings():  # of unknown categories, in words that name no column
         warnings.filterwarnings("ignore", "Found unknown categories", UserWarning)
-        probabilities = model.predict_proba(readable(table, model))
+        probabilities = model.predict_proba(plain)
     classes = model[-1].classes_
     found = pd.DataFrame(
         {"row": ids, "predicted": classes[probabilities.argmax(1)]}
@@ -72,3 +87,15 @@ def run(given: argparse.Namespace) -> int:
             found.to_parquet(partial, index=False)
     print(f"wrote {given.out}: {len(found):,} rows")
     return 0
+
+
+def _ids_as_written(table: pd.DataFrame, given: argparse.Namespace) -> NDArray:
+    """Returns the row ids as the file has them: 007 is found again by its zeros only."""
+    from labeldp_bench.data.tables.files import as_written
+
+    ids = row_ids_of(table, given.row_id, given.file)
+    if given.row_id is None:
+        return ids
+    texts = as_written(given.file, table, [given.row_id])[given.row_id].to_numpy()
+    are_same = (texts.astype(str) == ids.astype(str)).all()
+    return ids if are_same else texts  # numbers stay numbers, in Parquet too

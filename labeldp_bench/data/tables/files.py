@@ -16,6 +16,8 @@ from labeldp_bench.support.validate import InputError, did_you_mean
 
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 OTHER_SEPARATORS = (";", "\t", "|", ",")
+LARGEST = 1e150
+"""Number of a column: a column is scaled by its variance, and that of larger ones overflows."""
 
 
 def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
@@ -39,7 +41,7 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
             table = pd.read_csv(path, sep=separator, low_memory=False)
     if not len(table):
         raise InputError(f"{path.name} has no rows")
-    return table.rename(columns=str)
+    return table.set_axis(list(map(str, table.columns)), axis=1)  # names of several levels too
 
 
 def without_decimals(table: pd.DataFrame) -> pd.DataFrame:
@@ -59,21 +61,31 @@ def _is_decimal(cell: object) -> bool:
 
 
 def as_written(path: Path, table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Returns the table with these columns as texts, as a text file has them: 007 stays 007.
+    """Returns the table with these columns as texts, as a text file has them.
+
+    007 stays 007, and `true` does not become `True`, which it is in a file with true and false
+    alone, and is not in one with `unknown` too.
 
     Args:
         path: of the file.
         table: what `read_table` returned of it.
         names: of columns.
     """
-    numbers = [name for name in names if table[name].dtype.kind in "iuf"]
-    if not numbers or path.name.lower().endswith(".parquet"):
+    if path.name.lower().endswith(".parquet"):
+        return table
+    changed = [name for name in names if not _has_texts(table[name])]
+    if not changed:
         return table
     with readable(path):
-        texts = pd.read_csv(path, sep=separator_of(path), usecols=numbers, dtype=str)
+        texts = pd.read_csv(path, sep=separator_of(path), usecols=changed, dtype=str)
     read = table.copy()  # no `assign`: a column may be named as its argument is, self
-    read[numbers] = texts[numbers]
+    read[changed] = texts[changed]
     return read
+
+
+def _has_texts(column: pd.Series) -> bool:
+    """Returns whether pandas left a column of a text file as it is: texts, or missing."""
+    return column.dtype.kind not in "iufb" and not column.map(pd.api.types.is_bool).any()
 
 
 def check_name(path: Path, what: str) -> str:
@@ -250,14 +262,17 @@ def check_numbers(
 def check_finite(
     file: str, columns: pd.DataFrame, advice: str = "leave it out: dataset.drop=[{name}]"
 ) -> None:
-    """Refuses infinite numbers, lists, bytes, texts nearly all different; see `check_numbers`."""
+    """Refuses huge numbers, lists, bytes, texts nearly all different; see `check_numbers`."""
     for name in columns:
         column = columns[name]
         if pd.api.types.is_numeric_dtype(column):
-            infinite = np.flatnonzero(np.isinf(column.to_numpy(np.float64, na_value=np.nan)))
-            if len(infinite):
-                row = int(infinite[0])
-                raise InputError(f"{file}, row {row + 1}, column {name}: the number is infinite")
+            numbers = column.to_numpy(np.float64, na_value=np.nan)
+            for row in np.flatnonzero(np.abs(numbers) > LARGEST)[:1]:
+                what = "is infinite"
+                if np.isfinite(numbers[row]):
+                    what = (f"{numbers[row]:g} is too large to be squared, at most {LARGEST:g} is "
+                            "allowed (give the column another unit)")  # fmt: skip
+                raise InputError(f"{file}, row {row + 1}, column {name}: the number {what}")
         elif not column.map(pd.api.types.is_hashable).all():  # as Parquet may hold them
             raise InputError(
                 f"{file}: column {name} has lists or records, and is no category "

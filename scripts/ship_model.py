@@ -1,6 +1,6 @@
 """Trains a row of the leaderboard anew and writes the small file that `labeldp_bench.load` reads.
 
-    python scripts/ship_model.py name=mnist/subset_selection/eigenmaps/eps=0.1 [data_dir=FOLDER]
+    python scripts/ship_model.py name=mnist/subset_selection/eigenmaps/eps=0.2 [data_dir=FOLDER]
 
 Runs the row's first seed as its own command does: the learner sees releases alone. Then it packs
 the model (weights in half precision; points of neighbours on 32 axes, in whole numbers), reads the

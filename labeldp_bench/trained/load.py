@@ -28,7 +28,7 @@ def load(name: str) -> TrainedModel:
 
     Args:
         name: `<dataset>/<mechanism>/<model>/eps=<eps>`, e.g.
-            `"mnist/subset_selection/eigenmaps/eps=0.1"`.
+            `"mnist/subset_selection/eigenmaps/eps=0.2"`.
 
     Raises:
         InputError: there is no such model; the line lists those that are there, or says how to

@@ -4,7 +4,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -87,8 +87,15 @@ def numbers_of(model: Pipeline) -> list[str]:
     return next(own for name, _, own in model["columns"].transformers if name == "numbers")
 
 
-def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Returns the cells of each column whose category no row of the fit had, by their places.
+class UnknownCategories(NamedTuple):
+    """Cells of a column whose category no row of the fit had; as which one they count."""
+
+    cells: pd.Series
+    counts_as: str
+
+
+def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, UnknownCategories]:
+    """Returns what no row of the fit had, for each column that has such cells.
 
     Args:
         model: fitted.
@@ -97,10 +104,16 @@ def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, pd.Ser
     encoder = model["columns"].named_transformers_["categories"]
     if not hasattr(encoder, "categories_"):  # there is no column of categories
         return {}
-    known = zip(encoder.feature_names_in_, encoder.categories_, strict=True)
     counted = table.reset_index(drop=True)  # a Parquet file may bring an index of its own
-    found = {name: counted.loc[~counted[name].isin(cells), name] for name, cells in known}
-    return {name: cells for name, cells in found.items() if len(cells)}
+    found = {}
+    for place, name in enumerate(encoder.feature_names_in_):
+        known, rare = encoder.categories_[place], encoder.infrequent_categories_[place]
+        cells = counted.loc[~counted[name].isin(known), name]
+        # Of two categories one indicator tells: it is 0 for the first, and for what is unknown.
+        alike = repr(known[0]) if len(known) == 2 else "none of the known ones"
+        if len(cells):
+            found[name] = UnknownCategories(cells, alike if rare is None else "a rare one")
+    return found
 
 
 def features_of(table: pd.DataFrame) -> NDArray[np.float64]:

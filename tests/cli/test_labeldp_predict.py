@@ -39,19 +39,26 @@ def test_truth_values_stay_the_categories_they_were(third, tmp_path, monkeypatch
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_a_category_that_the_fit_has_not_seen_is_told(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("towns", "told"),
+    [(["c", "b"], "'b'"), (["c", "b", "d"], "none of the known ones"),
+     ([f"t{n}" for n in range(60)], "a rare one")],
+)  # fmt: skip
+def test_a_category_that_the_fit_has_not_seen_is_told(towns, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    features = pd.DataFrame({"sex": ["true", "false"] * 60, "town": ["a", "b", "c"] * 40})
-    features.sex = features.sex.replace({"true": "m", "false": "f"})
-    assert fitted(tmp_path, features) == 0
+    towns = towns * (120 // len(towns))
+    assert fitted(tmp_path, pd.DataFrame({"x": np.arange(-60.0, 60), "town": towns})) == 0
     capsys.readouterr()
-    predicted(features)
+    rows = pd.DataFrame({"x": 10.0, "town": [*towns[:2], "B", "C"]})
+    predicted(rows[:2])
     assert capsys.readouterr().err == ""
-    predicted(features.head(4).assign(sex=["m", "M", "f", "F"]))
+    found = predicted(rows)
     assert capsys.readouterr().err == (
-        "note: g.csv, column sex: 2 of 4 rows have a category that no row of the fit had, such as "
-        "'M' in row 2: it tells the model nothing\n"
+        "note: g.csv, column town: 2 of 4 rows have a category that no row of the fit had, such as "
+        f"'B' in row 3: it counts as {told}\n"
     )
+    assert found.p_yes[2] == found.p_yes[3]
+    assert (found.p_yes[2] == found.p_yes[1]) == (told != "none of the known ones")
 
 
 def test_a_number_whose_square_overflows_is_refused(tmp_path, monkeypatch, capsys):

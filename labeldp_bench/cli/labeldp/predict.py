@@ -62,11 +62,11 @@ def run(given: argparse.Namespace) -> int:
     table = check_numbers(file, table, numbers, ", which the model needs")
     check_finite(file, table[numbers])
     plain = readable(table, model)
-    for name, unknown in unknown_categories(model, plain).items():
+    for name, (cells, counts_as) in unknown_categories(model, plain).items():
         warnings.warn(
-            f"{file}, column {name}: {len(unknown):,} of {len(plain):,} rows have a category that "
-            f"no row of the fit had, such as {unknown.iloc[0]!r} in row {unknown.index[0] + 1}: it "
-            "tells the model nothing",
+            f"{file}, column {name}: {len(cells):,} of {len(plain):,} rows have a category that "
+            f"no row of the fit had, such as {cells.iloc[0]!r} in row {cells.index[0] + 1}: it "
+            f"counts as {counts_as}",
             stacklevel=1,
         )
     with warnings.catch_warnings():  # of unknown categories, in words that name no column

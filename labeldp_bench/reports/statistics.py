@@ -7,7 +7,7 @@ after Holm (1979).
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
@@ -17,6 +17,8 @@ LEVEL = 0.05
 """A difference is called one only if its corrected p value is below this."""
 ENOUGH_SEEDS = 3
 """A mean of fewer stands without an interval beside others."""
+ROUNDING = 1e-9
+"""Values whose spread is less than this share of the largest agree to the last digit."""
 PLUS_MINUS = (
     "±: half the width of the 95 % t interval over seeds; of one seed with trials, over its "
     "trials. One run alone has none."
@@ -89,12 +91,14 @@ class Estimate:
     def minus(self, other: "Estimate") -> "Estimate":
         """Returns the difference: by seed where `ENOUGH_SEEDS` are shared, else Welch's.
 
-        Of a comparison by seed the seeds that only one side has do not count. Welch's has no error
-        where the seeds of each side agree to the last digit, for the reason that `p` gives.
+        Of a comparison by seed the seeds that only one side has do not count. There is no error
+        where all pairs agree to the last digit, or the seeds of each side, for the reason that `p`
+        gives.
         """
         shared = [seed for seed in self.by_seed if seed in other.by_seed]
         if len(shared) >= ENOUGH_SEEDS:
-            return from_seeds({seed: self.by_seed[seed] - other.by_seed[seed] for seed in shared})
+            gap = from_seeds({seed: self.by_seed[seed] - other.by_seed[seed] for seed in shared})
+            return replace(gap, error=math.nan) if gap.error == 0 and gap.value else gap
         parts = [(self.error**2, self.freedom), (other.error**2, other.freedom)]
         error, freedom = combined(parts)
         by_luck = error == 0 and len(self.by_seed) > 1 and len(other.by_seed) > 1
@@ -114,8 +118,11 @@ def from_seeds(values: Mapping[int, float]) -> Estimate:
         return NOTHING
     found = np.array(list(values.values()))
     count = len(found)
-    error = float(found.std(ddof=1)) / math.sqrt(count) if count > 1 else math.nan
-    return Estimate(float(found.mean()), error, max(1, count - 1), dict(values))
+    spread = float(found.std(ddof=1)) if count > 1 else math.nan
+    # Differences that are alike differ in their last bits: that is no spread.
+    if spread < ROUNDING * np.abs(found).max():
+        spread = 0.0
+    return Estimate(float(found.mean()), spread / math.sqrt(count), max(1, count - 1), dict(values))
 
 
 def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from labeldp_bench.own_labels.spending import (
     Earlier,
     Spending,
     have_same_names,
+    moved_places,
     share_rows,
 )
 from labeldp_bench.own_labels.units import capped
@@ -193,6 +194,8 @@ def _before(
         what = "these labels were released before, and that release counts"
         _check_unit(what, each.manifest.unit, unit)
     found = Spending([*earlier, *remembered], row_ids, persons)
+    if row_id == "" and (said := moved_places([*earlier, *remembered], len(row_ids), "row_ids=")):
+        warnings.warn(said, stacklevel=3)
     for is_so, words in ((found.unsure, UNSURE), (found.unseen, UNSEEN)):
         if is_so:
             warnings.warn(words.format("after="), stacklevel=3)

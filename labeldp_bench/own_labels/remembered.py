@@ -33,7 +33,9 @@ class Remembered:
 
         By their ids, so that rows in another order are the same ones; and, where many labels are
         alike, by their order: ids that were given cannot be compared with rows that were counted.
-        Nothing of a single label, which is not remembered: many clients have the same one.
+        Many labels of a few classes are known by which of them are alike, as `yes` and `no` that
+        became 1 and 0 tell the same again. Nothing of a single label, which is not remembered: many
+        clients have the same one.
         """
         if len(ids) < 2:
             return []
@@ -41,16 +43,22 @@ class Remembered:
         order = np.argsort(pd.util.hash_array(names, categorize=False), kind="stable")
         given = np.array([*labels, None], dtype=object)[:-1]
         try:
-            digests = [self._digest(names[order], given[order])]
-            if len(ids) >= MANY and len(pd.unique(given)) > 1:
-                digests.append(self._digest(names[:0], given))
+            different = len(pd.unique(given))
+            is_many = len(ids) >= MANY and different > 1
+            # Numbers that all differ, of two columns, are no less alike.
+            by_names = not is_many or 2 * different > len(ids)
+            digests = [self._digest(names[order], given[order], by_names)]
+            if is_many:
+                digests.append(self._digest(names[:0], given, by_names))
             return digests
         except (TypeError, UnicodeDecodeError):  # no names of classes; `codes` says so
             return []
 
-    def _digest(self, names: NDArray, labels: NDArray) -> bytes:
-        places, different = pd.factorize(labels)
-        content = repr((names.tolist(), names_of(different).tolist())).encode()
+    def _digest(self, names: NDArray, labels: NDArray, by_names: bool) -> bytes:
+        """Returns the digest of rows and labels, or of which labels are alike."""
+        places, different = pd.factorize(labels)  # numbered as they come, whatever they are called
+        called = names_of(different).tolist() if by_names else []
+        content = repr((names.tolist(), called)).encode()
         return hmac.new(self.key, content + places.tobytes(), hashlib.sha256).digest()
 
     def earlier(self, digests: list[bytes], row_id: str) -> list[Earlier]:

@@ -21,6 +21,11 @@ UNSURE = (
     "{} does not say which earlier releases are in what it has spent, or their files are not here: "
     "all of it is added, so that the true eps may be smaller than what is said"
 )
+PLACES = (
+    "earlier releases of these rows have {before:,} rows, and here are {now:,}: as rows have no "
+    "names, each is taken for the one in its place, so that the true eps of some is larger than "
+    "what is said unless only the last rows are new or gone ({option} names rows)"
+)
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 """A whole number as somebody may have written it: 7, +7, 007, 7.0."""
 UNSEEN = (
@@ -216,6 +221,21 @@ def have_same_names(theirs: str | None, ours: str) -> bool | None:
     if not theirs or not ours:
         return theirs == ours
     return theirs == ours or GIVEN in (theirs, ours)
+
+
+def moved_places(releases: Sequence[Earlier], size: int, option: str) -> str | None:
+    """Returns what is to be said where rows that are counted may have moved; None: nothing.
+
+    Args:
+        releases: that count for rows of now.
+        size: how many rows there are now.
+        option: that names rows.
+    """
+    # Of persons the last rows may have been left out.
+    manifests = [(each.row_ids, each.manifest) for each in releases]
+    counted = [ids for ids, said in manifests if said.row_id == "" and said.unit is None]
+    before = max((int(ids.max()) + 1 for ids in counted if len(ids)), default=size)
+    return None if before == size else PLACES.format(before=before, now=size, option=option)
 
 
 def share_rows(release: Earlier, row_ids: NDArray) -> bool:

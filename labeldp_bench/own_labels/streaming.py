@@ -59,7 +59,7 @@ class Stream:
     ) -> None:
         self.table, self.column, self.recipe = table, column, recipe
         self.rows, self.seed = rows, seed
-        self.size, self.most_spent = 0, 0.0
+        self.size, self.read, self.most_spent = 0, 0, 0.0
 
     def write(self, path: Path) -> None:
         """Writes the release; the file appears when it is whole.
@@ -90,7 +90,7 @@ class Stream:
             messages = self.recipe.draw(torch.from_numpy(coded), self.seed, name)
             self.size += len(ids)
             self.most_spent = max(self.most_spent, float(spent.max(initial=0.0)))
-            start = part.stop
+            self.read = start = part.stop
             yield part_of(messages.numpy(), ids, spent, manifest)
         if not start:
             raise InputError(f"{self.table.path.name} has no rows")

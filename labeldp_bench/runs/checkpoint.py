@@ -13,6 +13,7 @@ from typing import Protocol
 
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
+from labeldp_bench.support.files import remove_torn
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
@@ -65,6 +66,7 @@ class Checkpoint:
         Raises:
             InputError: the file is of no use, and what it held would be released a second time.
         """
+        remove_torn(self.path)  # it may hold releases, which nobody would find and delete later
         if not self.path.is_file():
             return
         try:

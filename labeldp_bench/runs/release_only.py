@@ -19,7 +19,7 @@ from labeldp_bench.runs.stored import manifest_of
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.files import only_one, writable_folder
+from labeldp_bench.support.files import only_one, remove_torn, writable_folder
 from labeldp_bench.support.progress import say
 from labeldp_bench.support.validate import InputError
 
@@ -95,6 +95,12 @@ def release_only(cell: Cell, environment: Environment, path: Path) -> None:
     waiting = f"waits for another process that releases into {path}"
     with only_one(path, lambda: say(waiting, sys.stderr)):  # two at once would both draw
         _check_new(path)
+        for left in remove_torn(path):  # with secret noise a draw of the same labels, not counted
+            say(
+                f"{left} is removed: it held part of a release that was cut off (if somebody has "
+                "seen it, its labels have spent that eps too, which is counted nowhere)",
+                sys.stderr,
+            )
         _draw(cell, parts, environment, path)
 
 

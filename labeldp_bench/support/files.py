@@ -99,6 +99,19 @@ def torn(path: Path) -> list[Path]:
     return [each for each in sorted(path.parent.iterdir()) if name.fullmatch(each.name)]
 
 
+def remove_torn(path: Path) -> list[str]:
+    """Removes what killed processes left of `path`, while its lock is held; returns the names.
+
+    Raises:
+        CannotWrite: the system refuses.
+    """
+    left = torn(path)
+    for each in left:
+        with writing(each):
+            each.unlink(missing_ok=True)
+    return [each.name for each in left]
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a text file in one step; an exception leaves the old one as it was."""
     with replacing(path) as partial:

@@ -42,6 +42,26 @@ def test_a_second_release_is_noticed_whatever_else_is_asked(other):
         ldp.privatize(labels, **{"classes": CLASSES, "eps": 1.0} | other)
 
 
+@pytest.mark.parametrize(
+    ("seed", "renamed"), [(21, {"no": 0, "yes": 1}), (23, {"no": "N", "yes": "Y"})]
+)
+def test_labels_under_other_names_are_the_same_ones(seed, renamed):
+    # They were taken for other labels, so that the second release said eps_spent=1.
+    labels = np.random.default_rng(seed).choice(["no", "yes"], 200)
+    first = ldp.privatize(labels, classes=["no", "yes"], eps=1.0, again=True)
+    other, classes = [renamed[each] for each in labels], list(renamed.values())
+    with pytest.raises(BudgetError, match="released before"):
+        ldp.privatize(other, classes=classes, eps=1.0)
+    assert ldp.privatize(other, classes=classes, eps=1.0, after=first).eps_spent == 2.0
+
+
+def test_two_columns_of_numbers_that_all_differ_are_two():
+    # As which of them are alike says nothing there, their numbers do.
+    generator = np.random.default_rng(22)
+    for values in generator.random((2, 200)):
+        assert ldp.privatize(values, bounds=(0, 1), eps=1.0).eps_spent == 1.0
+
+
 def test_two_threads_with_the_same_labels_release_them_once(monkeypatch):
     # Both looked before either had written down what it was about to draw.
     class Slow(list):

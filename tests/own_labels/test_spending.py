@@ -76,6 +76,18 @@ def test_a_release_that_was_counted_and_deleted_still_counts(capsys):
     assert "eps=5 spent" in capsys.readouterr().out
 
 
+def test_a_note_says_so_where_rows_without_names_may_have_moved(capsys):
+    # Five new rows went before the old ones, of which the last five then counted as new.
+    assert release(A, "r1") == 0 and release(A, "r2", "--again") == 0
+    assert "taken for the one in its place" not in capsys.readouterr().err
+    assert release(B[:5] + A, "r3", "--again") == 0
+    assert "have 10 rows, and here are 15: as rows have no names" in capsys.readouterr().err
+    given = {"classes": ["yes", "no"], "eps": 1.0, "seed": 0}
+    first = ldp.privatize(["yes", "no"] * 5, **given)
+    with pytest.warns(UserWarning, match="have 10 rows, and here are 12: .*row_ids= names rows"):
+        ldp.privatize(["yes", "no"] * 6, after=first, **given)
+
+
 def test_copies_count_once_and_files_that_do_not_know_each_other_add_up(capsys):
     assert release(A, "r1", *ID, eps=2) == 0
     Path("copy.parquet").write_bytes(Path("r1.parquet").read_bytes())

@@ -128,9 +128,11 @@ def test_a_search_that_is_killed_goes_on(where, epoch, tiny_network, tmp_path, u
 def test_killed_while_it_writes_keeps_the_checkpoint_before(tiny_network, tmp_path, untouched):
     arguments = [*tiny_network, *TWO_STAGES]
     kill("while it writes", [*arguments, "out_dir=runs"], tmp_path)
+    (left,) = tmp_path.rglob("*.partial")  # it holds releases, which lay beside the record for ever
     again = quick([*arguments, "out_dir=runs"], tmp_path)
     assert "goes on after epoch 2 " in again.stdout
     assert outcome(tmp_path) == untouched(arguments)
+    assert not left.exists()
 
 
 def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_path, untouched):

@@ -102,6 +102,18 @@ def test_labels_are_not_drawn_twice_into_one_file(tiny_network, tiny_images, tmp
     assert path.read_bytes() == before
 
 
+def test_what_a_killed_release_left_is_removed_and_said(
+    tiny_network, tiny_images, tmp_path, capsys
+):
+    # A second draw of the same labels lay beside the first one, and nobody knew.
+    cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
+    left = tmp_path / ".release.npz.4711.partial"
+    left.write_bytes(b"what a killed process had drawn")
+    release_only(cell, environment(tmp_path / "a", tiny_images), tmp_path / "release.npz")
+    assert not left.exists()
+    assert f"{left.name} is removed: it held part of a release" in capsys.readouterr().err
+
+
 def test_a_record_of_one_draw_is_not_shown_for_another(
     tiny_network, tiny_images, without_labels, tmp_path
 ):

@@ -26,11 +26,13 @@ class Before:
         eps: of each row, or of its person, by its place in the file; None: nothing.
         counted: names of these releases.
         identity: of one of them.
+        releases: these releases.
     """
 
     eps: pd.Series | None = None
     counted: tuple[str, ...] = ()
     identity: str | None = None
+    releases: "tuple[Earlier, ...]" = ()
 
 
 def spent_before(
@@ -89,7 +91,8 @@ def spent_before(
     if unsure:
         warnings.warn(UNSURE.format(" and ".join(unsure)), stacklevel=1)
     eps = pd.Series(spending.eps, places)
-    return Before(eps, spending.counted, found[worst].manifest.identity)
+    known_now = tuple(found[path] for path in same)
+    return Before(eps, spending.counted, found[worst].manifest.identity, known_now)
 
 
 def _holds(earlier: "Earlier", given: argparse.Namespace) -> str:

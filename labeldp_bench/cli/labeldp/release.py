@@ -103,6 +103,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp_bench.data.tables.batches import Table
     from labeldp_bench.own_labels.known import REAL, class_mechanisms
     from labeldp_bench.own_labels.recipe import check_bounds, check_classes, recipe_of, warn
+    from labeldp_bench.own_labels.spending import moved_places
     from labeldp_bench.own_labels.streaming import Rows, Stream
     from labeldp_bench.own_labels.units import capped
 
@@ -140,6 +141,8 @@ def run(given: argparse.Namespace) -> int:
         stream = Stream(table, given.label, recipe, rows, given.seed)
         stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
+    if ids is None and (said := moved_places(before.releases, stream.read, "--row-id")):
+        warnings.warn(said, stacklevel=1)
     print(stream.summary())
     if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
         print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
@@ -167,13 +170,11 @@ def _alone(out: Path) -> Iterator[None]:
 
 def _remove_torn(out: Path) -> None:
     """Removes what a command that was killed left of this release: a draw that nobody counts."""
-    from labeldp_bench.support.files import torn, writing
+    from labeldp_bench.support.files import remove_torn
 
-    for left in torn(out):
-        with writing(left):
-            left.unlink(missing_ok=True)
+    for left in remove_torn(out):
         warnings.warn(
-            f"{left.name} is removed: it held part of a release that was cut off (if somebody has "
+            f"{left} is removed: it held part of a release that was cut off (if somebody has "
             "seen it, its rows have spent that eps too, which is counted nowhere)",
             stacklevel=1,
         )

@@ -21,13 +21,18 @@ from labeldp_bench.mechanisms import (
     NoisyClusters,
 )
 from labeldp_bench.privacy.audits.channel import Channel, Mixed, of_one
+from labeldp_bench.privacy.audits.fit import Calibration, Fit
 from labeldp_bench.privacy.audits.laws import laplace_law
 from labeldp_bench.privacy.audits.local_channels import BEYOND, local_channels
+from labeldp_bench.privacy.audits.rows import LEVEL
 from labeldp_bench.privacy.vault import LabelVault, histogram_scale
+from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
 
 K = 3
 FEW = 4
+SOME = 80_000
+"""Draws of the smallest groups."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +166,24 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
     scale = float(mechanism.scales(sizes, bound)[0])
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
     mixed = copies(mechanism, bound, contents)
-    return Channel("release_groups", inputs, of_one(mixed),
-                   lambda outputs: laplace_law(outputs, means, scale), chunk=20_000,
+
+    def law(outputs: Tensor) -> Tensor:
+        return laplace_law(outputs, means, scale)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        """Looks at groups of fewer than n_0: divided by their own size, a mean tells too much."""
+        few = [torch.zeros(size).double() for size in (0, 0, 6 * FEW - 1)]
+        contents = [_joined(few, group, value) for group, value in own]
+        least = torch.stack([mean(content) for content in contents])
+        drawn = of_one(copies(mechanism, bound, contents))
+        # A stream of its own moves no bound.
+        stream, found = seeding.generator(generator.initial_seed(), "audit", "few"), Calibration()
+        for number in range(len(own)):
+            outputs = drawn(number, max(1, min(draws, SOME) // len(own)), stream)
+            found.add(laplace_law(outputs, least, scale), number)
+        return fit if (fit := found.fit()).p_value < LEVEL else None
+
+    return Channel("release_groups", inputs, of_one(mixed), law, chunk=20_000, noise=noise,
                    mixed=mixed)  # fmt: skip
 
 

@@ -15,12 +15,16 @@ from labeldp_bench.mechanisms import LocalFull
 from labeldp_bench.privacy.audits.channel import Channel
 from labeldp_bench.privacy.audits.fit import DETECTED, Fit, all_of
 from labeldp_bench.privacy.audits.laws import laplace_law
+from labeldp_bench.privacy.audits.rows import LEVEL
+from labeldp_bench.support import seeding
 
 BEYOND = 10.0
 """Real labels this many times beyond the bound must be treated as the bound."""
 CALLS = 20_000
 """Draws in all where every draw is a call."""
 SIMULATED = 200_000
+FEW_CALLS = 500
+"""Of which a group without labels is looked at."""
 
 
 def local_channels(mechanism: LocalFull) -> list[Channel]:
@@ -84,36 +88,71 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     def noise(draws: int, generator: Generator) -> Fit | None:
         parts = (0.0, BEYOND)  # noise alone, and whether a label beyond the clip is clipped
         calls = max(2, min(draws, CALLS) // 2)
-        return all_of([_compared(mechanism, part, reach, calls, generator) for part in parts])
+        empty = _empty(mechanism, reach, min(calls, FEW_CALLS), generator)
+        found = [_compared(mechanism, part, reach, calls, generator) for part in parts]
+        return empty or all_of(found)
 
     inputs = tuple(f"label {value:g}" for value in own)
     return Channel("release_groups, real labels", inputs, draw, None, most=CALLS, noise=noise)
+
+
+def _empty(mechanism: LocalFull, reach: float, calls: int, generator: Generator) -> Fit | None:
+    """Returns the misfit of a group without labels, beside one with all; None if there is none.
+
+    It has as much noise as the other one, or it tells that nobody is in it.
+    """
+    # A stream of its own moves no bound.
+    stream = seeding.generator(generator.initial_seed(), "audit", "empty")
+    count = _labels(mechanism)
+    labels, first = torch.full((count,), reach).double(), torch.zeros(count, dtype=torch.int64)
+    drawn = [mechanism.release_groups(labels, reach, first, 2, stream)[1] for _ in range(calls)]
+    found = torch.stack(drawn).abs().numpy() / reach
+    fit = _fit(found, _simulated(mechanism, count, 0.0, 1.0, inside=0, groups=2), 1.0)
+    return fit if fit.p_value < LEVEL else None
+
+
+def _labels(mechanism: LocalFull) -> int:
+    """Returns how many labels make noise and labels weigh alike in a mean."""
+    return max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
+
+
+def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> Fit:
+    """Compares the mean of what was drawn with that of a simulation.
+
+    Args:
+        found: what was drawn, (n,).
+        stated: what the simulation gave, (m,).
+        slope: by how much the mean moves with the scale, relative to the scale.
+    """
+    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
+    z = (found.mean() - stated.mean()) / max(error, 1e-12)
+    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
 
 
 def _compared(
     mechanism: LocalFull, place: float, reach: float, calls: int, generator: Generator
 ) -> Fit:
     """Compares means of equal labels, `place` times the clip, with a simulation of our own."""
-    count = max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
+    count = _labels(mechanism)
     labels = torch.full((count,), place * reach, dtype=torch.float64)
     alone = torch.zeros(count, dtype=torch.int64)
     drawn = [mechanism.release_groups(labels, reach, alone, 1, generator) for _ in range(calls)]
     found = torch.cat(drawn).abs().numpy() / reach
-    stated, less = (_simulated(mechanism, count, min(place, 1.0), f) for f in (1.0, 0.97))
-    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
-    z = (found.mean() - stated.mean()) / max(error, 1e-12)
-    slope = abs(stated.mean() - less.mean()) / 0.03
-    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
+    stated, less = (_simulated(mechanism, count, min(place, 1.0), f, count) for f in (1.0, 0.97))
+    return _fit(found, stated, abs(stated.mean() - less.mean()) / 0.03)
 
 
 def _simulated(
-    mechanism: LocalFull, count: int, place: float, factor: float
+    mechanism: LocalFull, count: int, place: float, factor: float, inside: int, groups: int = 1
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns sizes of means of `count` labels, over the clip, at `factor` times the noise."""
+    """Returns sizes of means of `inside` labels, over the clip, at `factor` times the noise.
+
+    All `count` labels add noise to it, as to each of the `groups`.
+    """
     stream = np.random.default_rng(0)  # the same for all factors
     gammas = stream.standard_gamma(count, (2, SIMULATED))  # the grid of labels is too fine to see
-    sums = count * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
+    sums = inside * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
     chance = -math.expm1(-1 / (factor * mechanism.size_scale))
     wholes = stream.negative_binomial(count, chance, (2, SIMULATED))
-    sizes = count + (wholes[0] - wholes[1])
-    return np.minimum(np.abs(sums / np.maximum(sizes, count / 2)), 1.0)
+    sizes = inside + (wholes[0] - wholes[1])
+    return np.minimum(np.abs(sums / np.maximum(sizes, count / groups / 2)), 1.0)

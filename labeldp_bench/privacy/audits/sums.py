@@ -4,7 +4,7 @@ import math
 
 import torch
 from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LabelDPPro, Mechanism, NoisyMoments
@@ -12,11 +12,15 @@ from labeldp_bench.mechanisms.gaussian import gaussian_delta
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta
 from labeldp_bench.privacy.audits.channel import Channel, of_one
 from labeldp_bench.privacy.audits.fit import DETECTED, Fit
+from labeldp_bench.privacy.audits.rows import FEWEST, LEVEL
+from labeldp_bench.support import seeding
 from labeldp_bench.support.validate import InputError
 
 K = 3
 MOST_ENTRIES = 10_000_000
 """Noisy sums of T steps that are drawn in all."""
+MOST_CALLS = 50
+"""Whose steps are compared with each other."""
 
 
 def releases_sums(mechanism: Mechanism) -> bool:
@@ -92,8 +96,13 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
         """
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         empty = torch.arange(steps * K) % K > 0  # classes other than the own one, 0
-        found = torch.cat([draw(0, chunk, generator)[:, empty].flatten() for _ in range(calls)])
-        return _spread(found, variance)
+        found, own = [], []
+        for _ in range(calls):
+            outputs = draw(0, chunk, generator)
+            found.append(outputs[:, empty].flatten())
+            own.append(outputs[:, ~empty].sum(1))
+        tied = steps_tied(torch.cat(own), steps, variance, share)
+        return tied or _spread(torch.cat(found), variance)
 
     inputs = tuple(f"class {label}" for label in range(K))
     most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000
@@ -107,6 +116,27 @@ def _spread(noise: Tensor, variance: float) -> Fit:
     p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
     least = DETECTED / math.sqrt(2 * count)
     return Fit(min(1.0, float(p_value)), float(least))
+
+
+def steps_tied(sums: Tensor, steps: int, variance: float, share: float) -> Fit | None:
+    """Returns the misfit of sums over all steps, whose batches and noise should be independent.
+
+    A batch that is drawn once and kept is told by every step anew: the accounting, of a batch for
+    each step, no longer holds. Step by step nothing is wrong; the sum over the steps spreads more.
+    None if it does not, or where too few examples were in a batch to tell.
+
+    Args:
+        sums: of outputs that hold the example if it is in the batch, float64 (n,).
+        steps: T.
+        variance: of the noise of a step.
+        share: of the examples in a batch.
+    """
+    one, count = share * (1 - share), len(sums)
+    if steps == 1 or count * steps * one < FEWEST:
+        return None
+    rest = (sums - steps * share).square() / (steps * (variance + one)) - 1
+    p_value = 2 * float(norm.sf(abs(float(rest.mean())) / float(rest.std()) * math.sqrt(count)))
+    return Fit(p_value, 0.0) if p_value < LEVEL else None
 
 
 def _descent(mechanism: LabelDPPro) -> Channel:
@@ -133,7 +163,11 @@ def _descent(mechanism: LabelDPPro) -> Channel:
     def noise(draws: int, generator: Generator) -> Fit | None:
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         found = [draw(len(pulls) - 1, chunk, generator) for _ in range(calls)]  # nobody pulls
-        return _spread(torch.cat(found), variance)
+        # A stream of its own moves no bound.
+        stream = seeding.generator(generator.initial_seed(), "audit", "steps")
+        own = [draw(1, chunk, stream).sum(1) for _ in range(min(calls, MOST_CALLS))]
+        tied = steps_tied(torch.cat(own), steps, variance, share)
+        return tied or _spread(torch.cat(found), variance)
 
     inputs = tuple(f"pull {float(pull):+g}" for pull in pulls)
     most, chunk = MOST_ENTRIES // (steps * K), 200

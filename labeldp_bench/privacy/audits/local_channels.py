@@ -8,15 +8,14 @@ import math
 
 import numpy as np
 import torch
-from scipy.stats import chisquare, dlaplace, norm
+from scipy.stats import dlaplace, norm
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LocalFull
 from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.corners import certain, laplace_shape, own_stream
 from labeldp_bench.privacy.audits.fit import DETECTED, Fit, all_of
 from labeldp_bench.privacy.audits.laws import laplace_law
-from labeldp_bench.privacy.audits.rows import LEVEL
-from labeldp_bench.support import seeding
 
 BEYOND = 10.0
 """Real labels this many times beyond the bound must be treated as the bound."""
@@ -51,7 +50,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
         mean = 1 / math.sinh(rate)  # of the size of a discrete Laplace variable
         error = math.sqrt((dlaplace.var(rate) - mean**2) / len(sizes))
         z = (sizes.mean() - mean) / error
-        values = [2 * norm.sf(abs(z)), _shape(sizes, rate)]
+        values = [2 * norm.sf(abs(z)), laplace_shape(sizes, rate)]
         # How much the mean moves with the scale: its derivative, times the scale.
         slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
         return Fit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
@@ -60,15 +59,6 @@ def _local_classes(mechanism: LocalFull) -> Channel:
     return Channel("release_groups, classes", inputs, draw,
                    lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
                    most=CALLS, noise=noise)  # fmt: skip
-
-
-def _shape(sizes: np.ndarray, rate: float) -> float:
-    """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
-    last = max(1, int(dlaplace.ppf(1 - 20 / len(sizes), rate)))  # beyond it few are expected
-    chances = np.append(dlaplace.pmf(np.arange(last), rate), dlaplace.sf(last - 1, rate))
-    chances[1:] *= 2  # both signs
-    seen = np.bincount(np.minimum(sizes, last).astype(int), minlength=last + 1)
-    return float(chisquare(seen, chances / chances.sum() * len(sizes)).pvalue)
 
 
 def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
@@ -101,14 +91,12 @@ def _empty(mechanism: LocalFull, reach: float, calls: int, generator: Generator)
 
     It has as much noise as the other one, or it tells that nobody is in it.
     """
-    # A stream of its own moves no bound.
-    stream = seeding.generator(generator.initial_seed(), "audit", "empty")
-    count = _labels(mechanism)
+    stream, count = own_stream(generator, "empty"), _labels(mechanism)
     labels, first = torch.full((count,), reach).double(), torch.zeros(count, dtype=torch.int64)
     drawn = [mechanism.release_groups(labels, reach, first, 2, stream)[1] for _ in range(calls)]
     found = torch.stack(drawn).abs().numpy() / reach
-    fit = _fit(found, _simulated(mechanism, count, 0.0, 1.0, inside=0, groups=2), 1.0)
-    return fit if fit.p_value < LEVEL else None
+    stated = _simulated(mechanism, count, 0.0, 1.0, inside=0, groups=2)
+    return certain(_fit(found, stated, 1.0))
 
 
 def _labels(mechanism: LocalFull) -> int:

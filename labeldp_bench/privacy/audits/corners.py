@@ -5,6 +5,8 @@ for large counts, for groups of different sizes. What a look draws moves no numb
 speaks only where chance is out of the question.
 """
 
+import math
+
 import numpy as np
 from scipy.stats import binom, chisquare, dlaplace
 from torch import Generator, Tensor
@@ -16,6 +18,8 @@ from labeldp_bench.support import seeding
 
 MOST = 80_000
 """Draws of a look."""
+FEW = 5
+"""Draws that a cell of a chi-square test must expect."""
 
 
 def own_stream(generator: Generator, name: str) -> Generator:
@@ -59,11 +63,15 @@ def noise_misfit(noise: Tensor, scale: float) -> Fit | None:
 
 def laplace_shape(sizes: np.ndarray, rate: float) -> float:
     """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
-    last = max(1, int(dlaplace.ppf(1 - 20 / len(sizes), rate)))  # beyond it few are expected
-    chances = np.append(dlaplace.pmf(np.arange(last), rate), dlaplace.sf(last - 1, rate))
-    chances[1:] *= 2  # both signs
-    seen = np.bincount(np.minimum(sizes, last).astype(int), minlength=last + 1)
-    if chances[-1] * len(sizes) < 5:  # nearly all are 0: too rare for a chi-square law
-        tails = binom(len(sizes), chances[-1])
+    count = len(sizes)
+    last = max(1, int(dlaplace.ppf(1 - 20 / count, rate)))  # beyond it few are expected
+    # Cells in which less than a few are expected have no chi-square law: wide noise needs wide ones
+    rarest = 2 * count * dlaplace.pmf(last - 1, rate)
+    starts = np.append(np.arange(0, last, max(1, math.ceil(FEW / rarest))), last)
+    beyond = np.append(1.0, 2 * dlaplace.sf(starts[1:] - 1, rate))
+    chances = beyond - np.append(beyond[1:], 0.0)
+    seen = np.bincount(starts.searchsorted(sizes, "right") - 1, minlength=len(starts))
+    if chances[-1] * count < FEW:  # nearly all are 0
+        tails = binom(count, chances[-1])
         return float(min(1.0, 2 * min(tails.sf(seen[-1] - 1), tails.cdf(seen[-1]))))
-    return float(chisquare(seen, chances / chances.sum() * len(sizes)).pvalue)
+    return float(chisquare(seen, chances / chances.sum() * count).pvalue)

@@ -32,12 +32,13 @@ def main(arguments: list[str]) -> int:
     if not path.is_file():
         raise InputError(f"records must be a table of records, and there is no {path}")
     found = spent(read_committed(path).values())  # first: a damaged file gets one line alone
-    print_head(("data set", "private records", "releases", "largest eps of one", "eps in all"))
+    names = ("private records", "releases", "largest eps of one", "eps in all", "delta in all")
+    print_head(("data set", *names))
     for dataset, releases in sorted(found.items()):
-        records, costs = releases.pop("records"), releases
-        print_row(
-            (dataset, records, len(costs), f"{max(costs.values()):g}", f"{total(costs):,.6g}")
-        )
+        records, costs = releases.pop("records"), releases.values()
+        eps, delta = (math.fsum(parts) for parts in zip(*costs, strict=True))
+        largest = max(costs)[0]
+        print_row((dataset, records, len(costs), f"{largest:g}", f"{eps:,.6g}", f"{delta:g}"))
     return 0
 
 
@@ -54,12 +55,15 @@ def spent(records: Any) -> dict[str, dict[Any, Any]]:
     return found
 
 
-def cost(record: Record) -> float:
-    """Returns what a label spent in all trials; older records state that of one trial."""
-    spent_once = float(record["eps_spent"])
+def cost(record: Record) -> tuple[float, float]:
+    """Returns eps and delta of a label in all trials; older records state those of one trial.
+
+    Both add up: independent releases of one label.
+    """
+    spent_once, delta = float(record["eps_spent"]), float(record.get("delta") or 0)
     trials = float(record.get("trials") or 1)
     counted = spent_once > 1.5 * float(record["eps"])
-    return spent_once if counted else spent_once * trials
+    return (spent_once, delta) if counted else (spent_once * trials, delta * trials)
 
 
 def release_of(record: Record) -> Any:
@@ -70,11 +74,6 @@ def release_of(record: Record) -> Any:
     drawn = ("seed", "dataset", "mechanism")
     parts = {key: value for key, value in identity.items() if key.split(".")[0] in drawn}
     return (*sorted((key, str(value)) for key, value in parts.items()), record["draws"])
-
-
-def total(costs: dict[Any, float]) -> float:
-    """Returns the sum: independent releases of one label compose by adding up."""
-    return math.fsum(costs.values())
 
 
 if __name__ == "__main__":

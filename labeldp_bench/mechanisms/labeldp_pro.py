@@ -69,7 +69,7 @@ class LabelDPPro(Mechanism[int]):
     clipping x: ours.
 
     Args:
-        delta: probability in [1e-12, share/10] with which the promise of eps may fail.
+        delta: in [1e-12, share/10], by how much a probability may exceed what eps allows.
         steps: T >= 1.
         share: of the examples in each batch, in [1e-4, 1], on average.
     """

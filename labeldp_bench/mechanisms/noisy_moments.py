@@ -36,7 +36,7 @@ class NoisyMoments(Mechanism[int]):
     Balle, Wang (2018), arXiv:1805.06530, theorem 8.
 
     Args:
-        delta: probability in [1e-12, 1) with which the promise of eps may fail.
+        delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
     """
 
     delta: float = 1e-5  # type: ignore[misc]

@@ -34,7 +34,7 @@ class PateFM(Mechanism[int]):
     (2018), arXiv:1802.08908, algorithm 1. The sizes of both noises follow from eps: ours.
 
     Args:
-        delta: probability in [1e-12, 1) with which the promise of eps may fail.
+        delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
         teachers: n >= 2.
         queries: Q >= 1, the most that are asked.
         answers: A in [1, Q], the most that are answered.

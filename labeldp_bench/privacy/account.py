@@ -36,7 +36,7 @@ class Request:
         groups: of which groups of labels, int64 (N,), or None.
         rows: of sums of which features, (N, d), or None.
         prior: what the mechanism may assume, or None.
-        delta: probability with which the promise of eps may fail; 0: pure.
+        delta: by how much a probability may exceed what eps allows; 0: pure.
     """
 
     mechanism: str

@@ -16,8 +16,8 @@ class BudgetError(InputError):
 class LedgerEntry:
     """One line of the ledger: which mechanism touched how many labels, at what cost each.
 
-    `reason` is given where true labels themselves left the vault; `delta` is the probability with
-    which the promise of eps may fail.
+    `reason` is given where true labels themselves left the vault; `delta` is by how much a
+    probability may exceed what eps allows.
     """
 
     mechanism: str

@@ -387,7 +387,7 @@ class LabelVault:
 
     @property
     def delta(self) -> float:
-        """With which probability the promise of eps may fail, of the worst-off label."""
+        """By how much a probability may exceed what eps allows, of the worst-off label."""
         return self._account.ledger.worst_delta
 
     @property

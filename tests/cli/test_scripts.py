@@ -151,6 +151,15 @@ def test_the_accountant_prints_no_table_of_a_damaged_file(tmp_path, capsys):
     assert said.out == "" and "is damaged" in said.err
 
 
+def test_the_accountant_adds_up_deltas_too():
+    # Hundreds of central records have delta=1e-5 each, and the table said eps alone.
+    cost = runpy.run_path(str(CHECKOUT / "scripts" / "accountant.py"))["cost"]
+    record = {"eps": 1.0, "eps_spent": 1.0, "delta": 1e-5}
+    assert cost(record) == (1.0, 1e-5)
+    assert cost(record | {"trials": 10}) == pytest.approx((10.0, 1e-4))
+    assert cost({"eps": 1.0, "eps_spent": 10.0, "delta": 1e-4, "trials": 10}) == (10.0, 1e-4)
+
+
 @pytest.mark.parametrize(
     "name, key",
     [

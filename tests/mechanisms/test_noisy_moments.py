@@ -13,6 +13,7 @@ from labeldp_bench.mechanisms.secret import SecretGenerator
 from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.privacy.ledger import BudgetError
 from labeldp_bench.privacy.vault import LabelVault
+from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import InputError
 
 
@@ -40,6 +41,15 @@ def test_delta_is_that_of_the_privacy_loss():
     one, other = (torch.distributions.Normal(mean, stddev).log_prob(grid) for mean in (0.0, 1.0))
     found = (one.exp() - math.exp(eps) * other.exp()).clamp_min(0).sum() * (grid[1] - grid[0])
     assert gaussian_delta(eps, stddev) == pytest.approx(float(found), rel=1e-4)
+
+
+def test_delta_is_not_the_chance_that_the_loss_exceeds_eps():
+    # Pages said that it is. The glossary names that chance now, 16 times as large.
+    eps, stddev = 1.0, gaussian_stddev(1.0, 1e-5)
+    loss = 1 / (2 * stddev**2)  # the mean of the privacy loss, whose deviation is 1 / stddev
+    chance = float(ndtr(-(eps - loss) * stddev))
+    assert chance == pytest.approx(1.6e-4, rel=0.02)
+    assert "with probability 1.6e-4." in (CHECKOUT / "docs" / "glossary.md").read_text()
 
 
 @pytest.mark.parametrize("generator", [torch.Generator().manual_seed(0), SecretGenerator()])

@@ -21,6 +21,8 @@ from labeldp_bench.mechanisms import (
     NoisyClusters,
 )
 from labeldp_bench.privacy.audits.channel import Channel, Mixed, of_one
+from labeldp_bench.privacy.audits.corners import misfit, noise_misfit, own_stream
+from labeldp_bench.privacy.audits.fit import Fit
 from labeldp_bench.privacy.audits.laws import laplace_law
 from labeldp_bench.privacy.audits.local_channels import BEYOND, local_channels
 from labeldp_bench.privacy.vault import LabelVault, histogram_scale
@@ -28,6 +30,10 @@ from labeldp_bench.support.validate import InputError
 
 K = 3
 FEW = 4
+LEVELS = ((0, 1, 3), (10, 100, 1000))
+"""Counts of three classes whose noise is looked at: of no label, of few and of many."""
+COPIES = 2000
+ONE = torch.tensor([1])
 
 
 @dataclass(frozen=True)
@@ -121,9 +127,19 @@ def _counts(mechanism: NoisyClusters) -> Channel:
     means = torch.stack([torch.bincount(part, minlength=K) for (part,) in contents]).double()
     inputs = tuple(f"class {label}" for label in range(K))
     mixed = copies(mechanism, K, contents)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        """Looks at counts of all sizes: none may be left out, cut off, or shown as it is."""
+        size, found = min(max(100, draws), COPIES), []
+        for counts in LEVELS:
+            content = [torch.arange(K).repeat_interleave(torch.tensor(counts))]
+            drawn = of_one(copies(mechanism, K, [content]))
+            found.append(drawn(0, size, own_stream(generator, "counts")) - torch.tensor(counts))
+        return noise_misfit(torch.cat(found, 1), mechanism.scale)
+
     return Channel("release_groups", inputs, of_one(mixed),
                    lambda outputs: laplace_law(outputs, means, mechanism.scale),
-                   mixed=mixed)  # fmt: skip
+                   noise=noise, mixed=mixed)  # fmt: skip
 
 
 def _means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
@@ -136,8 +152,19 @@ def _means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
     scale = float(mechanism.scales(torch.tensor([3]), bound)[0])
     inputs = tuple(f"label {value:g}" for value in own)
     mixed = copies(mechanism, bound, contents)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        """Looks at a label alone in its group, beside a large one: noise is for its own size."""
+        rest = torch.zeros(6 * FEW).double()
+        alone = [[torch.tensor([end]).double(), rest] for end in (-reach, reach)]
+        drawn = of_one(copies(mechanism, bound, alone, lambda answers: answers[:, :1]))
+        ends, least = torch.tensor([[-reach], [reach]]).double(), mechanism.scales(ONE, bound)
+        return misfit(drawn, lambda outputs: laplace_law(outputs, ends, float(least[0])), 2, draws,
+                      own_stream(generator, "alone"))  # fmt: skip
+
     return Channel("release_groups", inputs, of_one(mixed),
-                   lambda outputs: laplace_law(outputs, means, scale), mixed=mixed)  # fmt: skip
+                   lambda outputs: laplace_law(outputs, means, scale),
+                   noise=noise, mixed=mixed)  # fmt: skip
 
 
 def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
@@ -161,8 +188,20 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
     scale = float(mechanism.scales(sizes, bound)[0])
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
     mixed = copies(mechanism, bound, contents)
-    return Channel("release_groups", inputs, of_one(mixed),
-                   lambda outputs: laplace_law(outputs, means, scale), chunk=20_000,
+
+    def law(outputs: Tensor) -> Tensor:
+        return laplace_law(outputs, means, scale)
+
+    def noise(draws: int, generator: Generator) -> Fit | None:
+        """Looks at groups of fewer than n_0: divided by their own size, a mean tells too much."""
+        few = [torch.zeros(size).double() for size in (0, 0, 6 * FEW - 1)]
+        contents = [_joined(few, group, value) for group, value in own]
+        least = torch.stack([mean(content) for content in contents])
+        drawn = of_one(copies(mechanism, bound, contents))
+        return misfit(drawn, lambda outputs: laplace_law(outputs, least, scale), len(own), draws,
+                      own_stream(generator, "few"))  # fmt: skip
+
+    return Channel("release_groups", inputs, of_one(mixed), law, chunk=20_000, noise=noise,
                    mixed=mixed)  # fmt: skip
 
 

@@ -8,11 +8,12 @@ import math
 
 import numpy as np
 import torch
-from scipy.stats import chisquare, dlaplace, norm
+from scipy.stats import dlaplace, norm
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LocalFull
 from labeldp_bench.privacy.audits.channel import Channel
+from labeldp_bench.privacy.audits.corners import certain, laplace_shape, own_stream
 from labeldp_bench.privacy.audits.fit import DETECTED, Fit, all_of
 from labeldp_bench.privacy.audits.laws import laplace_law
 
@@ -21,6 +22,8 @@ BEYOND = 10.0
 CALLS = 20_000
 """Draws in all where every draw is a call."""
 SIMULATED = 200_000
+FEW_CALLS = 500
+"""Of which a group without labels is looked at."""
 
 
 def local_channels(mechanism: LocalFull) -> list[Channel]:
@@ -47,7 +50,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
         mean = 1 / math.sinh(rate)  # of the size of a discrete Laplace variable
         error = math.sqrt((dlaplace.var(rate) - mean**2) / len(sizes))
         z = (sizes.mean() - mean) / error
-        values = [2 * norm.sf(abs(z)), _shape(sizes, rate)]
+        values = [2 * norm.sf(abs(z)), laplace_shape(sizes, rate)]
         # How much the mean moves with the scale: its derivative, times the scale.
         slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
         return Fit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
@@ -56,15 +59,6 @@ def _local_classes(mechanism: LocalFull) -> Channel:
     return Channel("release_groups, classes", inputs, draw,
                    lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
                    most=CALLS, noise=noise)  # fmt: skip
-
-
-def _shape(sizes: np.ndarray, rate: float) -> float:
-    """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
-    last = max(1, int(dlaplace.ppf(1 - 20 / len(sizes), rate)))  # beyond it few are expected
-    chances = np.append(dlaplace.pmf(np.arange(last), rate), dlaplace.sf(last - 1, rate))
-    chances[1:] *= 2  # both signs
-    seen = np.bincount(np.minimum(sizes, last).astype(int), minlength=last + 1)
-    return float(chisquare(seen, chances / chances.sum() * len(sizes)).pvalue)
 
 
 def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
@@ -84,36 +78,69 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     def noise(draws: int, generator: Generator) -> Fit | None:
         parts = (0.0, BEYOND)  # noise alone, and whether a label beyond the clip is clipped
         calls = max(2, min(draws, CALLS) // 2)
-        return all_of([_compared(mechanism, part, reach, calls, generator) for part in parts])
+        empty = _empty(mechanism, reach, min(calls, FEW_CALLS), generator)
+        found = [_compared(mechanism, part, reach, calls, generator) for part in parts]
+        return empty or all_of(found)
 
     inputs = tuple(f"label {value:g}" for value in own)
     return Channel("release_groups, real labels", inputs, draw, None, most=CALLS, noise=noise)
+
+
+def _empty(mechanism: LocalFull, reach: float, calls: int, generator: Generator) -> Fit | None:
+    """Returns the misfit of a group without labels, beside one with all; None if there is none.
+
+    It has as much noise as the other one, or it tells that nobody is in it.
+    """
+    stream, count = own_stream(generator, "empty"), _labels(mechanism)
+    labels, first = torch.full((count,), reach).double(), torch.zeros(count, dtype=torch.int64)
+    drawn = [mechanism.release_groups(labels, reach, first, 2, stream)[1] for _ in range(calls)]
+    found = torch.stack(drawn).abs().numpy() / reach
+    stated = _simulated(mechanism, count, 0.0, 1.0, inside=0, groups=2)
+    return certain(_fit(found, stated, 1.0))
+
+
+def _labels(mechanism: LocalFull) -> int:
+    """Returns how many labels make noise and labels weigh alike in a mean."""
+    return max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
+
+
+def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> Fit:
+    """Compares the mean of what was drawn with that of a simulation.
+
+    Args:
+        found: what was drawn, (n,).
+        stated: what the simulation gave, (m,).
+        slope: by how much the mean moves with the scale, relative to the scale.
+    """
+    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
+    z = (found.mean() - stated.mean()) / max(error, 1e-12)
+    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
 
 
 def _compared(
     mechanism: LocalFull, place: float, reach: float, calls: int, generator: Generator
 ) -> Fit:
     """Compares means of equal labels, `place` times the clip, with a simulation of our own."""
-    count = max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
+    count = _labels(mechanism)
     labels = torch.full((count,), place * reach, dtype=torch.float64)
     alone = torch.zeros(count, dtype=torch.int64)
     drawn = [mechanism.release_groups(labels, reach, alone, 1, generator) for _ in range(calls)]
     found = torch.cat(drawn).abs().numpy() / reach
-    stated, less = (_simulated(mechanism, count, min(place, 1.0), f) for f in (1.0, 0.97))
-    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
-    z = (found.mean() - stated.mean()) / max(error, 1e-12)
-    slope = abs(stated.mean() - less.mean()) / 0.03
-    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
+    stated, less = (_simulated(mechanism, count, min(place, 1.0), f, count) for f in (1.0, 0.97))
+    return _fit(found, stated, abs(stated.mean() - less.mean()) / 0.03)
 
 
 def _simulated(
-    mechanism: LocalFull, count: int, place: float, factor: float
+    mechanism: LocalFull, count: int, place: float, factor: float, inside: int, groups: int = 1
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns sizes of means of `count` labels, over the clip, at `factor` times the noise."""
+    """Returns sizes of means of `inside` labels, over the clip, at `factor` times the noise.
+
+    All `count` labels add noise to it, as to each of the `groups`.
+    """
     stream = np.random.default_rng(0)  # the same for all factors
     gammas = stream.standard_gamma(count, (2, SIMULATED))  # the grid of labels is too fine to see
-    sums = count * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
+    sums = inside * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
     chance = -math.expm1(-1 / (factor * mechanism.size_scale))
     wholes = stream.negative_binomial(count, chance, (2, SIMULATED))
-    sizes = count + (wholes[0] - wholes[1])
-    return np.minimum(np.abs(sums / np.maximum(sizes, count / 2)), 1.0)
+    sizes = inside + (wholes[0] - wholes[1])
+    return np.minimum(np.abs(sums / np.maximum(sizes, count / groups / 2)), 1.0)

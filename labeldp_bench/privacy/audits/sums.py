@@ -1,22 +1,29 @@
 """Audits of mechanisms that release noisy sums of features over each class, under (eps, delta)."""
 
 import math
+from functools import partial
 
 import torch
 from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 from torch import Generator, Tensor
 
 from labeldp_bench.mechanisms import LabelDPPro, Mechanism, NoisyMoments
 from labeldp_bench.mechanisms.gaussian import gaussian_delta
 from labeldp_bench.mechanisms.poisson_gaussian import poisson_delta
 from labeldp_bench.privacy.audits.channel import Channel, of_one
+from labeldp_bench.privacy.audits.corners import certain, misfit, own_stream
 from labeldp_bench.privacy.audits.fit import DETECTED, Fit
+from labeldp_bench.privacy.audits.rows import FEWEST
 from labeldp_bench.support.validate import InputError
 
 K = 3
 MOST_ENTRIES = 10_000_000
 """Noisy sums of T steps that are drawn in all."""
+MOST_CALLS = 50
+"""Whose steps are compared with each other."""
+LONG, WIDTH = 10.0, 4
+"""How long a row is that is too long, and over how many weights a gradient that is too long."""
 
 
 def releases_sums(mechanism: Mechanism) -> bool:
@@ -73,9 +80,9 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
     variance = mechanism.stddev**2
     chunk = 1000 if steps == 1 else 200
 
-    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+    def mixed(numbers: Tensor, generator: Generator, length: float = 1.0) -> Tensor:
         size = len(numbers)
-        sums = mechanism.release_moments(numbers, K, torch.eye(size), generator)
+        sums = mechanism.release_moments(numbers, K, length * torch.eye(size), generator)
         return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
 
     draw = of_one(mixed)
@@ -92,8 +99,18 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
         """
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         empty = torch.arange(steps * K) % K > 0  # classes other than the own one, 0
-        found = torch.cat([draw(0, chunk, generator)[:, empty].flatten() for _ in range(calls)])
-        return _spread(found, variance)
+        found, own = [], []
+        for _ in range(calls):
+            outputs = draw(0, chunk, generator)
+            found.append(outputs[:, empty].flatten())
+            own.append(outputs[:, ~empty].sum(1))
+        tied = steps_tied(torch.cat(own), steps, variance, share)
+        try:
+            drawn = of_one(partial(mixed, length=LONG))
+            long = misfit(drawn, law, K, calls * chunk, own_stream(generator, "long"))
+        except InputError:  # refused, as it should be; else it must count as a row of length 1
+            long = None
+        return tied or long or _spread(torch.cat(found), variance)
 
     inputs = tuple(f"class {label}" for label in range(K))
     most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000
@@ -109,6 +126,27 @@ def _spread(noise: Tensor, variance: float) -> Fit:
     return Fit(min(1.0, float(p_value)), float(least))
 
 
+def steps_tied(sums: Tensor, steps: int, variance: float, share: float) -> Fit | None:
+    """Returns the misfit of sums over all steps, whose batches and noise should be independent.
+
+    A batch that is drawn once and kept is told by every step anew: the accounting, of a batch for
+    each step, no longer holds. Step by step nothing is wrong; the sum over the steps spreads more.
+    None if it does not, or where too few examples were in a batch to tell.
+
+    Args:
+        sums: of outputs that hold the example if it is in the batch, float64 (n,).
+        steps: T.
+        variance: of the noise of a step.
+        share: of the examples in a batch.
+    """
+    one, count = share * (1 - share), len(sums)
+    if steps == 1 or count * steps * one < FEWEST:
+        return None
+    rest = (sums - steps * share).square() / (steps * (variance + one)) - 1
+    p_value = 2 * float(norm.sf(abs(float(rest.mean())) / float(rest.std()) * math.sqrt(count)))
+    return certain(Fit(p_value, 0.0))
+
+
 def _descent(mechanism: LabelDPPro) -> Channel:
     """Returns the channel of a network's gradients: each draw is an example with its own weight.
 
@@ -117,11 +155,13 @@ def _descent(mechanism: LabelDPPro) -> Channel:
     pulls, share, steps = torch.tensor([-1.0, 1.0, 0.0]), float(mechanism.share), mechanism.steps
     variance = mechanism.descent_stddev**2
 
-    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
+    def mixed(numbers: Tensor, generator: Generator, width: int = 1) -> Tensor:
         size = len(numbers)
-        asked = _Recorded(pulls, size)
+        asked = _Recorded(pulls, size, width)
         mechanism.release_descent(numbers, asked, generator)
-        return share * size * torch.stack(asked.seen, 1)
+        # Along what the example pulls: as far as its length, whatever the weights are.
+        seen = torch.stack(asked.seen, 1).reshape(size, width, steps).sum(1) / math.sqrt(width)
+        return share * size * seen
 
     draw = of_one(mixed)
 
@@ -133,7 +173,11 @@ def _descent(mechanism: LabelDPPro) -> Channel:
     def noise(draws: int, generator: Generator) -> Fit | None:
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         found = [draw(len(pulls) - 1, chunk, generator) for _ in range(calls)]  # nobody pulls
-        return _spread(torch.cat(found), variance)
+        stream, calls = own_stream(generator, "steps"), min(calls, MOST_CALLS)
+        own = torch.cat([draw(1, chunk, stream).sum(1) for _ in range(calls)])
+        tied = steps_tied(own, steps, variance, share)
+        long = misfit(of_one(partial(mixed, width=WIDTH)), law, len(pulls), calls * chunk, stream)
+        return tied or long or _spread(torch.cat(found), variance)
 
     inputs = tuple(f"pull {float(pull):+g}" for pull in pulls)
     most, chunk = MOST_ENTRIES // (steps * K), 200
@@ -143,14 +187,15 @@ def _descent(mechanism: LabelDPPro) -> Channel:
 class _Recorded:
     """A descent that never moves, and writes down what it is answered."""
 
-    def __init__(self, pulls: Tensor, size: int) -> None:
-        self.pulls, self.weights, self.seen = pulls, torch.zeros(size), list[Tensor]()
+    def __init__(self, pulls: Tensor, size: int, width: int) -> None:
+        self.pulls, self.width = pulls, width
+        self.weights, self.seen = torch.zeros(size * width), list[Tensor]()
 
     def gradients(self, indices: Tensor, labels: Tensor) -> Tensor:
-        """Returns a gradient ten times as long as is allowed, along the example's own weight."""
-        rows = torch.zeros(len(indices), len(self.weights))
-        rows[torch.arange(len(indices)), indices] = 10 * self.pulls[labels]
-        return rows
+        """Returns gradients ten times as long as is allowed, along the example's own weights."""
+        rows = torch.zeros(len(indices), len(self.weights) // self.width, self.width)
+        rows[torch.arange(len(indices)), indices] = 10 * self.pulls[labels][:, None]
+        return rows.flatten(1)
 
     def step(self, gradient: Tensor) -> None:
         """Keeps the answer."""

@@ -61,7 +61,8 @@ def votes_channels(mechanism: PateFM) -> list[Channel]:
 
     def draw(number: int, size: int, generator: Generator) -> Tensor:
         counts = _votes_of(edge, 1.0)[number].expand(mechanism.queries, K)
-        return torch.stack([_told(mechanism, counts, generator) for _ in range(size)])
+        runs = [mechanism.release_votes(counts, generator) for _ in range(size)]
+        return torch.stack([_told(mechanism, released) for released in runs])
 
     def law(outputs: Tensor) -> Tensor:
         return outputs.double() @ laws.T
@@ -84,9 +85,8 @@ def _votes_of(edge: float, one: float) -> Tensor:
     return others + one * torch.eye(K, dtype=torch.float64)
 
 
-def _told(mechanism: PateFM, counts: Tensor, generator: Generator) -> Tensor:
+def _told(mechanism: PateFM, released: Tensor) -> Tensor:
     """Returns how often nothing, and each class, was released before the run ended, (K + 1,)."""
-    released = mechanism.release_votes(counts, generator)
     answered = (released != REFUSED).cumsum(0)
     asked = torch.cat([answered.new_zeros(1), answered[:-1]]) < mechanism.answers
     return torch.bincount(released[asked] + 1, minlength=K + 1)
@@ -110,7 +110,10 @@ def _law(mechanism: PateFM, votes: Tensor) -> Tensor:
 
 
 def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
-    """Compares both noises with the stated ones, each at a count one deviation off."""
+    """Compares both noises with the stated ones, each at a count one deviation off.
+
+    No run may go on after its last answer: each winner beyond them costs as much again.
+    """
     calls = max(1, min(draws // mechanism.queries, MOST_CALLS))
     edge = mechanism.threshold * mechanism.teachers
     reach = 1e3 * (mechanism.selection_stddev + mechanism.answer_stddev)
@@ -122,8 +125,12 @@ def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
     p_values, least = [], []
     for counts, what in ((below, "selections"), (above, "winners")):
         every = torch.tensor(counts, dtype=torch.float64).expand(mechanism.queries, K)
-        told = sum(_told(mechanism, every, generator) for _ in range(calls))
-        assert isinstance(told, Tensor)
+        told = torch.zeros(K + 1, dtype=torch.int64)
+        for _ in range(calls):
+            released = mechanism.release_votes(every, generator)
+            if int((released != REFUSED).sum()) > mechanism.answers:
+                return Fit(0.0, 0.0)
+            told += _told(mechanism, released)
         hits = int(told[1]) if what == "selections" else int(told[2])
         count = int(told.sum()) if what == "selections" else int(told[1:].sum())
         # Where a run ends depends on what came before: a sum of surprises, of known variance.

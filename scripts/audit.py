@@ -59,9 +59,11 @@ def main(arguments: list[str]) -> int:
     options, parameters = parse(arguments)
     name, num_classes = options["mechanism"], options["num_classes"]
     if name == HISTOGRAM:
-        if parameters or options["prior"] is not None:
-            given = f"mechanism.{next(iter(parameters))}" if parameters else "prior"
-            raise InputError(f"mechanism={HISTOGRAM} takes eps, draws and seed, got {given}")
+        taken = {"mechanism", "eps", "draws", "seed"}
+        given = [key for key, value in DEFAULTS.items() if options[key] != value]
+        given += [f"mechanism.{key}" for key in parameters]
+        if other := [key for key in given if key not in taken]:
+            raise InputError(f"mechanism={HISTOGRAM} takes eps, draws and seed, got {other[0]}")
         say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)

@@ -47,7 +47,7 @@ CELLS_LEFT = 75
 
 NO_RERUN = (
     "it ignores an experiment's stored results (to train again, delete the run's folder, or "
-    "name another out_dir)"
+    "name another out_dir; with noise=secret that is a second release, which costs eps again)"
 )
 """What `rerun=true` is for, where it was asked for in vain."""
 

@@ -139,7 +139,8 @@ class InPairsOfWeights(LabelDPPro):
     """Has one noise for two weights each."""
 
     def clipped_sum(self, gradients):
-        return super().clipped_sum(gradients) + self.tied
+        of_each = gradients.shape[1] // len(self.tied)  # weights; those of an example are alike
+        return super().clipped_sum(gradients) + self.tied.repeat_interleave(of_each)
 
     def release_descent(self, labels, descent, generator):
         half = torch.randn(len(labels) // 2 + 1, generator=generator).double()

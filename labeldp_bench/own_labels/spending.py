@@ -193,9 +193,18 @@ def names_of(row_ids: NDArray) -> NDArray:
 def check_names(names: NDArray, what: str) -> None:
     """Refuses names that are no texts: bytes that are no ASCII, such as UUIDs in Parquet; lists.
 
+    And texts that no file can hold.
+
     Raises:
         InputError: there is one; `what` begins the message.
     """
+    try:
+        pd.Index(names)
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} must be texts that UTF-8 can write, got one with half a character (read them "
+            "in the encoding of their file)"
+        ) from None
     if names.dtype != object or pd.api.types.infer_dtype(names) == "string":
         return  # at once, as there may be many
     try:

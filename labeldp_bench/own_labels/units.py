@@ -51,11 +51,12 @@ def numbered(
     """
     if not is_flat(persons):
         raise InputError(f"{what} must be a sequence or array, a person for each label")
-    who = pd.Series(np.asarray(persons))
-    if len(who) != size:
-        raise InputError(f"{what} must name a person for each of {size} labels, got {len(who)}")
+    names = np.asarray(persons)
+    if len(names) != size:
+        raise InputError(f"{what} must name a person for each of {size} labels, got {len(names)}")
+    check_names(names, f"{column}: persons")
+    who = pd.Series(names)
     if who.isna().any():
         row = int(np.flatnonzero(who.isna())[0])
         raise InputError(f"{what}: row {row} names no person")
-    check_names(who.to_numpy(), f"{column}: persons")
     return pd.factorize(names_of(who.to_numpy()))[0].astype(np.int64)

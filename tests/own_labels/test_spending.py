@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -293,3 +294,12 @@ def test_older_persons_are_read_as_persons():
     _, spent, manifest = read_rows(Path("r1.parquet"))
     assert spent.tolist() == [1, 1, 1] and manifest.row_eps == 0.5
     assert ldp.load_release("r1.parquet").eps_spent == 1
+
+
+@pytest.mark.parametrize("key, what", [("row_ids", "row ids"), ("unit", "unit: persons")])
+@pytest.mark.parametrize("dtype", [object, str])
+def test_names_that_no_file_can_hold_are_refused(key, what, dtype):
+    # They ended in a traceback of the reader.
+    given = {key: np.array(["\ud800", "b"], dtype=dtype)}
+    with pytest.raises(InputError, match=f"^{what} must be texts that UTF-8 can write"):
+        ldp.privatize(["a", "b"], classes=["a", "b"], eps=1.0, seed=0, **given)

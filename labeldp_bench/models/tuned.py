@@ -129,7 +129,7 @@ class TunedNetwork(Model):
 
         Raises:
             InputError: the learner's targets are not made of releases alone.
-            Diverged: no recipe had a finite loss.
+            Diverged: no recipe had a finite loss, or the chosen one has none on all releases.
         """
         if not supervision.releases:
             raise InputError(
@@ -142,7 +142,11 @@ class TunedNetwork(Model):
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)
         network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
-        return network.fit(features, supervision, session)
+        try:
+            return network.fit(features, supervision, session)
+        except Diverged as error:  # it names a key of the trainer, which would have no effect
+            key = "trainer.optimizer.lr"
+            raise Diverged(str(error).replace(key, "tuning.learning_rates")) from None
 
     def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> Trial:
         """Returns the recipe and epoch with the largest likelihood of held-out releases."""

@@ -15,7 +15,8 @@ from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.trial import Trial, explained
 from labeldp_bench.models.tuned import HeldOutReleases
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.validate import Diverged, InputError
+from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.schedules import WarmupLinear
 from tests.learning import session
 from tests.training import images_and_labels, supervision_of, trainer
@@ -90,6 +91,35 @@ def test_too_few_epochs_are_said_with_the_key_that_changes_them():
     GRID.of(NETWORK).fit(images, supervision, replace(session(), say=said.append))
     assert [line for line in said if "(give tuning.epochs=" in line]
     assert not [line for line in said if "trainer.epochs" in line]
+
+
+@pytest.mark.parametrize("rates", [[1e30, 0.03], [0.03, 1e30], [1e30]])
+def test_a_rate_whose_last_step_diverged_is_not_chosen(rates):
+    # The epoch's loss, of the weights before its only step, is finite. NaN was the largest score.
+    images, labels = images_and_labels(40)
+    supervision = supervision_of(labels, RandomizedResponse(2.0), "plain")
+    grid = replace(GRID, learning_rates=rates, averages=[None], epochs=1)
+    tuned, here = grid.of(replace(NETWORK, trainer=trainer(batch_size=100))), session()
+    if rates == [1e30]:
+        with pytest.raises(Diverged, match=r"every one of tuning.learning_rates diverged"):
+            tuned.fit(images, supervision, here)
+        return
+    assert bool(tuned.fit(images, supervision, here).scores(images).isfinite().all())
+    assert here.notes["tuned"]["lr"] == 0.03
+
+
+def test_a_last_fit_that_diverges_names_a_key_that_has_an_effect(monkeypatch):
+    images, labels = images_and_labels(40)
+    supervision = supervision_of(labels, RandomizedResponse(2.0), "plain")
+
+    def diverge(self, number):
+        if len(self.indices) == len(images):
+            raise Diverged("the loss became nan (lower trainer.optimizer.lr, or another)")
+        return 1.0
+
+    monkeypatch.setattr(Fit, "mean_loss", diverge)
+    with pytest.raises(Diverged, match=r"\(lower tuning.learning_rates, or another"):
+        GRID.of(NETWORK).fit(images, supervision, session())
 
 
 def test_the_epoch_of_the_largest_score_is_chosen():

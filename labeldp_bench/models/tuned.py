@@ -63,12 +63,17 @@ class HeldOutReleases:
         """Returns the model with a recipe that is chosen anew in each fit.
 
         Raises:
-            InputError: the model has no trainer.
+            InputError: the model has no trainer, or one that chooses by validation labels.
         """
         if not isinstance(model, NetworkModel):
             raise InputError(
                 "tuning=held_out_releases is for networks that a trainer trains (use model=cnn, "
                 "or tuning=none)"
+            )
+        if model.trainer.selection == "best_validation":  # refused before a label is released
+            raise InputError(
+                "trainer.selection=best_validation chooses the epoch by true labels, and "
+                "tuning=held_out_releases by releases (use trainer.selection=last, or tuning=none)"
             )
         return TunedNetwork(model, self)
 

@@ -155,6 +155,11 @@ def test_releases_follow_the_examples_that_are_taken():
     ("model", "changes", "message"),
     [
         (NearestNeighbours(k=3), {}, "is for networks that a trainer trains"),
+        (
+            replace(NETWORK, trainer=trainer(selection="best_validation")),
+            {},
+            r"trainer\.selection=best_validation chooses the epoch by true labels",
+        ),
         (NETWORK, {"held_out": 1e-9}, "leaves one side of 30 releases empty"),
         (NETWORK, {"learning_rates": []}, "tuning.learning_rates must be a list of numbers"),
         (NETWORK, {"averages": [1.0]}, "tuning.averages must be"),
@@ -166,6 +171,14 @@ def test_what_makes_no_sense_is_refused(model, changes, message):
     with pytest.raises(InputError, match=message):
         tuned = replace(GRID, **changes).of(model)
         tuned.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session())
+
+
+def test_label_enhancement_says_that_it_is_not_tuned():
+    # It said that model=cnn was needed, which was there.
+    mechanism = ["dataset=mnist", "mechanism=ple", "trainer.selection=last"]
+    with pytest.raises(InputError, match=r"needs a network .*and tuning=none"):
+        compose_cell([*mechanism, "tuning=held_out_releases"]).build()
+    compose_cell(mechanism).build()
 
 
 def test_targets_that_are_not_of_releases_are_refused():

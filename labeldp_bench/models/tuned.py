@@ -123,6 +123,14 @@ class TunedNetwork(Model):
         """Returns what a fit on `device` computes in."""
         return self.model.precision_on(device)
 
+    def check_images(self, features: Tensor) -> None:
+        """Refuses images that the network cannot take."""
+        self.model.check_images(features)
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns where each example lies: what the network makes of it before it is trained."""
+        return self.model.representation(features, session)
+
     def pretrained(self, weights_for: WeightsFor) -> "TunedNetwork":
         """Returns the model with a network that starts from the weights returned for it."""
         return replace(self, model=self.model.pretrained(weights_for))

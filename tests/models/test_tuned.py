@@ -84,6 +84,19 @@ def test_what_a_recipe_replaces_is_refused_on_the_command_line():
     check_effect(["trainer", "trainer.batch_size", "trainer.optimizer.betas"], [tuned_cell])
 
 
+def test_tuning_changes_neither_clusters_nor_the_images_that_a_network_takes():
+    # Counts of clusters were of clusters of pixels, though the weights were pre-trained.
+    images, _ = images_and_labels(30)
+    begun = TINY(num_classes=3, image_shape=(8, 8, 1)).state_dict()
+    weights = {key: value for key, value in begun.items() if not key.startswith("head.3")}
+    network = NetworkModel(TINY, trainer(), initial=weights)
+    rows = network.representation(images, session())
+    assert rows.shape != images.flatten(1).shape
+    assert torch.equal(GRID.of(network).representation(images, session()), rows)
+    with pytest.raises(InputError, match="image height must be >= 8"):
+        GRID.of(network).check_images(images[:, :4])
+
+
 def test_too_few_epochs_are_said_with_the_key_that_changes_them():
     images, labels = images_and_labels(30)
     said: list[str] = []

@@ -151,6 +151,8 @@ class TunedNetwork(Model):
             )
         choice = self._chosen(features, supervision, session)
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
+        if key in session.notes:  # learner.retrain=consensus fits again, to fewer releases
+            key = f"consensus_{key}"
         session.notes[key] = choice.note()
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)

@@ -8,12 +8,15 @@ import torch
 
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.learners import SingleStage
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN, trial
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.trial import Trial, explained
 from labeldp_bench.models.tuned import HeldOutReleases
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.validate import Diverged, InputError
 from labeldp_bench.training.fit import Fit
@@ -43,6 +46,19 @@ def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
     recipe = replace(GRID.recipes(trainer())[1], epochs=chosen["epochs"])
     alone = NetworkModel(TINY, recipe).fit(images, supervision, session())
     assert torch.equal(fitted.scores(images), alone.scores(images))
+
+
+def test_a_second_fit_to_agreeing_releases_leaves_the_first_choice_in_the_record():
+    # Its score is that of releases which the first network picked: near 0, and no likelihood.
+    images, labels = images_and_labels(300)
+    mechanism, first, both = RandomizedResponse(2.0), session(), session()
+    for here, retrain in ((first, "none"), (both, "consensus")):
+        door = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5))
+        learner = SingleStage("plain", retrain=retrain)
+        learner.fit(images, door, mechanism, GRID.of(NETWORK), here)
+    assert both.notes["tuned"] == first.notes["tuned"]
+    scores = [both.notes[key]["held_out_log_likelihood"] for key in ("tuned", "consensus_tuned")]
+    assert scores[0] < scores[1] - 0.1
 
 
 def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch):

@@ -90,7 +90,7 @@ class Trial:
         return f"lr={self.rate:g}, average={self.recipe.average}"
 
     def __str__(self) -> str:
-        return f"{self.recipe_name}, {self.epoch} epochs"
+        return f"{self.recipe_name}, {self.epoch} epoch{'s' * (self.epoch > 1)}"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ class HeldOutReleases:
     releases. The best pair and number of epochs then train a new network on all releases. Releases
     are all that this sees, so it costs no privacy, and no test label chooses anything.
 
+    Not every score is that of unseen releases. A later stage of `learner=multi_stage` holds out
+    releases of earlier stages too: with `warm_start` its first weights have learnt from them, and
+    with `filter_earlier` only those are left that agree with the network before. A second fit by
+    `learner.retrain=consensus` has only such releases.
+
     Source: ours.
 
     Args:
@@ -171,7 +176,8 @@ class TunedNetwork(Model):
         if is_held_out.all() or not is_held_out.any():
             raise InputError(
                 f"tuning.held_out={self.tuning.held_out:g} leaves one side of "
-                f"{len(is_held_out)} releases empty (use more examples, or tuning=none)"
+                f"{len(is_held_out)} releases empty (use more examples, a tuning.held_out nearer "
+                "to 0.5, or tuning=none)"
             )
         fitted, held_out = supervision.take(~is_held_out), supervision.take(is_held_out)
         queries, evidence = features[held_out.indices], held_out.evidence

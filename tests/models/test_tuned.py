@@ -153,6 +153,8 @@ def test_a_last_fit_that_diverges_names_a_key_that_has_an_effect(monkeypatch):
 
 def test_the_epoch_of_the_largest_score_is_chosen():
     assert Trial(trainer(), {"scores": [0.1, 0.3, 0.2]}).epoch == 2
+    recipe = GRID.recipes(trainer())[1]
+    assert str(Trial(recipe, {"scores": [0.1]})) == "lr=0.03, average=0.9, 1 epoch"
 
 
 def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():

@@ -39,9 +39,11 @@ the seeds that both have (their number), so it need not be the difference of the
 Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
 difference, with Holm's correction \
 for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (how often) and \
-epochs; each run chooses once, and LP-2ST in each of its two stages. A method that names no loss \
-has its paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation \
-29, made once; the paper does not say which of the two it printed."""
+epochs; each run chooses once, and LP-2ST in each of its two stages. Its second stage goes on \
+from the first network, which has learnt from releases that choose there, and drops those that \
+disagree with it: that choice is not by unseen releases. A method that names no loss has its \
+paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation 29, \
+made once; the paper does not say which of the two it printed."""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
 Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \

@@ -187,6 +187,11 @@ class Cell:
                 if isinstance(cause, InputError):
                     raise InputError(_in_full(group, str(error), str(cause))) from None
                 raise InputError(_constructor_error(group, str(cause))) from error
+            if isinstance(built[group], dict):  # `+tuning.epochs=2` gets past Hydra
+                raise InputError(
+                    f"{group}={self.choices[group]} has no keys, got {', '.join(built[group])} "
+                    f"(name another {group}= first; configs/{group} has them)"
+                )
         tuning = built.pop("tuning", None)
         parts = Parts(**built)
         if tuning is not None:

@@ -71,7 +71,9 @@ class EnhancedLabels(Learner):
                 "client on true labels"
             )
         if not isinstance(model, NetworkModel):
-            raise InputError("mechanism=ple needs a network (use model=cnn on images)")
+            raise InputError(
+                "mechanism=ple needs a network (use model=cnn on images, and tuning=none)"
+            )
         if model.trainer.mixup is not None:
             raise InputError("learner=ple aligns views of one image (use trainer.mixup=null)")
 

@@ -1,6 +1,7 @@
 """One recipe that `tuning=held_out_releases` tries: its scores, and its place in a checkpoint."""
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import cast
 from torch import Tensor
 
 from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, State
+from labeldp_bench.support.validate import Diverged
 from labeldp_bench.training.trainer import Trainer
 
 TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))
@@ -46,8 +48,16 @@ class Trial:
     def see(
         self, epoch: Epoch, classifier: Classifier, *, queries: Tensor, evidence: Tensor
     ) -> None:
-        """Scores the classifier after an epoch."""
-        self.scores.append(explained(classifier.scores(queries), evidence))
+        """Scores the classifier after an epoch.
+
+        Raises:
+            Diverged: the score is NaN or infinite, as that of weights which the epoch's last step
+                made so. A NaN is no smaller than any score, and would be the largest.
+        """
+        score = explained(classifier.scores(queries), evidence)
+        if not math.isfinite(score):
+            raise Diverged(f"held-out releases have the score {score} in epoch {epoch.number}")
+        self.scores.append(score)
 
     @property
     def score(self) -> float:
@@ -80,7 +90,7 @@ class Trial:
         return f"lr={self.rate:g}, average={self.recipe.average}"
 
     def __str__(self) -> str:
-        return f"{self.recipe_name}, {self.epoch} epochs"
+        return f"{self.recipe_name}, {self.epoch} epoch{'s' * (self.epoch > 1)}"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ class HeldOutReleases:
     releases. The best pair and number of epochs then train a new network on all releases. Releases
     are all that this sees, so it costs no privacy, and no test label chooses anything.
 
+    Not every score is that of unseen releases. A later stage of `learner=multi_stage` holds out
+    releases of earlier stages too: with `warm_start` its first weights have learnt from them, and
+    with `filter_earlier` only those are left that agree with the network before. A second fit by
+    `learner.retrain=consensus` has only such releases.
+
     Source: ours.
 
     Args:
@@ -63,12 +68,17 @@ class HeldOutReleases:
         """Returns the model with a recipe that is chosen anew in each fit.
 
         Raises:
-            InputError: the model has no trainer.
+            InputError: the model has no trainer, or one that chooses by validation labels.
         """
         if not isinstance(model, NetworkModel):
             raise InputError(
                 "tuning=held_out_releases is for networks that a trainer trains (use model=cnn, "
                 "or tuning=none)"
+            )
+        if model.trainer.selection == "best_validation":  # refused before a label is released
+            raise InputError(
+                "trainer.selection=best_validation chooses the epoch by true labels, and "
+                "tuning=held_out_releases by releases (use trainer.selection=last, or tuning=none)"
             )
         return TunedNetwork(model, self)
 
@@ -118,6 +128,14 @@ class TunedNetwork(Model):
         """Returns what a fit on `device` computes in."""
         return self.model.precision_on(device)
 
+    def check_images(self, features: Tensor) -> None:
+        """Refuses images that the network cannot take."""
+        self.model.check_images(features)
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns where each example lies: what the network makes of it before it is trained."""
+        return self.model.representation(features, session)
+
     def pretrained(self, weights_for: WeightsFor) -> "TunedNetwork":
         """Returns the model with a network that starts from the weights returned for it."""
         return replace(self, model=self.model.pretrained(weights_for))
@@ -129,7 +147,7 @@ class TunedNetwork(Model):
 
         Raises:
             InputError: the learner's targets are not made of releases alone.
-            Diverged: no recipe had a finite loss.
+            Diverged: no recipe had a finite loss, or the chosen one has none on all releases.
         """
         if not supervision.releases:
             raise InputError(
@@ -138,11 +156,17 @@ class TunedNetwork(Model):
             )
         choice = self._chosen(features, supervision, session)
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
+        if key in session.notes:  # learner.retrain=consensus fits again, to fewer releases
+            key = f"consensus_{key}"
         session.notes[key] = choice.note()
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)
         network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
-        return network.fit(features, supervision, session)
+        try:
+            return network.fit(features, supervision, session)
+        except Diverged as error:  # it names a key of the trainer, which would have no effect
+            key = "trainer.optimizer.lr"
+            raise Diverged(str(error).replace(key, "tuning.learning_rates")) from None
 
     def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> Trial:
         """Returns the recipe and epoch with the largest likelihood of held-out releases."""
@@ -152,7 +176,8 @@ class TunedNetwork(Model):
         if is_held_out.all() or not is_held_out.any():
             raise InputError(
                 f"tuning.held_out={self.tuning.held_out:g} leaves one side of "
-                f"{len(is_held_out)} releases empty (use more examples, or tuning=none)"
+                f"{len(is_held_out)} releases empty (use more examples, a tuning.held_out nearer "
+                "to 0.5, or tuning=none)"
             )
         fitted, held_out = supervision.take(~is_held_out), supervision.take(is_held_out)
         queries, evidence = features[held_out.indices], held_out.evidence

@@ -82,6 +82,8 @@ BAD = {
     "-m seed=0,x": r"seed must be an integer, got 'x'",
     "-m trainer.epochs=1,2": r"trainer\.epochs has no effect: this model is not trained",
     "NPZ tuning=held_out_releases trainer.epochs=9": r"trainer\.epochs has .*tuning\.epochs=\)",
+    "NPZ +tuning.epochs=2": r"tuning=none has no keys, got epochs \(name another tuning= first",
+    "NPZ +pretrain.epochs=2": r"pretrain=none has no keys, got epochs \(name another pretrain=",
     "NPZ model=cnn encoder=resnet18": r"encoder has no effect: it is for features or a network of",
     "-m encoder=cnn eps=1,2": r"encoder has no effect: it is for features or a network of",
     "NPZ views=digits": r"views has no effect: it is for contrastive pre-training",

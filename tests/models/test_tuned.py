@@ -8,14 +8,18 @@ import torch
 
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.learners import SingleStage
 from labeldp_bench.mechanisms import RandomizedResponse, Rappor
 from labeldp_bench.models import CNN, trial
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.trial import Trial, explained
 from labeldp_bench.models.tuned import HeldOutReleases
+from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.validate import Diverged, InputError
+from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.schedules import WarmupLinear
 from tests.learning import session
 from tests.training import images_and_labels, supervision_of, trainer
@@ -42,6 +46,19 @@ def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
     recipe = replace(GRID.recipes(trainer())[1], epochs=chosen["epochs"])
     alone = NetworkModel(TINY, recipe).fit(images, supervision, session())
     assert torch.equal(fitted.scores(images), alone.scores(images))
+
+
+def test_a_second_fit_to_agreeing_releases_leaves_the_first_choice_in_the_record():
+    # Its score is that of releases which the first network picked: near 0, and no likelihood.
+    images, labels = images_and_labels(300)
+    mechanism, first, both = RandomizedResponse(2.0), session(), session()
+    for here, retrain in ((first, "none"), (both, "consensus")):
+        door = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5))
+        learner = SingleStage("plain", retrain=retrain)
+        learner.fit(images, door, mechanism, GRID.of(NETWORK), here)
+    assert both.notes["tuned"] == first.notes["tuned"]
+    scores = [both.notes[key]["held_out_log_likelihood"] for key in ("tuned", "consensus_tuned")]
+    assert scores[0] < scores[1] - 0.1
 
 
 def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch):
@@ -83,6 +100,19 @@ def test_what_a_recipe_replaces_is_refused_on_the_command_line():
     check_effect(["trainer", "trainer.batch_size", "trainer.optimizer.betas"], [tuned_cell])
 
 
+def test_tuning_changes_neither_clusters_nor_the_images_that_a_network_takes():
+    # Counts of clusters were of clusters of pixels, though the weights were pre-trained.
+    images, _ = images_and_labels(30)
+    begun = TINY(num_classes=3, image_shape=(8, 8, 1)).state_dict()
+    weights = {key: value for key, value in begun.items() if not key.startswith("head.3")}
+    network = NetworkModel(TINY, trainer(), initial=weights)
+    rows = network.representation(images, session())
+    assert rows.shape != images.flatten(1).shape
+    assert torch.equal(GRID.of(network).representation(images, session()), rows)
+    with pytest.raises(InputError, match="image height must be >= 8"):
+        GRID.of(network).check_images(images[:, :4])
+
+
 def test_too_few_epochs_are_said_with_the_key_that_changes_them():
     images, labels = images_and_labels(30)
     said: list[str] = []
@@ -92,8 +122,39 @@ def test_too_few_epochs_are_said_with_the_key_that_changes_them():
     assert not [line for line in said if "trainer.epochs" in line]
 
 
+@pytest.mark.parametrize("rates", [[1e30, 0.03], [0.03, 1e30], [1e30]])
+def test_a_rate_whose_last_step_diverged_is_not_chosen(rates):
+    # The epoch's loss, of the weights before its only step, is finite. NaN was the largest score.
+    images, labels = images_and_labels(40)
+    supervision = supervision_of(labels, RandomizedResponse(2.0), "plain")
+    grid = replace(GRID, learning_rates=rates, averages=[None], epochs=1)
+    tuned, here = grid.of(replace(NETWORK, trainer=trainer(batch_size=100))), session()
+    if rates == [1e30]:
+        with pytest.raises(Diverged, match=r"every one of tuning.learning_rates diverged"):
+            tuned.fit(images, supervision, here)
+        return
+    assert bool(tuned.fit(images, supervision, here).scores(images).isfinite().all())
+    assert here.notes["tuned"]["lr"] == 0.03
+
+
+def test_a_last_fit_that_diverges_names_a_key_that_has_an_effect(monkeypatch):
+    images, labels = images_and_labels(40)
+    supervision = supervision_of(labels, RandomizedResponse(2.0), "plain")
+
+    def diverge(self, number):
+        if len(self.indices) == len(images):
+            raise Diverged("the loss became nan (lower trainer.optimizer.lr, or another)")
+        return 1.0
+
+    monkeypatch.setattr(Fit, "mean_loss", diverge)
+    with pytest.raises(Diverged, match=r"\(lower tuning.learning_rates, or another"):
+        GRID.of(NETWORK).fit(images, supervision, session())
+
+
 def test_the_epoch_of_the_largest_score_is_chosen():
     assert Trial(trainer(), {"scores": [0.1, 0.3, 0.2]}).epoch == 2
+    recipe = GRID.recipes(trainer())[1]
+    assert str(Trial(recipe, {"scores": [0.1]})) == "lr=0.03, average=0.9, 1 epoch"
 
 
 def test_scores_are_judged_by_their_order_and_spread_not_by_their_unit():
@@ -125,6 +186,11 @@ def test_releases_follow_the_examples_that_are_taken():
     ("model", "changes", "message"),
     [
         (NearestNeighbours(k=3), {}, "is for networks that a trainer trains"),
+        (
+            replace(NETWORK, trainer=trainer(selection="best_validation")),
+            {},
+            r"trainer\.selection=best_validation chooses the epoch by true labels",
+        ),
         (NETWORK, {"held_out": 1e-9}, "leaves one side of 30 releases empty"),
         (NETWORK, {"learning_rates": []}, "tuning.learning_rates must be a list of numbers"),
         (NETWORK, {"averages": [1.0]}, "tuning.averages must be"),
@@ -136,6 +202,14 @@ def test_what_makes_no_sense_is_refused(model, changes, message):
     with pytest.raises(InputError, match=message):
         tuned = replace(GRID, **changes).of(model)
         tuned.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session())
+
+
+def test_label_enhancement_says_that_it_is_not_tuned():
+    # It said that model=cnn was needed, which was there.
+    mechanism = ["dataset=mnist", "mechanism=ple", "trainer.selection=last"]
+    with pytest.raises(InputError, match=r"needs a network .*and tuning=none"):
+        compose_cell([*mechanism, "tuning=held_out_releases"]).build()
+    compose_cell(mechanism).build()
 
 
 def test_targets_that_are_not_of_releases_are_refused():

@@ -105,6 +105,17 @@ def test_both_readings_of_alibi_stand_beside_the_one_printed_row_and_are_no_pair
     assert "RAPPOR - ALIBI, soft label" in page_of(records)
 
 
+def test_a_run_of_two_stages_chooses_twice_and_the_page_says_so():
+    # "(6)" stood beside three runs, under "in how many runs".
+    records = records_of()
+    for record in records.values():
+        if "tuned" in record:
+            record["tuned"] *= 2
+    page = page_of(records)
+    assert f"{CHOSEN.lr:g} (6)" in page
+    assert "each run chooses once, and LP-2ST in each of its two stages" in page
+
+
 def test_one_seed_is_shown_and_not_tested():
     rows = rows_of(compared(records_of(seeds=1), read_published()))
     assert rows.p.isna().all() and not rows.significant.any()

@@ -38,10 +38,12 @@ chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*
 the seeds that both have (their number), so it need not be the difference of the two means; by \
 Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
 difference, with Holm's correction \
-for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (in how many runs) and \
-epochs. A method that names no loss has its paper's own. *ALIBI, soft label* learns from the soft \
-label of the vector paper's equation 29, made once; the paper does not say which of the two it \
-printed."""
+for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (how often) and \
+epochs; each run chooses once, and LP-2ST in each of its two stages. Its second stage goes on \
+from the first network, which has learnt from releases that choose there, and drops those that \
+disagree with it: that choice is not by unseen releases. A method that names no loss has its \
+paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation 29, \
+made once; the paper does not say which of the two it printed."""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
 Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
@@ -156,7 +158,7 @@ def _missing(records: Records, rows: pd.DataFrame) -> str:
 
 
 def _chosen(row: Row) -> str:
-    """Returns the chosen learning rates, in how many runs, and the range of epochs."""
+    """Returns the chosen learning rates, how often each, and the range of epochs."""
     if not row["epochs"]:
         return "not kept"
     rates = Counter(row["learning_rates"].split())

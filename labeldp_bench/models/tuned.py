@@ -35,10 +35,10 @@ class HeldOutReleases:
     releases. The best pair and number of epochs then train a new network on all releases. Releases
     are all that this sees, so it costs no privacy, and no test label chooses anything.
 
-    Not every score is that of unseen releases. A later stage of `learner=multi_stage` holds out
-    releases of earlier stages too: with `warm_start` its first weights have learnt from them, and
-    with `filter_earlier` only those are left that agree with the network before. A second fit by
-    `learner.retrain=consensus` has only such releases.
+    A later stage of `learner=multi_stage` holds out releases of its own alone. The network before
+    has learnt from all earlier ones: weights that go on from it have seen them, and
+    `filter_earlier` leaves those that agree with it. A second fit by `learner.retrain=consensus`
+    has only releases that agree with the first, and its scores are not those of unseen ones.
 
     Source: ours.
 
@@ -46,7 +46,7 @@ class HeldOutReleases:
         learning_rates: > 0, to choose from.
         averages: `trainer.average`, to choose from; null in the list: no average.
         epochs: largest number of epochs, >= 1.
-        held_out: share of the releases that choose, in (0, 1).
+        held_out: share of the releases that choose, in (0, 1); of a later stage, of its own.
     """
 
     learning_rates: Sequence[float]
@@ -154,11 +154,12 @@ class TunedNetwork(Model):
                 "tuning=held_out_releases needs targets that are made of releases alone, and this "
                 "learner has others (use tuning=none)"
             )
-        choice = self._chosen(features, supervision, session)
+        judges = self._judges(supervision, session)
+        choice = self._chosen(features, supervision, judges, session)
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
         if key in session.notes:  # learner.retrain=consensus fits again, to fewer releases
             key = f"consensus_{key}"
-        session.notes[key] = choice.note()
+        session.notes[key] = choice.note() | {"judges": int(judges.sum())}
         session.say(f"  held-out releases choose {choice}")
         chosen = replace(choice.recipe, epochs=choice.epoch)
         network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
@@ -168,18 +169,25 @@ class TunedNetwork(Model):
             key = "trainer.optimizer.lr"
             raise Diverged(str(error).replace(key, "tuning.learning_rates")) from None
 
-    def _chosen(self, features: Tensor, supervision: Supervision, session: Session) -> Trial:
-        """Returns the recipe and epoch with the largest likelihood of held-out releases."""
+    def _judges(self, supervision: Supervision, session: Session) -> Tensor:
+        """Returns which releases choose, bool (n,): a share of the newest."""
         stream = seeding.generator(session.seed, "train", "tuning")
         draws = torch.rand(len(supervision.indices), generator=stream)
-        is_held_out = draws < self.tuning.held_out
-        if is_held_out.all() or not is_held_out.any():
+        judges = draws < self.tuning.held_out
+        newest = len(supervision.releases[-1].indices)
+        judges[: len(judges) - newest] = False  # the network before has learnt from these
+        if not 0 < judges.sum() < newest:
             raise InputError(
-                f"tuning.held_out={self.tuning.held_out:g} leaves one side of "
-                f"{len(is_held_out)} releases empty (use more examples, a tuning.held_out nearer "
-                "to 0.5, or tuning=none)"
+                f"tuning.held_out={self.tuning.held_out:g} leaves one side of {newest} releases "
+                "empty (use more examples, a tuning.held_out nearer to 0.5, or tuning=none)"
             )
-        fitted, held_out = supervision.take(~is_held_out), supervision.take(is_held_out)
+        return judges
+
+    def _chosen(
+        self, features: Tensor, supervision: Supervision, judges: Tensor, session: Session
+    ) -> Trial:
+        """Returns the recipe and epoch with the largest likelihood of the releases that choose."""
+        fitted, held_out = supervision.take(~judges), supervision.take(judges)
         queries, evidence = features[held_out.indices], held_out.evidence
         trials: list[Trial] = []
         recipes = self.tuning.recipes(self.model.trainer)

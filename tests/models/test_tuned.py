@@ -8,8 +8,9 @@ import torch
 
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.learners import SingleStage
-from labeldp_bench.mechanisms import RandomizedResponse, Rappor
+from labeldp_bench.learners import MultiStage, SingleStage
+from labeldp_bench.learners.multi_stage import split
+from labeldp_bench.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
 from labeldp_bench.models import CNN, trial
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
@@ -83,6 +84,28 @@ def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(monkeypatch
     for scores, evidence in judged:
         assert len(scores) == len(evidence)
         assert torch.equal(evidence, supervision.evidence[held_out])
+
+
+def test_a_later_stage_is_judged_by_its_own_releases_alone(monkeypatch):
+    # The first network learnt from all earlier ones: few steps from it would score best.
+    images, labels = images_and_labels(300)
+    fitted, real = [], NetworkModel.fit
+
+    def fit(self, features, supervision, *rest):
+        fitted.append(supervision.indices)
+        return real(self, features, supervision, *rest)
+
+    monkeypatch.setattr(NetworkModel, "fit", fit)
+    door, here = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5)), session()
+    learner = MultiStage(
+        "plain", fractions=[0.6, 0.4], first=RandomizedResponse(2.0), warm_start=True
+    )
+    learner.fit(images, door, RandomizedResponseWithPrior(2.0), GRID.of(NETWORK), here)
+    own = split(300, [0.6, 0.4], here.seed)[1]
+    assert len(fitted) == 6 and len(fitted[5]) == 300  # two recipes and the last fit, twice
+    judges = fitted[5][~torch.isin(fitted[5], fitted[3])]
+    assert torch.isin(judges, own).all()
+    assert here.notes["tuned_stage_2"]["judges"] == len(judges) == pytest.approx(36, abs=15)
 
 
 def test_what_a_recipe_replaces_is_refused_on_the_command_line():

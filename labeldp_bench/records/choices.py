@@ -12,7 +12,7 @@ from labeldp_bench.records.tables import merge_rows, read_rows, reading
 
 COLUMNS = [
     "config_hash", "dataset", "mechanism", "loss", "eps", "seed", "stage", "lr", "average",
-    "epochs", "held_out_log_likelihood",
+    "epochs", "held_out_log_likelihood", "judges",
 ]  # fmt: skip
 ORDER = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
 
@@ -24,11 +24,14 @@ class Chosen(NamedTuple):
         lr: the learning rate.
         average: keep of the running mean of the weights; None: the last weights.
         epochs: how many.
+        unseen: whether no network behind this stage had learnt from the releases that chose. In a
+            later stage only records say so that tell how many chose (`judges`, since 2026-11-26).
     """
 
     lr: float
     average: float | None
     epochs: int
+    unseen: bool = True
 
 
 def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
@@ -36,7 +39,8 @@ def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> N
     rows = [
         (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
          float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
-         choice["epochs"], choice["held_out_log_likelihood"])
+         choice["epochs"], choice["held_out_log_likelihood"],
+         choice.get("judges", math.nan))
         for record in records
         for key, choice in (record.get("notes") or {}).items()
         if (stage := _stage_of(key))
@@ -55,12 +59,13 @@ def read_choices(path: Path) -> dict[str, list[Chosen]]:
     found: dict[str, list[Chosen]] = {}
     numbers = ["stage", "lr", "average", "epochs"]
     rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
+    judged = "judges" in rows.columns
     with reading(path):
         for row in rows.sort_values(["config_hash", "stage"]).to_dict("records"):
             average = float(row["average"])
-            chosen = Chosen(
-                float(row["lr"]), None if math.isnan(average) else average, int(row["epochs"])
-            )
+            unseen = int(row["stage"]) == 1 or (judged and not math.isnan(float(row["judges"])))
+            keep = None if math.isnan(average) else average
+            chosen = Chosen(float(row["lr"]), keep, int(row["epochs"]), unseen)
             found.setdefault(str(row["config_hash"]), []).append(chosen)
     return found
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -38,7 +38,8 @@ class HeldOutReleases:
     A later stage of `learner=multi_stage` holds out releases of its own alone. The network before
     has learnt from all earlier ones: weights that go on from it have seen them, and
     `filter_earlier` leaves those that agree with it. A second fit by `learner.retrain=consensus`
-    has only releases that agree with the first, and its scores are not those of unseen ones.
+    takes the recipe of the first: the releases that it has agree with the first network, and would
+    choose whoever repeats that.
 
     Source: ours.
 
@@ -88,16 +89,21 @@ class HeldOutReleases:
         Each has a constant rate and images of full size, so that any epoch may be the last.
         """
         return [
-            replace(
-                trainer,
-                epochs=self.epochs,
-                optimizer=functools.partial(trainer.optimizer, lr=rate),
-                schedule=None,
-                average=average,
-                resolution=(),
-            )
+            recipe_of(trainer, rate, average, self.epochs)
             for rate, average in product(self.learning_rates, self.averages)
         ]
+
+
+def recipe_of(trainer: Trainer, rate: float, average: float | None, epochs: int) -> Trainer:
+    """Returns the recipe of a trainer with another rate, average and number of epochs."""
+    return replace(
+        trainer,
+        epochs=epochs,
+        optimizer=functools.partial(trainer.optimizer, lr=rate),
+        schedule=None,
+        average=average,
+        resolution=(),
+    )
 
 
 @dataclass(frozen=True)
@@ -154,14 +160,14 @@ class TunedNetwork(Model):
                 "tuning=held_out_releases needs targets that are made of releases alone, and this "
                 "learner has others (use tuning=none)"
             )
-        judges = self._judges(supervision, session)
-        choice = self._chosen(features, supervision, judges, session)
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
-        if key in session.notes:  # learner.retrain=consensus fits again, to fewer releases
-            key = f"consensus_{key}"
-        session.notes[key] = choice.note() | {"judges": int(judges.sum())}
-        session.say(f"  held-out releases choose {choice}")
-        chosen = replace(choice.recipe, epochs=choice.epoch)
+        if key not in session.notes:  # else learner.retrain=consensus fits again
+            judges = self._judges(supervision, session)
+            choice = self._chosen(features, supervision, judges, session)
+            session.notes[key] = choice.note() | {"judges": int(judges.sum())}
+            session.say(f"  held-out releases choose {choice}")
+        note = cast(dict[str, Any], session.notes[key])
+        chosen = recipe_of(self.model.trainer, note["lr"], note["average"], note["epochs"])
         network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
         try:
             return network.fit(features, supervision, session)

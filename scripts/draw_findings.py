@@ -66,7 +66,7 @@ def draw_differences(
     figure, ((*panels,),) = plotting.new_figure(2, height=3.0)
     drawn: list[Estimate] = []
     for axes, table in zip(panels, TABLES, strict=True):
-        ours = means_of(table)
+        ours = means_of(table, every_seed=True)
         budgets = budgets_of(ours)
         for place, (own, (above, below, colour)) in enumerate(lines.items()):
             gaps = [ours[above, eps].minus(ours[below, eps]) for eps in budgets]

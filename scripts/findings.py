@@ -71,7 +71,7 @@ def ranking() -> pd.DataFrame:
     """Returns who is first in print and with us, the means, and RAPPOR - ALIBI, in two readings."""
     rows, by_soft_label = [], "RAPPOR - ALIBI, soft label"
     for table in TABLES:
-        ours = means_of(table)
+        ours = means_of(table, every_seed=True)
         printed = printed_in(table)
         for eps in budgets_of(ours):
             here = printed[(printed.eps == eps) & printed.method.isin(OWN_LOSS)]
@@ -97,7 +97,7 @@ def losses() -> pd.DataFrame:
     """Returns what the marginal loss adds, and what RAPPOR in place of RR adds, by seed."""
     rows = []
     for table in TABLES:
-        ours = means_of(table)
+        ours = means_of(table, every_seed=True)
         for eps in budgets_of(ours):
             rr, rappor = ours["rr", eps], ours["rappor", eps]
             rr_marginal, rappor_marginal = ours["rr+marginal", eps], ours["rappor+marginal", eps]

@@ -158,7 +158,7 @@ def test_bad_value_of_the_probe_is_named(given, message):
         ([*TINY, "pretrain=none"], "model=probe needs a pre-trained network (pretrain=simclr"),
         (
             [*TINY, "mechanism=ple", "mechanism.k1=2"],
-            "mechanism=ple needs a network (use model=cnn on images)",
+            "mechanism=ple needs a network (use model=cnn on images, and tuning=none)",
         ),
         (["model=probe"], "needs images of shape (N, H, W, C), and circle has features of shape"),
         ([TABLE, "mechanism=noisy_moments"], "with a curator mechanism=noisy_clusters)"),

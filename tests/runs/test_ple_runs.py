@@ -108,7 +108,9 @@ def test_bad_input_is_one_clear_line(override, tiny_network, tmp_path):
 def test_pairs_that_make_no_sense_are_refused(tiny_network, tmp_path):
     # The circle's points have no network; vectors that nobody makes would be waited for.
     circle = quick(["mechanism=ple"], tmp_path)
-    assert "mechanism=ple needs a network (use model=cnn on images)" in circle.stderr
+    assert (
+        "mechanism=ple needs a network (use model=cnn on images, and tuning=none)" in circle.stderr
+    )
     single = ["mechanism=ple", "learner=single_stage", "learner.loss=plain"]
     assert "use learner=ple" in quick([*tiny_network, *single], tmp_path).stderr
 

@@ -97,8 +97,9 @@ class NetworkModel(PretrainableModel):
         if steps < FEW_STEPS and session.stage == 0:
             enough = math.ceil(FEW_STEPS / in_epoch)
             session.say(
-                f"  only {steps} steps on {num_examples:,} examples: the model may learn little "
-                f"(give {self.epochs_key}={enough}, or take model=knn, which needs no steps)"
+                f"  only {steps} step{'s' * (steps > 1)} on {num_examples:,} examples: the model "
+                f"may learn little (give {self.epochs_key}={enough}, or take model=knn, which "
+                "needs no steps)"
             )
 
     def _begin(

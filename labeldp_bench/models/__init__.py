@@ -1,5 +1,6 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
+from labeldp_bench.models.airbench import Airbench
 from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.cnn import CNN
@@ -21,6 +22,7 @@ from labeldp_bench.models.wide_resnet import WideResNet
 
 __all__ = [
     "CNN",
+    "Airbench",
     "BoostedTrees",
     "Clusters",
     "Cubes",

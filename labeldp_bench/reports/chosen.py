@@ -46,6 +46,10 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         {"dataset": "fashion_mnist", "model": "resnet18_w16"},
         "one stage or two after true training labels",
     ),
+    (
+        {"dataset": "fashion_mnist", "model": "airbench"},
+        "network and recipe after true training labels",
+    ),
 )
 """By test scores or true labels; the YAML of each says so."""
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from labeldp_bench.models import CNN, Inception, LinearClassifier, ResNet, WideResNet
+from labeldp_bench.models import CNN, Airbench, Inception, LinearClassifier, ResNet, WideResNet
 from labeldp_bench.models.resnet import Projection
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.validate import InputError
@@ -33,6 +33,7 @@ SMALL = {
         10, shape, 10, 1, negative_slope=0.1, bn_momentum=0.001, raw_downsampling=True
     ),
     "inception": lambda shape: Inception(10, shape),
+    "airbench": lambda shape: Airbench(10, shape, widths=(4, 8, 8)),
 }
 
 
@@ -76,6 +77,8 @@ COUNTS = [
     (CNN, MNIST, {}, 421_642, 0.0085, 0.025),
     (CNN, MNIST, {"kernel_size": 5}, 454_922, 0.022, 0.065),
     (Inception, MNIST, {}, 1_894_058, 0.447, 1.34),
+    (Airbench, MNIST, {}, 280_504, 0.02, 0.06),  # a third of ResNet-18 of 16 channels
+    (Airbench, CIFAR, {"widths": (64, 256, 256)}, 1_971_352, 0.236, 0.7),  # .36 PFLOP in 9.9 epochs
     (LinearClassifier, MNIST, {}, 7_850, 15_680 / 1e9, 31_360 / 1e9),
 ]
 
@@ -262,6 +265,7 @@ def test_contract_names_are_there():
         "cnn",
         "tiny_cnn",
         "inception",
+        "airbench",
         "resnet18",
         "resnet18_w16",
         "wrn28_2",
@@ -278,6 +282,8 @@ def test_contract_names_are_there():
         (lambda: CNN(10, (8, 8)), "image_shape must be .*, got .8, 8."),
         (lambda: CNN(10, TINY, kernel_size=4), "kernel_size must be odd, got 4"),
         (lambda: CNN(10, TINY, widths=(4,)), "widths must be a list of 2 numbers"),
+        (lambda: Airbench(10, TINY, widths=(4, 8)), "widths must be a list of 3 numbers"),
+        (lambda: Airbench(10, TINY, widths=(4, 8, 0)), "widths must be >= 1, got 0"),
         (lambda: CNN(10, TINY, dropout=1.0), "dropout must be .* < 1, got 1.0"),
         (lambda: ResNet(10, (32, 4, 3)), "image width must be >= 8, got 4"),
         (lambda: ResNet(10, TINY, width=0), "width must be >= 1, got 0"),

@@ -52,7 +52,10 @@ class Airbench(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
-        return self.head(self.groups(self.stem(images)).amax((2, 3))) * LOGIT_SCALE
+        # Not amax: its gradient finds the maximum by equality. Compiled in bf16 no value may equal
+        # the rounded one, and the gradient is then 0 / 0.
+        highest = self.groups(self.stem(images)).flatten(2).max(2).values
+        return self.head(highest) * LOGIT_SCALE
 
 
 class _Stem(nn.Module):

@@ -88,7 +88,7 @@ class RunConfig:
     checkpoint_epochs: int | None = None
     release_only: str | None = None
     releases: str | None = None
-    capture: bool = False
+    capture: bool = True
     minutes: float | None = None
     rerun: bool = False
     budget: Any = None  # the rules of configs/budget; its name is what counts

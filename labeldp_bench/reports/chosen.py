@@ -46,9 +46,9 @@ AFTER_A_LOOK: tuple[Choice, ...] = (
         {"dataset": "fashion_mnist", "model": "resnet18_w16"},
         "one stage or two after true training labels",
     ),
-    (
-        {"dataset": "fashion_mnist", "model": "airbench"},
-        "network and recipe after true training labels",
+    *(
+        ({"dataset": name, "model": "airbench"}, "network and recipe after true training labels")
+        for name in ("fashion_mnist", "cifar10")
     ),
 )
 """By test scores or true labels; the YAML of each says so."""

@@ -83,6 +83,18 @@ def setting_of(identity: Mapping[str, object]) -> str:
     return CODE_RECIPE if "trainer.mixup.alpha" in identity else CODE_STAGES
 
 
+def widths_of(identity: Mapping[str, object]) -> str:
+    """Returns the channels of a network that has several sizes under one name; else nothing.
+
+    >>> widths_of({"model": "airbench", "model.network.widths": [64, 256, 256]})
+    '64 to 256 channels'
+    """
+    widths = identity.get("model.network.widths")
+    if identity.get("model") != "airbench" or not isinstance(widths, list):
+        return ""
+    return counted(widths, "channel")
+
+
 def method_name(method: str, setting: str = "") -> str:
     """Returns how a method of a table is written for people.
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from labeldp_bench.models import CNN
+from labeldp_bench.models import CNN, Airbench
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.losses import loss_named
@@ -151,3 +151,21 @@ def test_generated_code_drops_what_the_eager_step_drops(monkeypatch):
     torch._dynamo.reset()
     assert torch.equal(*gradients)
     assert 20 < int((gradients[0] == 2).sum()) < 80 and set(gradients[0].tolist()) == {0, 2}
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="the inductor needs a C++ compiler")
+def test_a_global_maximum_has_a_gradient_in_generated_code(monkeypatch):
+    """By `amax` it was nan in bf16: no value equals the rounded maximum, so 0 / 0."""
+    torch.manual_seed(0)
+    network = Airbench(3, (16, 16, 1), widths=(4, 4, 4)).train()
+
+    def scores(images):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return network(images).float().square().sum()
+
+    monkeypatch.setattr(compiled, "BACKENDS", {"cpu": "inductor"})
+    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", False)
+    compiled.accelerated(scores, CPU)(torch.rand(8, 1, 16, 16)).backward()
+    compiled._compiled.cache_clear()
+    torch._dynamo.reset()
+    assert all(each.grad.isfinite().all() for each in network.parameters())

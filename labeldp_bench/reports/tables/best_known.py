@@ -16,7 +16,7 @@ from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.chosen import chosen_how, looks
 from labeldp_bench.reports.draws import Average, average
-from labeldp_bench.reports.naming import setting_of
+from labeldp_bench.reports.naming import setting_of, widths_of
 from labeldp_bench.reports.statistics import (
     ENOUGH_SEEDS,
     NOTHING,
@@ -171,6 +171,7 @@ def _about(prefix: str, best: Best, printed: float) -> dict[str, object]:
     return {
         **{f"{prefix}{key}": record.get(key) for key in SAID},
         f"{prefix}setting": setting_of(record.get("identity", {})),
+        f"{prefix}widths": widths_of(record.get("identity", {})),
         f"{prefix}chosen": chosen_how(record["identity"]) if record else "",
         f"{prefix}looked": bool(record and looks(record["identity"])),
         f"{prefix}seeds": len(best.estimate.by_seed),

@@ -158,6 +158,7 @@ def _said(row: Mapping[str, object], prefix: str) -> list[str]:
     said += [
         str(row[f"{prefix}loss"]),
         model_name_of(str(row[f"{prefix}model"])),
+        str(row[f"{prefix}widths"]),
         features_name_of(str(row[f"{prefix}pretrain"])),
     ]
     return [text for text in said if text not in ("", "none", "nan", "None")]

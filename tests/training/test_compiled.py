@@ -164,8 +164,9 @@ def test_a_global_maximum_has_a_gradient_in_generated_code(monkeypatch):
             return network(images).float().square().sum()
 
     monkeypatch.setattr(compiled, "BACKENDS", {"cpu": "inductor"})
+    generated = compiled.accelerated(scores, CPU)
     monkeypatch.setattr(torch._dynamo.config, "suppress_errors", False)
-    compiled.accelerated(scores, CPU)(torch.rand(8, 1, 16, 16)).backward()
+    generated(torch.rand(8, 1, 16, 16)).backward()
     compiled._compiled.cache_clear()
     torch._dynamo.reset()
     assert all(each.grad.isfinite().all() for each in network.parameters())

@@ -24,14 +24,11 @@ class Chosen(NamedTuple):
         lr: the learning rate.
         average: keep of the running mean of the weights; None: the last weights.
         epochs: how many.
-        unseen: whether no network behind this stage had learnt from the releases that chose. In a
-            later stage only records say so that tell how many chose (`judges`, since 2026-11-26).
     """
 
     lr: float
     average: float | None
     epochs: int
-    unseen: bool = True
 
 
 def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
@@ -59,13 +56,11 @@ def read_choices(path: Path) -> dict[str, list[Chosen]]:
     found: dict[str, list[Chosen]] = {}
     numbers = ["stage", "lr", "average", "epochs"]
     rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
-    judged = "judges" in rows.columns
     with reading(path):
         for row in rows.sort_values(["config_hash", "stage"]).to_dict("records"):
             average = float(row["average"])
-            unseen = int(row["stage"]) == 1 or (judged and not math.isnan(float(row["judges"])))
             keep = None if math.isnan(average) else average
-            chosen = Chosen(float(row["lr"]), keep, int(row["epochs"]), unseen)
+            chosen = Chosen(float(row["lr"]), keep, int(row["epochs"]))
             found.setdefault(str(row["config_hash"]), []).append(chosen)
     return found
 

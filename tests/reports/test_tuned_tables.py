@@ -170,17 +170,6 @@ def test_the_page_says_how_often_an_end_of_the_grid_was_chosen():
     assert "What was chosen is not kept." in page_of({})
 
 
-def test_a_choice_by_releases_that_were_learnt_from_is_marked():
-    # Until 2026-11-26 the second stage was judged by what its first weights had been fitted to.
-    records = records_of()
-    assert "‡" not in page_of(records)
-    for record in records.values():
-        if record["mechanism"] == "alibi" and "tuned" in record:
-            record["tuned"] = [CHOSEN, CHOSEN._replace(unseen=False)]
-    page = page_of(records)
-    assert "‡ In 1 cell the second stage" in page and "0.0003 (6); 7 epochs ‡ |" in page
-
-
 def test_what_was_chosen_survives_collecting(tmp_path):
     # The page would have to say nothing of learning rates.
     path = tmp_path / "tuned.csv"
@@ -198,11 +187,10 @@ def test_what_was_chosen_survives_collecting(tmp_path):
     merge_choices(records[1:], path, kept)
     assert path.read_bytes() == before
     merge_choices([records[0] | {"notes": {"tuned": one}}], path, kept)  # run again: replaced
-    counted = records[2] | {"notes": {"tuned_stage_2": one | {"judges": 2400}}}
-    merge_choices([counted], path, kept)
+    merge_choices([records[2] | {"notes": {"tuned_stage_2": one}}], path, kept)
     assert read_choices(path) == {
         "a" * 16: [Chosen(1e-4, None, 3)],
-        "0" * 16: [Chosen(1e-4, 0.995, 3), Chosen(1e-4, None, 3, unseen=False)],
+        "0" * 16: [Chosen(1e-4, 0.995, 3), Chosen(1e-4, None, 3)],
         "b" * 16: [Chosen(1e-4, None, 3)],
     }
     merge_choices([], path, kept[:1])  # the other record is retired

@@ -34,8 +34,7 @@ METHODS = (*IN_PRINT, "subset_selection+marginal", "rappor+marginal", "rr+margin
 COLUMNS = (
     "dataset", "eps", "method", "printed", "stated", "stated_low", "stated_high", "stated_seeds",
     "tuned", "tuned_low", "tuned_high", "tuned_seeds", "difference", "difference_low",
-    "difference_high", "pairs", "p", "significant", "learning_rates", "epochs", "seen",
-    OLDER,
+    "difference_high", "pairs", "p", "significant", "learning_rates", "epochs", OLDER,
 )  # fmt: skip
 ORDER_COLUMNS = (
     "dataset", "eps", "method", "other", "printed", "stated", "stated_low", "stated_high",
@@ -111,7 +110,6 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     stated, tuned and difference (tuned - stated) have a mean and the ends of its 95 % t interval,
     in percent. pairs counts the seeds that both have. p is corrected after Holm for all rows.
     learning_rates and epochs are those of the tuned runs, ordered; empty where they are not kept.
-    seen counts the choices among them by releases that a network behind had learnt from.
     """
     tests = _tested([(each.tuned, each.stated) for each in found.values()])
     rows = [
@@ -119,7 +117,7 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
          *_with_ends(each.tuned), len(each.tuned.by_seed), *test,
          " ".join(f"{rate:g}" for rate in sorted(choice.lr for choice in each.chosen)),
          " ".join(str(epochs) for epochs in sorted(choice.epochs for choice in each.chosen)),
-         sum(not choice.unseen for choice in each.chosen), each.older)
+         each.older)
         for (place, each), test in zip(found.items(), tests, strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))

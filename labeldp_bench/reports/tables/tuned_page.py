@@ -42,10 +42,6 @@ for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (how
 epochs; each run chooses once, and LP-2ST in each of its two stages. A method that names no loss \
 has its paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation \
 29, made once; the paper does not say which of the two it printed."""
-SEEN = """\
-‡ In {cells} the second stage of LP-2ST was chosen by releases that its first network had \
-learnt from, or agreed with: they judge too well whoever stays with that network. Runs since \
-2026-11-26 choose by new releases alone."""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
 Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
@@ -60,8 +56,6 @@ def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
     """Returns the page of `tuned.rows_of`, and of `tuned.order_of`, of some records."""
     parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
     parts += _tables(rows, _line)
-    seen = int((rows.seen > 0).sum())
-    parts += [SEEN.format(cells=counted([seen], "cell"))] if seen else []
     parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
     if len(order):
         parts += [ORDER, ORDER_CAPTION.format(tests=order.p.notna().sum())]
@@ -167,8 +161,7 @@ def _chosen(row: Row) -> str:
         return "not kept"
     rates = Counter(row["learning_rates"].split())
     often = ", ".join(f"{rate} ({count})" for rate, count in rates.items())
-    mark = " ‡" * (row["seen"] > 0)
-    return f"{often}; {counted(map(int, row['epochs'].split()), 'epoch')}{mark}"
+    return f"{often}; {counted(map(int, row['epochs'].split()), 'epoch')}"
 
 
 def _mean(row: Row, key: str) -> str:

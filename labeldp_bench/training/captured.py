@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from labeldp_bench.supervision.interfaces import Session
+
 KINDS = ("cuda",)
 """Kinds of devices that record steps."""
 WARM_UP = 3
@@ -24,16 +26,16 @@ class CapturedStep:
     Args:
         learn: one step, of tensors whose shapes seldom change; reads nothing back from the card.
         optimizer: the one that `learn` uses; its rates are those of each replay.
-        say: prints one line for the user.
+        session: is told where recording fails; its notes say `captured` where it succeeds.
     """
 
     def __init__(
         self,
         learn: Callable[..., None],
         optimizer: torch.optim.Optimizer,
-        say: Callable[[str], None],
+        session: Session,
     ) -> None:
-        self.learn, self.optimizer, self.say = learn, optimizer, say
+        self.learn, self.optimizer, self.session = learn, optimizer, session
         self.ordinary_steps: float = WARM_UP
         self.replay: Callable[[], None] | None = None
         self.inputs: tuple[Tensor, ...] = ()
@@ -66,10 +68,11 @@ class CapturedStep:
                 group["capturable"] = True
         try:
             self.replay = record(lambda: self.learn(*self.inputs))
+            self.session.notes["captured"] = True
         except RuntimeError as error:
             self.ordinary_steps = float("inf")
             reason = " ".join(str(error).split())[:100]
-            self.say(f"  recording the step failed ({reason}), so training goes on without")
+            self.session.say(f"  recording the step failed ({reason}), so training goes on without")
         for group, kept in zip(groups, before, strict=True):
             group.update(kept)  # ordinary steps, and checkpoints, have numbers
 

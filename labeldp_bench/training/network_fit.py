@@ -60,7 +60,7 @@ class NetworkFit(Fit):
             self._learn, accelerated(objective, session.device)
         )
         if session.captures and session.device.type in KINDS:
-            self.whole = CapturedStep(self.whole, self.optimizer, session.say)
+            self.whole = CapturedStep(self.whole, self.optimizer, session)
         self.averaged: AveragedModel | None = None
         if trainer.average is not None:
             self.averaged = AveragedModel(

@@ -26,7 +26,7 @@ OPTIMIZERS = {
 SMALL_CNN = functools.partial(CNN, widths=[4, 4], hidden=8)
 
 
-def fit(optimizer, captures=True, say=lambda _: None, network=SMALL_CNN, **changes):
+def fit(optimizer, captures=True, say=lambda _: None, network=SMALL_CNN, notes=None, **changes):
     """Returns weights, losses and agreements after epochs of whole batches and a shorter one."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (25 * WHOLE + 10, 8, 8, 1), dtype=torch.uint8, generator=generator)
@@ -38,7 +38,7 @@ def fit(optimizer, captures=True, say=lambda _: None, network=SMALL_CNN, **chang
     told = []
     session = Session(
         0, CPU, lambda epoch, _: told.append((epoch.loss, epoch.released_hits, epoch.lr)), say,
-        captures=captures,
+        captures=captures, notes={} if notes is None else notes,
     )  # fmt: skip
     classifier = NetworkModel(network, trainer).fit(images, supervision, session)
     return classifier.network.state_dict(), told
@@ -67,9 +67,11 @@ def recorded(monkeypatch):
 @pytest.mark.parametrize("views", [1, 2])
 def test_a_recorded_step_learns_what_an_ordinary_one_does(optimizer, views, recorded):
     # The card would learn the batch of the recording for ever, or at the rate it had then.
-    ordinary, told = fit(optimizer, captures=False, views=views)
-    assert recorded == []
-    weights, told_there = fit(optimizer, views=views)
+    notes, notes_there = {}, {}
+    ordinary, told = fit(optimizer, captures=False, views=views, notes=notes)
+    assert recorded == [] and "captured" not in notes
+    weights, told_there = fit(optimizer, views=views, notes=notes_there)
+    assert notes_there["captured"] is True
     assert recorded == [EPOCHS * WHOLE - captured.WARM_UP]
     for name, values in ordinary.items():
         assert torch.allclose(weights[name], values, atol=1e-5), name
@@ -95,7 +97,9 @@ def test_a_step_that_cannot_be_recorded_is_said_once_and_goes_on(recorded, monke
     ordinary, _ = fit("adam", captures=False)
     monkeypatch.setattr(captured, "record", fails)
     said: list[str] = []
-    weights, _ = fit("adam", say=said.append)
+    notes = {}
+    weights, _ = fit("adam", say=said.append, notes=notes)
+    assert "captured" not in notes
     lines = [line for line in said if "recording the step failed" in line]
     assert lines == [
         "  recording the step failed (operation not permitted when stream is capturing), "

@@ -11,7 +11,12 @@ from yaml import YAMLError
 
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.cli.help_keys import losses
-from labeldp_bench.experiments.compose import CHOICES, experiment_names, unknown_experiment
+from labeldp_bench.experiments.compose import (
+    CHOICES,
+    experiment_names,
+    options_of,
+    unknown_experiment,
+)
 from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.validate import InputError, did_you_mean
 
@@ -91,7 +96,11 @@ def _unknown_key(key: str, error: BaseException) -> str:
     prefix, _, last = key.rpartition(".")
     if not prefix:
         known |= {*CHOICES}
+    group = prefix or key
     shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
+    if group in CHOICES and (group == key or not shown):  # a choice that is null, or has no keys
+        options = ", ".join(options_of(group))
+        return f"{group} has no keys as it is chosen here ({group} is one of {options})"
     where = f" of {prefix}" if prefix else ""
     near = did_you_mean(last, shown)
     if isinstance(parent, DictConfig):  # trainer.lr, which is trainer.optimizer.lr

@@ -34,6 +34,8 @@ BAD = {
     "--help experiment=table1a": r"error: there is no experiment 'table1a' \(did you mean vector",
     "learner=bce": r"learner must be one of .*; got 'bce' \(did you mean learner\.loss=bce\?\)",
     "NPZ trainer.lr=0.1": r"unknown key trainer\.lr; .* \(did you mean trainer\.optimizer\.lr\?\)",
+    "tuning.epochs=2": r"tuning has no keys as it is chosen here \(tuning is one of held_out_r",
+    "stages.k=1": r"stages has no keys as it is chosen here \(stages is one of code_eps1, .*\)",
     "mechanism=null": r"mechanism must be the name of a choice, got null",
     "dataset=imagenet": r"dataset must be one of .*circle.*; got 'imagenet'",
     "experiment=foo": r"no experiment 'foo'; `python -m labeldp_bench --help experiment` shows all",

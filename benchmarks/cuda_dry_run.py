@@ -202,8 +202,8 @@ def _train(step: Step, device: torch.device) -> Trainer:
     for stage in range(step.stages):
         kept = torch.arange(len(images)) >= 8 * stage  # each stage has another number of examples
         supervision = Supervision.of([release.take(kept)], loss_named(loss))
-        session = Session(0, device, stage=stage, stages=step.stages)
-        start = model.fit(images, supervision, session, start)
+        session = Session(0, device, stage=stage, stages=step.stages, start=start)
+        start = model.fit(images, supervision, session)
     return model.trainer
 
 

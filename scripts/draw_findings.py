@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     draw_differences(
         "finding_loss",
         "Another loss helps both mechanisms, in the mean at every eps",
-        "marginal loss minus the paper's,\ntest accuracy, points",
+        "marginal minus own loss,\npoints of test accuracy",
         {"RR": ("rr+marginal", "rr", plotting.BLUE),
          "RAPPOR": ("rappor+marginal", "rappor", plotting.RED)},
     )  # fmt: skip

@@ -70,6 +70,8 @@ def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
     """Returns accuracies, or the excess risk and its parts, or the squared error and its share."""
     if record.get("test_mse") is not None:
         mse, sem, variance = (record[f"test_{key}"] for key in ("mse", "mse_sem", "variance"))
+        if not variance:  # test labels that are all alike
+            return [f"test MSE        {mse:,.0f}"]
         error = f" ± {sem:,.0f} (standard error, {record['trials']} trials)" if sem else ""
         share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
         return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]

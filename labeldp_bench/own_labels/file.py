@@ -123,17 +123,20 @@ def holds_release(path: Path) -> bool:
     """Returns whether the file is a Parquet file with a manifest; reads no more than its end.
 
     Raises:
-        InputError: it may not be read: nobody knows what its rows have spent.
+        InputError: it may not be read, or is damaged: nobody knows what its rows have spent.
     """
+    if not path.is_file():
+        return False
     try:
         return KEY in (pq.read_schema(path).metadata or {})
     except PermissionError:
-        raise InputError(
-            f"{path} may not be read, and may hold an earlier release (see who may read it, or "
-            "write to another folder if it holds none)"
-        ) from None
+        what, remedy = "may not be read", "see who may read it"
     except (OSError, pa.ArrowInvalid):
-        return False
+        what, remedy = "is no whole Parquet file", "copy it anew"
+    raise InputError(
+        f"{path} {what}, and may hold an earlier release ({remedy}, or write to another folder if "
+        "it holds none)"
+    )
 
 
 def check_replaces(

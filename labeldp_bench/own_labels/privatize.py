@@ -60,8 +60,10 @@ def privatize(
         eps: > 0, of each label, or of each person where `unit` is given. Infinity: no privacy.
         mechanism: a name on the command line that needs no prior; `auto` takes the one that `plan`
             recommends.
-        seed: for tests only: who knows it can undo the noise.
-        row_ids: N distinct ones, to find the features by; None counts from 0.
+        seed: for tests only: who knows it can undo the noise. Such a draw is neither remembered
+            nor counted.
+        row_ids: N distinct ones, to find the features by; None counts from 0. The same labels under
+            other ids are other rows.
         bounds: (low, high) of numbers; those outside are clipped.
         unit: N names of persons; a person with several rows shares eps among them.
         most_rows: of one person; later rows are left out. None: all, however many there are.
@@ -92,6 +94,11 @@ def privatize(
         )
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
+    for key, name in (("source", source), ("unit_name", unit_name)):
+        if not isinstance(name, str):
+            raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
+    if not isinstance(parameters, dict | None):
+        raise InputError(f'parameters must be a dict, such as {{"size": 3}}, got {parameters!r}')
     values, earlier = as_list(labels), as_releases(after)
     group, kept, persons = None, np.arange(len(values)), None
     if unit is not None:

@@ -19,7 +19,7 @@ from labeldp_bench.own_labels.law import chance_of_change
 from labeldp_bench.own_labels.manifest import ClassName, Manifest, Unit, is_class_name
 from labeldp_bench.own_labels.strength import recommended, strength
 from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support.validate import InputError
+from labeldp_bench.support.validate import InputError, check_eps
 
 IDENTITY = 0.01
 """Chance of a change below which a release is practically the labels themselves."""
@@ -68,6 +68,8 @@ def recipe_of(
     and `row_id` are as in the manifest.
     """
     row_eps = eps / unit.most_rows if unit else eps
+    if unit:
+        check_eps(row_eps, f"eps={eps:g} shared among {unit.most_rows} rows of a {unit.column}")
     ends: tuple[float, float] | None = None
     names: tuple[ClassName, ...] = ()
     made: ClassMechanism | RealMechanism
@@ -93,7 +95,8 @@ def recipe_of(
         name, given, float(eps), names, ends, unit, noise, source, stored,
         counted=counted, row_id=row_id,
     )  # fmt: skip
-    return Recipe(made, replace(manifest, identity=identity) if identity else manifest)
+    manifest = replace(manifest, identity=identity) if identity else manifest
+    return Recipe(made, manifest.checked())  # before anything is drawn
 
 
 def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tuple[ClassName, ...]:

@@ -281,6 +281,9 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     values = np.asarray(row_ids)
     if len(values) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        raise InputError(f"row {missing[0]}: the row id is missing (name each row)")
     check_names(values, "row ids")
     values = values if values.dtype.kind in "iu" else values.astype(str)
     ids = pd.Index(values)  # as they are kept: 7 and '7' are one text

@@ -5,7 +5,9 @@ what is known is the sum of each release's own eps, and what a release counted w
 here. The sum is never too small; where files leave open what they share, it may be too large.
 """
 
+import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -28,6 +30,11 @@ PLACES = (
 )
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 """A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
+MOMENT = re.compile(
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?(Z|[+-][0-9:]+)?$"
+)
+"""A date with a time, as pandas, NumPy or a database writes it."""
 UNSEEN = (
     "{} does not say whose rows it counts: persons who have none of its rows here are taken for "
     "new ones, so that the true eps of some may be larger than what is said (keep a row of each)"
@@ -176,9 +183,9 @@ class Spending:
 
 
 def names_of(row_ids: NDArray) -> NDArray:
-    """Returns ids as texts, so that 10, 10.0, '10' and '010' are the same row.
+    """Returns ids as texts, so that 10, 10.0, 1e1, '10' and '010' are the same row.
 
-    Readers take a column of digits for numbers, and for texts as soon as one cell is none. Two rows
+    So are one name with accents of their own and without, and a date at midnight and alone. Readers take a column of digits for numbers, and for texts as soon as one cell is none. Two rows
     of one table may so have one name; each then counts what either has spent.
     """
     ids = np.asarray(row_ids)
@@ -217,10 +224,20 @@ def check_names(names: NDArray, what: str) -> None:
 
 
 def _plain(text: str) -> str:
-    if text[:1].isalpha():  # most names, and the match is slow
-        return text
-    match = WHOLE.match(text)
-    return text if match is None else "".join(match.groups())
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).strip()
+    if text[:1].isalpha():  # most names, and the matches are slow
+        return text.lower() if text in ("True", "False", "TRUE", "FALSE") else text
+    if match := WHOLE.match(text):
+        return "".join(match.groups())
+    if NUMBER.match(text) and math.isfinite(number := float(text)):
+        return str(int(number)) if number.is_integer() else repr(number)
+    if match := MOMENT.match(text):
+        day, minute, second, share, zone = match.groups(default="")
+        share, zone = share.rstrip("0").rstrip("."), zone.replace("Z", "+00:00")
+        time = f" {minute}{second or ':00'}{share}{zone}"
+        return day if time == " 00:00:00" else day + time
+    return text
 
 
 def have_same_names(theirs: str | None, ours: str) -> bool | None:

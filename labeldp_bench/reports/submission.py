@@ -79,7 +79,7 @@ def check_submission(record: Record) -> Report:
             problems += part(known)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             problems.append(f"a field has a value of the wrong kind: {error}")
-    return Report(problems, list(_notes(known)) if not absent else [])
+    return Report(problems, list(_notes(known)) if not (absent or empty) else [])
 
 
 def _whole(record: Record) -> Iterator[str]:

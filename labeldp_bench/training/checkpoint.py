@@ -75,8 +75,8 @@ class FitStates:
             finished: whether that was the fit's last epoch.
         """
         self._epochs += 1
-        if self._every is not None:
-            is_due = self._epochs % self._every == 0
+        if self._every is not None:  # 0: never
+            is_due = self._every > 0 and self._epochs % self._every == 0
         else:
             is_due = time.perf_counter() - self._last_save >= SECONDS_BETWEEN_SAVES
         if not is_due and not finished:

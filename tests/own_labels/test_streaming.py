@@ -55,7 +55,20 @@ def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "first", ["ann,no", "17,maybe", "no\tann", "ann, no", "ann,No", "ann,other,other", "ann,,NO"]
+    "first",
+    [
+        "ann,no",
+        "17,maybe",
+        "no\tann",
+        "ann, no",
+        "ann,No",
+        "ann,other,other",
+        "ann,,NO",
+        "ann no",
+        "ann:maybe",
+        "17;maybe;",
+        "ann|no,x",
+    ],
 )
 def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
     # A file without a header: the message listed its first row, label and all; a label with a blank

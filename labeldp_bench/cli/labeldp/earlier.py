@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from labeldp_bench.own_labels.spending import Earlier
 
 OTHERS = "if these are other persons, write to another folder"
+NO_ROW = (
+    "{} holds a release of column {}, and none of these rows by their names: if they are the same "
+    "ones under other names, their true eps is larger than what is said"
+)
+NOTHING = (
+    "--again adds to an earlier release of these rows in the folder of --out, and there is none "
+    "(leave it out; or write to the folder where that release is, with its --row-id)"
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,8 @@ def spent_before(
     """Returns what the rows have spent on all releases of them that are beside the output.
 
     Raises:
-        InputError: there is one, and --again is not given; or one whose eps cannot be added, as its
-            rows have other names or it counts for other persons.
+        InputError: there is one, and --again is not given; or none, and it is; or one whose eps
+            cannot be added, as its rows have other names or it counts for other persons.
     """
     from labeldp_bench.own_labels.spending import (
         UNSEEN,
@@ -54,6 +62,8 @@ def spent_before(
 
     found = _beside(given)
     if not found:  # as most often; the names of many rows fill much memory
+        if given.again:
+            raise InputError(NOTHING)
         return Before()
     known = persons if ids is None else ids
     places = _places(found) if known is None else np.arange(len(known))
@@ -69,7 +79,11 @@ def spent_before(
     unseen = [str(path) for path in found if found[path].manifest.release in spending.unseen]
     if unseen and (given.again or not same):
         warnings.warn(UNSEEN.format(" and ".join(unseen)), stacklevel=1)
+    if not same and given.again:
+        raise InputError(NOTHING)
     if not same:
+        for path in found:
+            warnings.warn(NO_ROW.format(path, given.label), stacklevel=1)
         return Before()
     for path in same:
         unit = found[path].manifest.unit
@@ -112,7 +126,8 @@ def _beside(given: argparse.Namespace) -> "dict[Path, Earlier]":
     from labeldp_bench.own_labels.file import holds_release, read_rows
     from labeldp_bench.own_labels.spending import Earlier
 
-    paths = [path for path in sorted(given.out.parent.glob("*.parquet")) if holds_release(path)]
+    files = [each for each in given.out.parent.iterdir() if each.suffix.lower() == ".parquet"]
+    paths = [path for path in sorted(files) if holds_release(path)]
     read = {path: Earlier(*read_rows(path)) for path in paths}
     return {path: each for path, each in read.items() if each.manifest.source in (given.label, "")}
 

@@ -12,6 +12,7 @@ first. FILE may be larger than memory; only the columns of --row-id and --unit m
 import argparse
 import contextlib
 import math
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LOCK = "labeldp"
 """Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
+BETWEEN = re.compile(r"[\s;:|,]+")
+"""What may stand between the cells of a row."""
 THERE = "use it, or choose another name; what a release has spent is spent, also if it is deleted"
 """What is said of an output that is there: deleting it would hide its eps from the next release."""
 
@@ -185,7 +188,13 @@ def _check_header(table: "Table", given: argparse.Namespace) -> None:
     if table.is_parquet:
         return  # it names its columns apart from the rows
     cells = table.first_row()
-    if given.label not in cells and any(_is_value(cell, given.classes) for cell in cells):
+    if given.label in cells:
+        return
+    # Cells with another sign between them are one cell to the reader.
+    pieces = [piece for cell in cells for piece in BETWEEN.split(cell)]
+    is_one = len(cells) == 1 and len(pieces) > 1
+    is_class = any(_is_class(piece, given.classes) for piece in pieces)
+    if is_one or is_class or any(_is_value(cell, given.classes) for cell in cells):
         raise InputError(
             f"{given.file} has no column {given.label}: its first row holds values, which are not "
             "shown, and no names of columns (write a header)"
@@ -196,8 +205,12 @@ def _is_value(text: str, classes: list[str] | None) -> bool:
     try:
         float(text)
     except ValueError:  # a misspelled label is one too, although no release would take it
-        return text.strip().casefold() in {name.casefold() for name in classes or ()}
+        return _is_class(text, classes)
     return True
+
+
+def _is_class(text: str, classes: list[str] | None) -> bool:
+    return text.strip().casefold() in {name.casefold() for name in classes or ()}
 
 
 def _row_ids(table: "Table", name: str) -> NDArray:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,11 +38,20 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
             # Folders such as a=1 are no columns.
             table = without_decimals(pd.read_parquet(path, partitioning=None))
         else:
-            separator = separator_of(path)
-            table = pd.read_csv(path, sep=separator, low_memory=False)
+            table = pd.read_csv(path, **_as_text(path), low_memory=False)
     if not len(table):
         raise InputError(f"{path.name} has no rows")
     return table.set_axis(list(map(str, table.columns)), axis=1)  # names of several levels too
+
+
+def _as_text(path: Path) -> dict[str, Any]:
+    """Returns how pandas reads a text file.
+
+    In a file of one column an empty line is a row with an empty cell: no row after it may move.
+    """
+    separator = separator_of(path)
+    is_alone = pd.read_csv(path, sep=separator, nrows=0).shape[1] == 1
+    return {"sep": separator, "skip_blank_lines": not is_alone}
 
 
 def without_decimals(table: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +87,7 @@ def as_written(path: Path, table: pd.DataFrame, names: Sequence[str]) -> pd.Data
     if not changed:
         return table
     with readable(path):
-        texts = pd.read_csv(path, sep=separator_of(path), usecols=changed, dtype=str)
+        texts = pd.read_csv(path, **_as_text(path), usecols=changed, dtype=str)
     read = table.copy()  # no `assign`: a column may be named as its argument is, self
     read[changed] = texts[changed]
     return read
@@ -248,7 +258,10 @@ def check_numbers(
     """
     read = table.copy()  # no `assign`: a column may be named as its argument is, self
     for name in columns:
-        numbers = pd.to_numeric(table[name], errors="coerce")
+        try:
+            numbers = pd.to_numeric(table[name], errors="coerce")
+        except OverflowError:  # a whole number with more digits than a float has a power of ten for
+            numbers = pd.to_numeric(table[name].astype(str).str.strip() + ".0", errors="coerce")
         wrong = np.flatnonzero(numbers.isna() & table[name].notna())
         if len(wrong):
             row = int(wrong[0])

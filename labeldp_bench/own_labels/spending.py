@@ -185,8 +185,9 @@ class Spending:
 def names_of(row_ids: NDArray) -> NDArray:
     """Returns ids as texts, so that 10, 10.0, 1e1, '10' and '010' are the same row.
 
-    So are one name with accents of their own and without, and a date at midnight and alone. Readers take a column of digits for numbers, and for texts as soon as one cell is none. Two rows
-    of one table may so have one name; each then counts what either has spent.
+    So are one name with accents of their own and without, and a date at midnight and alone. Readers
+    take a column of digits for numbers, and for texts as soon as one cell is none. Two rows of one
+    table may so have one name; each then counts what either has spent.
     """
     ids = np.asarray(row_ids)
     texts = ids.astype(str).astype(object)

@@ -1,5 +1,7 @@
 """`labeldp predict` on tables that look otherwise than those of the fit."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,6 +77,22 @@ def test_a_number_whose_square_overflows_is_refused(tmp_path, monkeypatch, capsy
     assert main(["predict", "f.csv", "--model", "m.skops", "--out", "n.csv"]) == 2
     assert capsys.readouterr().err.startswith(said)
     assert not (tmp_path / "n.skops").exists() and not (tmp_path / "n.csv").exists()
+
+
+def test_an_empty_line_and_a_number_beyond_all_floats_in_a_file_of_one_column(
+    tmp_path, monkeypatch, capsys
+):
+    # Rows after the line moved up by one; 400 digits were a traceback.
+    monkeypatch.chdir(tmp_path)
+    assert fitted(tmp_path, pd.DataFrame({"x": np.arange(-30.0, 30)})) == 0
+    Path("f.csv").write_text("x\n25\n\n-25\n")
+    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
+    found = pd.read_csv("p.csv")
+    assert len(found) == 3 and found.p_yes[0] != found.p_yes[2]
+    capsys.readouterr()
+    Path("f.csv").write_text(f"x\n2.5\n{'9' * 400}\n")
+    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "q.csv"]) == 2
+    assert "f.csv, row 2, column x: the number is infinite" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("ids", "kept"), [(["007", "010"], ["007", "010"]), ([7, 10], [7, 10])])

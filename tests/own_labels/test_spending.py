@@ -12,7 +12,6 @@ import pytest
 import labeldp_bench as ldp
 from labeldp_bench.cli.labeldp.__main__ import main
 from labeldp_bench.own_labels.file import read_rows
-from labeldp_bench.own_labels.spending import names_of
 from labeldp_bench.support.validate import InputError
 
 
@@ -304,48 +303,3 @@ def test_names_that_no_file_can_hold_are_refused(key, what, dtype):
     given = {key: np.array(["\ud800", "b"], dtype=dtype)}
     with pytest.raises(InputError, match=f"^{what} must be texts that UTF-8 can write"):
         ldp.privatize(["a", "b"], classes=["a", "b"], eps=1.0, seed=0, **given)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Jos\u00e9", "Jose\u0301"),
-        ("a\u00a0b", "a b"),
-        ("1e3", "1000"),
-        ("1e+17", "100000000000000000.0"),
-        ("0.10", ".1"),
-        ("True", "true"),
-        ("2020-01-01T00:00:00.000000000", "2020-01-01"),
-        ("2020-01-01T10:30:00.500000Z", "2020-01-01 10:30:00.5+00:00"),
-    ],
-)
-def test_one_row_that_two_readers_spell_differently_has_one_name(one, other):
-    # A second release of it went unnoticed, and --again then counted eps=1 for 2.
-    assert names_of(np.array([one], object)) == names_of(np.array([other], object))
-
-
-def test_other_names_stay_other_names():
-    texts = np.array(["1e3x", "2020-01-01 10:30", "2020-01-01 10:31", "-7", "7", "nan", "1e999"])
-    assert len(set(names_of(texts))) == len(texts)
-
-
-def test_a_release_of_none_of_these_rows_is_told_of_and_nothing_to_add_to_is_refused(capsys):
-    # Ids of another spelling passed for other persons without a word.
-    assert release([100, 101, 102], "r1", *ID) == 0
-    assert release([200, 201, 202], "r2", *ID) == 0
-    assert "r1.parquet holds a release of column answer, and none of" in capsys.readouterr().err
-    assert release([300, 301, 302], "r3", *AGAIN) == 2
-    assert "--again adds to an earlier release of these rows" in capsys.readouterr().err
-    os.mkdir("empty")
-    assert release(A, "empty/r", *AGAIN) == 2
-
-
-def test_a_damaged_file_is_not_taken_for_none(capsys):
-    # A copy that stopped half way was passed over in silence, and its eps was not counted.
-    assert release(A, "r1", *ID) == 0
-    whole = Path("r1.parquet").read_bytes()
-    os.rename("r1.parquet", "R1.PARQUET")
-    assert release(A, "r2", *ID) == 2 and "holds a release" in capsys.readouterr().err
-    Path("R1.PARQUET").write_bytes(whole[:-10])
-    assert release(A, "r2", *ID) == 2
-    assert "is no whole Parquet file, and may hold an earlier release" in capsys.readouterr().err

@@ -272,6 +272,13 @@ class Interrupted(Exception):
     """Stands for a power cut."""
 
 
+def test_pretraining_without_checkpoints_ends_and_leaves_none(environment):
+    # checkpoint_epochs=0, which the page on GPUs recommends, was a division by zero.
+    run(["seed=3"], replace(environment, checkpoint_epochs=0))
+    assert [path.suffix for path in (environment.data_dir / "pretrained").iterdir()
+            if path.suffix != ".lock"] == [".safetensors"]  # fmt: skip
+
+
 def test_interrupted_pretraining_goes_on_bit_for_bit(environment, monkeypatch):
     # An hour would start afresh, or views would repeat.
     overrides = ["pretrain.trainer.epochs=3", "pretrain.trainer.augment=[{_target_: "

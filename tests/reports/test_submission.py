@@ -73,6 +73,8 @@ def test_a_sound_record_has_no_problem_and_needs_every_field(record):
         ({"config_hash": "0" * 16}, "config_hash is 0000000000000000, and the identity has"),
         ({"task": "regression"}, "task must be classification"),
         ({"accuracy": None}, "accuracy is empty"),
+        ({"mechanism": None}, "mechanism is empty"),
+        ({"draws": None}, "draws is empty"),
         ({"delta": "small"}, "a field has a value of the wrong kind"),
     ],
 )  # fmt: skip

@@ -18,6 +18,7 @@ from labeldp_bench.data.tables.files import (
     check_header,
     check_name,
     first_rows,
+    has_one_column,
     label_texts,
     readable,
     separator_of,
@@ -118,8 +119,6 @@ class Table:
     def _text_batches(self, source: pa.NativeFile, name: str) -> Iterator[pa.RecordBatch]:
         """Yields a column of texts; refuses a row with more or fewer cells than the header."""
         separator = separator_of(self.path)
-        # In a file of one column an empty line is a row without a label: no row after it may move.
-        is_alone = pd.read_csv(self.path, sep=separator, nrows=0).shape[1] == 1
         try:
             yield from csv.open_csv(
                 source,
@@ -127,7 +126,7 @@ class Table:
                 csv.ParseOptions(
                     delimiter=separator,
                     newlines_in_values=True,
-                    ignore_empty_lines=not is_alone,
+                    ignore_empty_lines=not has_one_column(self.path),
                 ),
                 csv.ConvertOptions(
                     include_columns=[name], column_types={name: pa.string()}, null_values=[]

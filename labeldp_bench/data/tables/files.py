@@ -45,13 +45,16 @@ def read_table(path: Path, what: str = "dataset.file: ") -> pd.DataFrame:
 
 
 def _as_text(path: Path) -> dict[str, Any]:
-    """Returns how pandas reads a text file.
+    """Returns how pandas reads a text file."""
+    return {"sep": separator_of(path), "skip_blank_lines": not has_one_column(path)}
 
-    In a file of one column an empty line is a row with an empty cell: no row after it may move.
+
+def has_one_column(path: Path) -> bool:
+    """Returns whether an empty line of a text file is a row with an empty cell.
+
+    It is where there is one column: no row after it may move.
     """
-    separator = separator_of(path)
-    is_alone = pd.read_csv(path, sep=separator, nrows=0).shape[1] == 1
-    return {"sep": separator, "skip_blank_lines": not is_alone}
+    return pd.read_csv(path, sep=separator_of(path), nrows=0).shape[1] == 1
 
 
 def without_decimals(table: pd.DataFrame) -> pd.DataFrame:
@@ -260,8 +263,8 @@ def check_numbers(
     for name in columns:
         try:
             numbers = pd.to_numeric(table[name], errors="coerce")
-        except OverflowError:  # a whole number with more digits than a float has a power of ten for
-            numbers = pd.to_numeric(table[name].astype(str).str.strip() + ".0", errors="coerce")
+        except OverflowError:  # a whole number beyond all floats
+            numbers = table[name].map(_as_float)
         wrong = np.flatnonzero(numbers.isna() & table[name].notna())
         if len(wrong):
             row = int(wrong[0])
@@ -271,6 +274,13 @@ def check_numbers(
             )
         read[name] = numbers
     return read
+
+
+def _as_float(cell: object) -> float:
+    try:
+        return float(str(cell))  # infinity where the text has too many digits
+    except ValueError:
+        return np.nan
 
 
 def check_finite(

@@ -196,7 +196,7 @@ def _train(step: Step, device: torch.device) -> Trainer:
     mechanism = RandomizedResponse(1.0) if loss == "plain" else parts.mechanism
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(classes, (len(images),), generator=generator)
-    outputs = mechanism.release(labels, num_classes=classes, generator=generator, prior=None)
+    outputs = mechanism.release(labels, classes, generator, prior=None)
     release = Release(torch.arange(len(images)), outputs, mechanism, classes)
     start = None
     for stage in range(step.stages):
@@ -222,8 +222,10 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"step must be a part of one of: {names}; got {own['step']!r}")
     out = output_folder("out", own["out"])
     require_wheel()
-    work = own["work"] or tempfile.mkdtemp(prefix="cuda-dry-run-")
-    restart_with_card(output_folder("work", work), "benchmarks.cuda_dry_run", arguments)
+    if not own["work"]:  # named, so that the process which takes over makes no second one
+        own["work"] = tempfile.mkdtemp(prefix="cuda-dry-run-")
+        arguments = [*arguments, f"work={own['work']}"]
+    restart_with_card(output_folder("work", own["work"]), "benchmarks.cuda_dry_run", arguments)
     prepare_training()
     torch.cuda.init()
     device = torch.device("cuda", 0)

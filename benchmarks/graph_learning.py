@@ -77,8 +77,8 @@ def measured(library: Any, count: int, eps: float, every: int, apart: float) -> 
     }
     found: list[list[object]] = []
     for name, (model, theirs) in pairs.items():
-        own, seconds = timed(lambda m=model: m.fit(points, supervision, session).values.numpy())
-        other, their_seconds = timed(lambda f=theirs: f(graph).fit(rows.numpy(), outputs.numpy()))
+        own, seconds = timed(lambda m=model: m.fit(points, supervision, session).values.numpy())  # type: ignore[misc]
+        other, their_seconds = timed(lambda f=theirs: f(graph).fit(rows.numpy(), outputs.numpy()))  # type: ignore[misc]
         right = [100 * float((each == labels.numpy()).mean()) for each in (own, other)]
         found.append([
             name, eps, len(rows), "in one piece" if apart == 1 else "in three",

@@ -12,6 +12,7 @@ up, so no accuracy is told. Prints a Markdown table and writes many_classes_cpu.
 import os
 import subprocess
 import sys
+from typing import Any
 
 import torch
 
@@ -48,7 +49,7 @@ print("used", learnt, told, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def measure(mechanism: str, classes: int, rows: int) -> dict[str, object]:
+def measure(mechanism: str, classes: int, rows: int) -> dict[str, Any]:
     """Returns one row of the result."""
     line = [sys.executable, "-c", MEASURED, mechanism, str(classes), str(rows), str(NUMBERS)]
     done = subprocess.run(line, capture_output=True, text=True, check=True,

@@ -1,6 +1,6 @@
 """Time and recall of approximate neighbour graphs (`model.search=descent`) on many images.
 
-    python -m benchmarks.neighbours [points=100000,1000000] [neighbours=10] [data=FOLDER] [out=...]
+    python -m benchmarks.neighbours [points=100000,1000000] [neighbours=10] [data_dir=...] [out=...]
 
 Points are MNIST's training images, shifted at random by up to two pixels until there are enough, on
 their 50 principal components, of length 1. Recall is the share of the true nearest neighbours that
@@ -9,7 +9,6 @@ the machine is busy. The first search of a process compiles, and is told apart. 
 and mnist.npz in the folder of the data. Writes neighbours_cpu.csv.
 """
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from torch import Tensor
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp_bench.cli.script import (
     command,
+    default_data_dir,
     integer,
     output_folder,
     print_head,
@@ -56,12 +56,12 @@ def main(arguments: list[str]) -> int:
     """Measures, prints and writes; returns the exit status."""
     own = read_arguments(arguments, {
         "points": "100000,1000000", "neighbours": "10",
-        "data": os.environ.get("LABELDP_DATA", "data"), "out": str(BENCHMARKS),
+        "data_dir": default_data_dir(), "out": str(BENCHMARKS),
     })  # fmt: skip
     several = [integer("points", text, low=1000) for text in some("points", own["points"])]
     k = integer("neighbours", own["neighbours"], low=1)
     out = output_folder("out", own["out"])
-    images = ImageData("mnist", 10).draw(Path(own["data"]), 0).train_features.squeeze()
+    images = ImageData("mnist", 10).draw(Path(own["data_dir"]), 0).train_features.squeeze()
     rows = []
     compiled = time.process_time()
     small = shifted(images, SMALL, torch.Generator().manual_seed(1))

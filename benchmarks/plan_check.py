@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from benchmarks.plan_calibration import gain, measured_accuracy
+from benchmarks.plan_calibration import measured_accuracy
 from benchmarks.plan_tables import Task, scikit_learn_tasks, table_task, unseen
 from benchmarks.table import BENCHMARKS
 from labeldp_bench.cli.script import command, output_file, read_arguments, some
@@ -56,8 +56,8 @@ def main(arguments: list[str]) -> int:
     print(table.to_string(index=False))
     for source, part in table.groupby("source"):
         for kind in KINDS:
-            far = (part["middle" + kind] - part.measured).abs()
-            wide = gain(part["high" + kind], part.classes) - gain(part["low" + kind], part.classes)
+            far = (part["middle" + kind] - part["measured"]).abs()
+            wide = (part["high" + kind] - part["low" + kind]) / (1 - 1 / part["classes"])
             print(f"{source}{kind}: {part['inside' + kind].sum()} of {len(part)} inside, width "
                   f"{wide.mean():.2f} of the way from chance to certainty, middle "
                   f"off by {far.mean():.3f} (mean)")  # fmt: skip

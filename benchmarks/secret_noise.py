@@ -22,6 +22,7 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
+from labeldp_bench.mechanisms.draws import Noise
 from labeldp_bench.mechanisms.secret import SecretGenerator
 
 CLASSES = (10, 100)
@@ -41,13 +42,14 @@ def main(arguments: list[str]) -> int:
     out = output_folder("out", own["out"])
     torch.set_num_threads(1)
     print_head(("mechanism", "K", "seeded, labels/s", "secret, labels/s", "secret / seeded"))
-    seeded, secret, rows = torch.Generator().manual_seed(0), SecretGenerator(), []
+    noises: tuple[Noise, ...] = torch.Generator().manual_seed(0), SecretGenerator()
+    rows = []
     for mechanism in MECHANISMS:
         for num_classes in CLASSES:
             labels = torch.arange(size) % num_classes
             rates = [0.0, 0.0]
             for _ in range(5):  # in turns, as other work may slow the machine down for a while
-                for place, noise in enumerate((seeded, secret)):
+                for place, noise in enumerate(noises):
                     release = partial(mechanism.release, labels, num_classes, noise)
                     rates[place] = max(rates[place], rate(release, size))
             name = type(mechanism).__name__

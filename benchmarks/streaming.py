@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ def write(path: Path, rows: int, classes: int) -> None:
             writer.write_table(part)
 
 
-def measure(source: Path, rows: int, classes: int, folder: Path) -> dict[str, object]:
+def measure(source: Path, rows: int, classes: int, folder: Path) -> dict[str, Any]:
     """Returns one row of the result."""
     out = folder / "release.parquet"
     names = ",".join(f"class{number}" for number in range(classes))

@@ -45,7 +45,7 @@ from labeldp_bench.support.validate import InputError
 
 PLAIN = {
     "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,
-    "selection": "last",
+    "selection": "last", "average": None, "resolution": (),
 }  # fmt: skip
 RECIPE = {"mechanism": ["rr"], "dataset": ["mnist"]}
 OWN = {"device": "auto", "out": str(BENCHMARKS)}

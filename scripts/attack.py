@@ -65,11 +65,11 @@ class Guess:
 class ReleaseOnly(NetworkModel):
     """A model whose last stage is not trained: nothing is released after it."""
 
-    def fit(self, features: Tensor, supervision: Any, session: Session) -> Any:
+    def fit_by(self, kind: Any, features: Tensor, supervision: Any, session: Session) -> Any:
         """Returns a trained network in earlier stages, a guess in the last one."""
         if session.stage + 1 == session.stages:
             return Guess(supervision.num_classes)
-        return super().fit(features, supervision, session)
+        return super().fit_by(kind, features, supervision, session)
 
 
 @command(__doc__)

@@ -128,8 +128,8 @@ def trace(outputs: NDArray[np.int64], sums: NDArray[np.uint8]) -> NDArray[np.uin
     Returns:
         Packed rows, (n b, UNKNOWN / 64), lowest bit first.
     """
-    state = np.packbits(np.eye(UNKNOWN, dtype=np.uint8), axis=1, bitorder="little")
-    state = state.view(np.uint64).reshape(WORDS, 32, -1)
+    bits = np.packbits(np.eye(UNKNOWN, dtype=np.uint8), axis=1, bitorder="little")
+    state = bits.view(np.uint64).reshape(WORDS, 32, -1)
     turned = [j for j in range(32) if TWIST >> j & 1]
     rows, drawn = [], 0
     for output in outputs:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,7 @@ from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.audits import draw_audits
 from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.prediction import Classifier
 from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.files import write_text
@@ -118,7 +120,8 @@ def _audited(
     confidence: float,
 ) -> dict[str, object]:
     """Returns one row: all seeds of a data set, model, mechanism and eps."""
-    start, games, seen = time.perf_counter(), {}, []
+    start, seen = time.perf_counter(), []
+    games: dict[str, Game] = {}
     for seed in range(seeds):
         keys = block | {"mechanism": mechanism, "seed": seed}
         keys |= {"eps": eps} if math.isfinite(eps) else {}
@@ -166,9 +169,10 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
     vault = LabelVault(labels, bundle.num_classes)
     vault = vault.open(parts.mechanism.eps, seed, data=f"audit/{cell.data_name}")
     session = Session(seed, torch.device("cpu"))
-    classifier = parts.learner.fit(
+    fitted = parts.learner.fit(
         bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session
     )
+    classifier = cast(Classifier, fitted)  # canaries are labels of classes
     with torch.no_grad():
         model = classifier.probabilities(bundle.train_features).double().clamp_min(1e-12).log()
         test = classifier.probabilities(bundle.test_features)

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
@@ -102,7 +103,7 @@ def cifar10_graphs() -> Iterable[Hypothesis]:
     """Yields: smooth functions are ahead of both graph baselines, paired by seed."""
     runs = Runs.of("confirmation/cifar10_graphs", "mechanisms/cifar10_features")
     for eps in (0.2, 0.5, 1.0):
-        here = {"dataset": "cifar10", "eps": eps, "mechanism": "subset_selection"}
+        here: dict[str, Any] = {"dataset": "cifar10", "eps": eps, "mechanism": "subset_selection"}
         functions = runs.mean(**here, model=FUNCTIONS)
         for graph in GRAPHS:
             other = runs.mean(**here, model=graph)
@@ -153,7 +154,7 @@ def gaussian_process() -> Iterable[Hypothesis]:
         ("mnist", 0.1, "rappor", FUNCTIONS),
         ("fashion_mnist", 0.2, "rappor", "clusters"),
     ):
-        here = {"dataset": dataset, "eps": eps, "mechanism": mechanism}
+        here: dict[str, Any] = {"dataset": dataset, "eps": eps, "mechanism": mechanism}
         ours, theirs = runs.mean(**here, model=PROCESS), runs.mean(**here, model=other)
         apart = ours.minus(theirs) if ours.by_seed else from_seeds({})
         yield Hypothesis(f"{data_name_of(dataset)}, eps={eps:g}: ahead of {other}", apart)

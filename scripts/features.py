@@ -81,8 +81,10 @@ def by_eps() -> pd.DataFrame:
     for record in read_committed().values():
         # Of several networks by one recipe the tables have the first.
         if record["model"] in WITH_FEATURES and "pretrain.seed" not in record["identity"]:
-            kind = (record["dataset"], record["model"], record["pretrain"], record["mechanism"])
-            kind += (record["loss"], setting_of(record["identity"]))
+            kind = (
+                *(record[key] for key in ("dataset", "model", "pretrain", "mechanism", "loss")),
+                setting_of(record["identity"]),
+            )
             found[*map(str, kind)][float(record["eps"])].append(record)
     rows = []
     for place, by_eps in sorted(found.items()):

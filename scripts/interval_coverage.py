@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> int:
     out = output_file("out", values["out"])
     warnings.simplefilter("ignore")  # of releases that are practically noise
     cells = [(name, eps) for name in MECHANISMS for eps in BUDGETS]
-    parts = [simulate(*cell, count) for cell in progress_bar(cells, len(cells), "cells")]
+    parts = [simulate(name, eps, count) for name, eps in progress_bar(cells, len(cells), "cells")]
     table = pd.concat(parts).sort_values(["question", "mechanism", "eps"])
     write_text(out, table.to_csv(index=False, float_format="%.4g"))
     print(table.to_string(index=False))

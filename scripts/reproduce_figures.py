@@ -14,6 +14,7 @@ from labeldp_bench.reports.figures.text import counts
 from labeldp_bench.reports.figures.write import FIGURES, write_figures
 from labeldp_bench.reports.tables import best_known_page, tuned_page
 from labeldp_bench.reports.tables.base import load_table
+from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.support.checkout import CHECKOUT
 
 EXPONENTS = "theoretical_limits/table1"
@@ -30,7 +31,9 @@ def main(arguments: list[str]) -> int:
         total, found = total + cells, found + done
         state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
         print(f"{figure.stem}: {state}" + (f"; fill: {figure.command}" if done < cells else ""))
-    pictures = write_pictures(load_table(EXPONENTS), read_committed(), FIGURES)
+    table = load_table(EXPONENTS)
+    assert isinstance(table, ExponentTable), "its YAML names that kind"
+    pictures = write_pictures(table, read_committed(), FIGURES)
     print(f"{EXPONENTS}: {', '.join(path.name for path in pictures) or 'no record, no picture'}")
     for stem in (best_known_page.STEM, tuned_page.STEM):
         names = sorted(path.name for path in FIGURES.glob(f"{stem}.p*"))

@@ -102,9 +102,9 @@ def main(arguments: list[str]) -> int:
     settings |= {"num_classes": data.num_classes, "image_shape": list(data.test_features.shape[1:])}
     if any(key.startswith("network.") for key in tensors):
         settings["network"] = _network_of(cell)
-    about = {"form": form, "settings": settings}
-    about["record"] = {key: record[key] for key in record if key not in LEFT_OUT}
-    about["record"] |= {"shipped_accuracy": 0.0, "committed_accuracy": float(committed["accuracy"])}
+    kept_record = {key: record[key] for key in record if key not in LEFT_OUT}
+    kept_record |= {"shipped_accuracy": 0.0, "committed_accuracy": float(committed["accuracy"])}
+    about = {"form": form, "settings": settings, "record": kept_record}
     WEIGHTS.mkdir(exist_ok=True)
     path = file_of(name)
     before = path.read_bytes() if path.is_file() else None
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> int:
         with replacing(path) as partial:
             partial.write_bytes(save(tensors, {"model": json.dumps(about, allow_nan=False)}))
         right = load(name).predict(data.test_features) == data.test_labels.numpy()
-        about["record"]["shipped_accuracy"] = float(right.mean())
+        kept_record["shipped_accuracy"] = float(right.mean())
     scores = committed["accuracy"], record["accuracy"], right.mean()
     say(f"{name}, record {cell.config_hash}, seed {seed}, {path.stat().st_size / 1e6:.2f} MB")
     say("test accuracy: committed {:.4f}, this run {:.4f}, the file {:.4f}".format(*scores))

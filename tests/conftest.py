@@ -1,5 +1,6 @@
 """Shared tools: composing cells and running the real command."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.support.files import FileLock
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,6 +35,20 @@ def command(tmp_path):
         )  # fmt: skip
 
     return run
+
+
+@pytest.fixture
+def someone_waits(monkeypatch):
+    """An event that is set as soon as a process waits for a lock that another one holds."""
+    waits, plain = multiprocessing.get_context("fork").Event(), FileLock.acquire
+
+    def acquire(lock, *given, **named):
+        if named.get("timeout") != 0:
+            waits.set()
+        return plain(lock, *given, **named)
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    return waits
 
 
 @pytest.fixture

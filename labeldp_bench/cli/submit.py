@@ -25,6 +25,7 @@ def is_submit_check(arguments: Sequence[str]) -> bool:
 def main(arguments: list[str]) -> int:
     """Prints what each record lacks; returns 1 if any does."""
     # Torch takes a second to import: `--help` need not wait for it.
+    from labeldp_bench.reports.naming import counted
     from labeldp_bench.reports.submission import check_submission, read_submission
 
     if not arguments:
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
             say(f"  mend  {line}")
         for line in notes:
             say(f"  note  {line}")
-        count = f"{len(problems)} thing{'s' if len(problems) > 1 else ''} to mend"
-        say(f"  {count}" if problems else "  nothing is missing: it can be sent")
+        count = counted([len(problems)], "thing")
+        say(f"  {count} to mend" if problems else "  nothing is missing: it can be sent")
         failed |= bool(problems)
     return int(failed)

@@ -12,6 +12,7 @@ from labeldp_bench.records.record import Record, new_record
 from labeldp_bench.runs.evaluate import per_class_accuracy
 from labeldp_bench.runs.outcome import Outcome, mean, standard_error
 from labeldp_bench.runs.probability_scores import PROBABILITY_SCORES
+from labeldp_bench.runs.units import share_of_unit
 from labeldp_bench.support.device import describe_device
 
 
@@ -34,6 +35,7 @@ def record_of(
         device: where it ran.
     """
     mechanism, recipe = parts.mechanism, parts.model.recipe
+    of_row = share_of_unit(mechanism, data.labels_per_unit)
     rate = outcome.trained_examples / outcome.train_seconds if outcome.train_seconds else None
     return new_record(
         cell,
@@ -61,7 +63,7 @@ def record_of(
         selection_sha256=data.selection_sha256,
         extra_accuracy=outcome.extra_tests,
         best_epoch_accuracy=outcome.best_epoch_accuracy,
-        mechanism_summary=mechanism.summary() | _information(mechanism, outcome, data),
+        mechanism_summary=of_row.summary() | _information(of_row, outcome, data),
         ledger=outcome.ledger,
         notes=outcome.notes,
         wall_seconds=round(seconds, 3),

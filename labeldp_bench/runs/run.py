@@ -27,7 +27,7 @@ from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.result import record_of
-from labeldp_bench.runs.stored import stored_releases, which_releases
+from labeldp_bench.runs.stored import NOTE, stored_releases, which_releases
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.support import seeding
@@ -183,7 +183,8 @@ def session_of(
             },
             every=environment.checkpoint_epochs,
             parts={"vault": vault, "evaluator": evaluator},
-            is_secret=run.cell.noise != SEEDED and environment.releases is None,
+            is_secret=run.cell.noise != SEEDED,
+            handed_over=NOTE,
         )
         run.checkpoint.resume()
     return Session(

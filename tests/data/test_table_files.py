@@ -12,6 +12,8 @@ from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
 from labeldp_bench.data.tables.columns import encoded
 from labeldp_bench.data.tables.files import read_table
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.mechanisms import RandomizedResponse
+from labeldp_bench.mechanisms.information import information_bits
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
@@ -183,6 +185,12 @@ def test_a_run_on_a_table(tmp_path, capsys):
     assert "survey.csv" not in text
     for said in ('"auc": 0.', '"eps_spent": 2.0', '"labels_per_unit": 2', '"eps": 1.0'):
         assert said in text
+    record = read_record(written.parent)
+    assert record["eps"] == 2  # of the person; what is said of one label is of its share
+    of_row = RandomizedResponse(1.0)
+    assert record["mechanism_summary"].items() >= of_row.summary().items()
+    bits = information_bits(of_row, 2)
+    assert record["mechanism_summary"]["information_bits"] == pytest.approx(bits, abs=1e-6)
     show_run(written.parent)
     assert "AUC             0." in capsys.readouterr().out
     assert cell.config_hash == compose_cell([*keys, "dataset.file=else/survey.csv"]).config_hash

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -193,14 +192,14 @@ def test_what_the_first_part_has_spent_is_told(tmp_path, monkeypatch, capsys):
     assert ldp.load_release("250.parquet").eps_spent == 2
 
 
-def test_two_releases_at_one_time_see_each_other(people, monkeypatch, capfd):
+def test_two_releases_at_one_time_see_each_other(people, monkeypatch, capfd, someone_waits):
     # Each looked for the other's file before it was written: eps twice, and both files said once.
     context, original = multiprocessing.get_context("fork"), Stream.write
     inside, given = context.Event(), [people, "--mechanism", "rr"]
 
     def write(self, path):
         inside.set()
-        time.sleep(0.5)
+        assert someone_waits.wait(60)
         original(self, path)
 
     monkeypatch.setattr(Stream, "write", write)
@@ -248,6 +247,10 @@ def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkey
     assert not os.path.exists("r.parquet")
     monkeypatch.setattr(Recipe, "draw", original)
     [left] = Path().glob(".r.parquet.*.partial")  # with four parts of a draw that nobody counts
+    assert release(people, out="s.parquet") == 0
+    assert f"note: {left} holds part of a release that was cut off" in capsys.readouterr().err
+    assert left.exists()
+    os.remove("s.parquet")
     assert release(people) == 0 and len(ldp.load_release("r.parquet")) == SIZE
     assert f"note: {left} is removed: it held part of a release" in capsys.readouterr().err
     assert not left.exists()

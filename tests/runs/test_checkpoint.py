@@ -247,9 +247,34 @@ def test_a_lost_release_with_secret_noise_is_not_drawn_again_in_silence(damage, 
         file.write_bytes(file.read_bytes()[:100])
     else:
         belongs_to = {"identity": "b"}
-    with pytest.raises(InputError, match="costs eps once more, which no record would say"):
+    with pytest.raises(InputError, match="cost eps once more, which no record would say"):
         Checkpoint(file, belongs_to, is_secret=True).resume()
     assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("left_by", "now", "refused"),
+    [("", "a", True), ("a", "", True), ("a", "b", False), ("a", "a", None)],
+)
+def test_a_checkpoint_of_other_releases_is_not_taken_up(left_by, now, refused, tmp_path, capsys):
+    # A run took up the training on handed releases, and its record named none; or a draw of its
+    # own was deleted in silence.
+    file = tmp_path / "checkpoint.pt"
+    of = {name: {"identity": "i"} | ({"file": name} if name else {}) for name in (left_by, now)}
+    _, labels = _released_until(file, of[left_by])
+    vault = LabelVault(labels, 3).open(1.0, seed=None)
+    checkpoint = Checkpoint(
+        file, of[now], parts={"vault": vault}, is_secret=True, handed_over="file"
+    )
+    if refused:
+        with pytest.raises(InputError, match=r"it (has no file|is of file 'a'); it held releases"):
+            checkpoint.resume()
+    else:
+        checkpoint.resume()
+        assert (checkpoint.fits.next_fit() is None) == (refused is False)
+        afresh = "it is of file 'a'; training starts afresh" in capsys.readouterr().out
+        assert afresh == (refused is False)
+    assert file.exists() == (refused is not False)
 
 
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):

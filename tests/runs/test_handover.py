@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import time
 
 import numpy as np
 import pytest
@@ -136,7 +135,7 @@ def test_a_record_of_one_draw_is_not_shown_for_another(
 
 
 def test_two_processes_at_once_do_not_both_draw(
-    tiny_network, tiny_images, tmp_path, monkeypatch, capfd
+    tiny_network, tiny_images, tmp_path, monkeypatch, capfd, someone_waits
 ):
     # Each saw that the file was absent, and drew: the same labels twice, one file left.
     cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
@@ -147,7 +146,7 @@ def test_two_processes_at_once_do_not_both_draw(
 
     def write(*parts):
         inside.set()
-        time.sleep(0.5)
+        assert someone_waits.wait(60)
         original(*parts)
 
     monkeypatch.setattr("labeldp_bench.runs.release_only.write_releases", write)

@@ -181,6 +181,13 @@ def _remove_torn(out: Path) -> None:
             "seen it, its rows have spent that eps too, which is counted nowhere)",
             stacklevel=1,
         )
+    for other in sorted(out.parent.glob(".*.parquet.*.partial")):
+        warnings.warn(
+            f"{other} holds part of a release that was cut off, or that another process writes; "
+            "it is counted nowhere (delete it if it was cut off; if somebody has seen it, its rows "
+            "have spent that eps too)",
+            stacklevel=1,
+        )
 
 
 def _check_header(table: "Table", given: argparse.Namespace) -> None:

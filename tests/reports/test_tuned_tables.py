@@ -144,7 +144,7 @@ def test_the_page_says_what_it_shows_and_what_is_left_out(tmp_path):
         "eps=0.3", "RR", "64.1", "58.3 ± 19.0 (3)", "67.5 ± 20.9 (3)", "+9.2 ± 3.1* (3)", "0.019",
         "0.0003 (3); 7 epochs",
     ] in cells  # fmt: skip
-    assert "77 of the 80 cells are left out" in page and " 9 of its 500 runs are done" in page
+    assert "77 of the 80 cells are left out" in page and " 9 of its 520 runs are done" in page
     assert "95 % t interval" in page and "Holm's correction for the 3 pairs" in page
     tex = latex(page)
     assert tex.count("\\begin{tabular}") == 2 and "`" not in tex and "#" not in tex

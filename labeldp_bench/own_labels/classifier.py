@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from labeldp_bench.data.tables.files import LARGEST
+from labeldp_bench.data.tables.cells import LARGEST
 from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.eigenmaps import Eigenmaps
 from labeldp_bench.models.linear import LinearClassifier

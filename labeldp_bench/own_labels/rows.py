@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp_bench.data.tables.files import LARGEST
+from labeldp_bench.data.tables.cells import LARGEST
 from labeldp_bench.own_labels.release import Release
 from labeldp_bench.support.validate import InputError
 

@@ -57,8 +57,9 @@ def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
     check_choice("--model", given.model, SAID)
+    from labeldp_bench.data.tables.cells import check_finite
     from labeldp_bench.data.tables.columns import numeric_columns
-    from labeldp_bench.data.tables.files import as_written, check_finite
+    from labeldp_bench.data.tables.files import as_written
     from labeldp_bench.own_labels.estimates import class_shares
     from labeldp_bench.own_labels.load import load_release
     from labeldp_bench.own_labels.models import cross_validated, model_for, readable, save_model

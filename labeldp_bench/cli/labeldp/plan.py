@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
     shares = check_shares("--shares", given.shares, given.classes)
     features = None
     if given.features is not None:
-        from labeldp_bench.data.tables.files import check_finite
+        from labeldp_bench.data.tables.cells import check_finite
         from labeldp_bench.own_labels.models import features_of
 
         table = read_people(given.features)

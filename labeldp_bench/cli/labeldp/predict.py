@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Writes the predictions."""
     check_new(given.out, ".csv", ".parquet", replace=True, read=(given.file, given.model))
-    from labeldp_bench.data.tables.files import as_written, check_finite, check_numbers
+    from labeldp_bench.data.tables.cells import check_finite, check_numbers
+    from labeldp_bench.data.tables.files import as_written
     from labeldp_bench.own_labels.models import (
         columns_of,
         load_model,

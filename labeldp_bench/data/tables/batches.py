@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from labeldp_bench.data.tables.cells import label_texts
 from labeldp_bench.data.tables.files import (
     check_column,
     check_header,
     check_name,
     first_rows,
     has_one_column,
-    label_texts,
     readable,
     separator_of,
     without_decimals,
@@ -141,7 +141,7 @@ class Table:
 def codes_of(labels: pa.Array, classes: pd.Index) -> NDArray[np.int64]:
     """Returns the position of each label among the classes, int64 (n,); -1: none; -2: it is empty.
 
-    Numbers and truth values are compared as texts, as `files.label_codes` does.
+    Numbers and truth values are compared as texts, as `cells.label_codes` does.
 
     Args:
         labels: of any type.

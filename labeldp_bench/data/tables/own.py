@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.data.tables import files
+from labeldp_bench.data.tables import cells, files
 from labeldp_bench.data.tables.base import Rows, Table
 from labeldp_bench.support.validate import InputError, check_folder_name, check_list
 
@@ -83,7 +83,7 @@ class OwnTable(Table):
                 f"{path.name}, column {self.label}: dataset.classes=public finds {len(classes)} "
                 "different labels, and two or more are needed"
             )
-        codes = files.label_codes(path.name, labels, classes)
+        codes = cells.label_codes(path.name, labels, classes)
         units = None if self.unit is None else table[self.unit]
         if units is not None and units.isna().any():
             row = int(np.flatnonzero(units.isna())[0])
@@ -95,17 +95,17 @@ class OwnTable(Table):
         for key in ("numeric", "categorical"):
             for name in keys[key]:
                 files.check_column(path.name, columns, f"dataset.{key}", name)
-        columns = files.check_numbers(path.name, columns, keys["numeric"])
+        columns = cells.check_numbers(path.name, columns, keys["numeric"])
         for name in keys["categorical"]:
             columns[name] = columns[name].astype(str)
-        files.check_finite(path.name, columns)
-        whose = None if units is None else np.array(files.label_texts(units))  # less blanks
+        cells.check_finite(path.name, columns)
+        whose = None if units is None else np.array(cells.label_texts(units))  # less blanks
         return Rows(self.name, columns, codes, len(classes), whose)
 
     def _classes(self, labels: pd.Series) -> list[str]:
         if self.classes == PUBLIC:
-            return sorted(set(files.label_texts(labels.dropna())))
-        return files.label_texts(pd.Series(list(self.classes or ()), dtype=object))
+            return sorted(set(cells.label_texts(labels.dropna())))
+        return cells.label_texts(pd.Series(list(self.classes or ()), dtype=object))
 
 
 LISTS = ("numeric", "categorical", "drop")

@@ -77,10 +77,13 @@ class Checkpoint:
             found = state["belongs_to"]
             draws_here |= self.handed_over not in found
             others = {
-                name: f"it is of {name} {found[name]!r}" if name in found else f"it has no {name}"
+                name: f"it is of {name} {found.get(name)!r}"
                 for name in sorted(self.belongs_to.keys() | found.keys())
                 if found.get(name) != self.belongs_to.get(name)
             }
+            if self.handed_over in others:
+                own = "a run that was handed" if self.handed_over in found else "a run that drew"
+                others[self.handed_over] = f"{own} its releases left it"
             for name in others.keys() - OF_TRAINING:
                 raise ValueError(others[name])
         except Exception as error:  # whatever `read_state` raises

@@ -196,3 +196,11 @@ def test_what_was_chosen_survives_collecting(tmp_path):
     merge_choices([], path, kept[:1])  # the other record is retired
     assert list(read_choices(path)) == kept[:1]
     assert read_choices(tmp_path / "absent.csv") == {}
+
+
+def test_every_cell_is_tuned_and_has_a_stated_twin():
+    # A block that forgot its tuning put five stated runs into the mean of the tuned ones.
+    cells = tuned_experiment().cells()
+    assert {cell.identity.get("tuning") for cell in cells} == {"held_out_releases"}
+    stated = {cell.config_hash for cell in read_experiment("mechanisms/stated").cells()}
+    assert {untuned(cell).config_hash for cell in cells} <= stated

@@ -45,7 +45,7 @@ from labeldp_bench.support.validate import InputError
 
 PLAIN = {
     "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,
-    "selection": "last", "average": None, "resolution": (),
+    "selection": "last", "average": None,
 }  # fmt: skip
 RECIPE = {"mechanism": ["rr"], "dataset": ["mnist"]}
 OWN = {"device": "auto", "out": str(BENCHMARKS)}
@@ -65,7 +65,7 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
         )
     if parts.pretrain is not None:
         raise InputError("a textbook loop starts at random weights (use pretrain=none)")
-    differs = ["augment"] if trainer.augment else []
+    differs = [name for name in ("augment", "resolution") if getattr(trainer, name)]
     differs += [name for name, value in PLAIN.items() if getattr(trainer, name) != value]
     if differs:
         raise InputError(

@@ -47,6 +47,8 @@ def test_both_learn_and_ours_is_the_accuracy_of_the_run(tiny_images, tmp_path, c
         (["model=knn"], "only networks are trained in epochs (use model=cnn)"),
         (["trainer=blockrr"], "a textbook loop has another trainer.augment (use trainer="),
         (["trainer.pixels=unit"], "a textbook loop has another trainer.pixels"),
+        (["trainer.average=0.9"], "a textbook loop has another trainer.average"),
+        (["++trainer.resolution=[[0.5,0.5]]"], "a textbook loop has another trainer.resolution"),
         (["trainer.selection=mean_last_10"], "a textbook loop has another trainer.selection"),
     ],
 )

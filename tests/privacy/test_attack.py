@@ -118,20 +118,24 @@ def test_script_writes_a_row_per_share_and_says_no_guarantee(
     assert first["with"] == pytest.approx(first.released_agreement, abs=1e-5)
 
 
-def test_only_the_last_stage_goes_untrained(tiny_network, tiny_images):
+@pytest.mark.parametrize(
+    ("recipe", "stages"),
+    [(["mechanism=lp_2st", "eps=4"], [0]), (["mechanism=rr", "learner=fixmatch"], [])],
+)
+def test_only_the_last_stage_goes_untrained(recipe, stages, tiny_network, tiny_images):
     # LP-2ST without its first stage is RR, and ple without its client publishes noise.
-    cell = compose_cell([*tiny_network, "mechanism=lp_2st", "eps=4"])
+    cell = compose_cell([*tiny_network, *recipe])
     trained = []
-    real = script.NetworkModel.fit
+    real = script.NetworkModel.fit_by
 
-    def spy(self, features, supervision, session):
+    def spy(self, kind, features, supervision, session):
         trained.append(session.stage)
-        return real(self, features, supervision, session)
+        return real(self, kind, features, supervision, session)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(script.NetworkModel, "fit", spy)
+        patch.setattr(script.NetworkModel, "fit_by", spy)
         script.attack(cell, [0.0], tiny_images)
-    assert trained == [0]
+    assert trained == stages
 
 
 def test_bad_input_is_one_line(capsys):

@@ -82,8 +82,9 @@ class Checkpoint:
                 if found.get(name) != self.belongs_to.get(name)
             }
             if self.handed_over in others:
-                own = "a run that was handed" if self.handed_over in found else "a run that drew"
-                others[self.handed_over] = f"{own} its releases left it"
+                is_handed = self.handed_over in found
+                theirs = "was handed other releases" if is_handed else "drew releases of its own"
+                others[self.handed_over] = f"a run left it that {theirs}"
             for name in others.keys() - OF_TRAINING:
                 raise ValueError(others[name])
         except Exception as error:  # whatever `read_state` raises

@@ -172,7 +172,10 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _remove_torn(out: Path) -> None:
-    """Removes what a command that was killed left of this release: a draw that nobody counts."""
+    """Removes what a killed command left of this release, a draw that nobody counts; tells of it.
+
+    What is left of another release stays, and is told of too.
+    """
     from labeldp_bench.support.files import remove_torn
 
     for left in remove_torn(out):

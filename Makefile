@@ -38,13 +38,13 @@ test: $(VENV)/.test  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-cluster: $(VENV)/.test  ## sweeps on real launchers; each skips, and says so, where it is not installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/cli/test_launchers.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/labeldp_bench/cli/test_launchers.py
 
 lint: $(VENV)/.lint  ## format check, lint, type check, spelling, layers of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/codespell README.md CHANGELOG.md docs configs labeldp_bench scripts benchmarks
+	$(BIN)/codespell README.md CHANGELOG.md docs configs labeldp labeldp_bench scripts benchmarks
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint  ## format and mend what can be mended by itself

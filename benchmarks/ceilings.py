@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from labeldp_bench.support.progress import wait_for
+from labeldp.support.progress import wait_for
 
 SECONDS = 0.5
 """Timed for each; the best of three."""

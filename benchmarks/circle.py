@@ -23,6 +23,9 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from torch import Tensor
 
 from benchmarks.table import BENCHMARKS, write_benchmark
+from labeldp.losses import Loss, loss_named
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import (
     command,
     integer,
@@ -36,13 +39,10 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.models import NearestNeighbours
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.losses import Loss, loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.process import keep_memory
-from labeldp_bench.support.validate import check_choice
 
 Result = TypeVar("Result")
 MECHANISMS = ("rr", "rappor", "alibi", "subset_selection")
@@ -119,7 +119,7 @@ def theirs(bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch
 
     predictions = [watch.time("votes", classify, supervision) for supervision in supervisions]
     alone = Stopwatch()  # what the four searches took of that
-    fitted = KNeighborsClassifier(200).fit(points, supervisions[0].plausible[:, 0].numpy())
+    fitted = KNeighborsClassifier(200).fit(points, supervisions[0].most_likely_labels[:, 0].numpy())
     alone.time("search", lambda: fitted.kneighbors(queries, return_distance=False))
     watch.milliseconds["search"] = len(MECHANISMS) * alone.milliseconds["search"]
     watch.milliseconds["votes"] -= watch.milliseconds["search"]

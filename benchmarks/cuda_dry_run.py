@@ -27,21 +27,21 @@ from torch import Tensor
 
 from benchmarks.fake_card import FakeCard, require_wheel, restart_with_card
 from benchmarks.table import BENCHMARKS, write_benchmark
+from labeldp.losses import loss_named
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.store.release import Release
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, output_folder, print_head, print_row, read_arguments
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.models import NetworkModel
 from labeldp_bench.pretraining.simclr import SimCLR, SimCLRFit
 from labeldp_bench.pretraining.supervised import Pretraining
-from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.process import prepare_training
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.trainer import Trainer

@@ -23,8 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from labeldp_bench.support.files import replacing
-from labeldp_bench.support.validate import InputError
+from labeldp.support.files import replacing
+from labeldp.support.validate import InputError
 
 SOURCE = Path(__file__).with_name("fake_card.c")
 LIBRARY = "libcuda.so.1"

@@ -32,7 +32,7 @@ NUMBERS = 32
 MEASURED = """
 import resource, sys, time
 import numpy as np
-from labeldp_bench import LabelDPClassifier, privatize
+from labeldp import LabelDPClassifier, privatize
 mechanism, classes, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 stream = np.random.default_rng(0)
 features = stream.normal(size=(rows, int(sys.argv[4])))

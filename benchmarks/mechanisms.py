@@ -20,7 +20,11 @@ from typing import Any
 import torch
 
 from benchmarks.table import BENCHMARKS, write_benchmark
-from labeldp_bench import mechanisms
+from labeldp import mechanisms
+from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms.bit_flips import BitFlips
+from labeldp.mechanisms.subset_selection import p_outside
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (
     command,
     integer,
@@ -29,10 +33,6 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
-from labeldp_bench.mechanisms import Mechanism
-from labeldp_bench.mechanisms.bit_flips import BitFlips
-from labeldp_bench.mechanisms.subset_selection import p_outside
-from labeldp_bench.support.validate import InputError
 
 CLASSES = (10, 100)
 EPS = 1.0

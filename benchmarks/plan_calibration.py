@@ -6,8 +6,8 @@ Needs `pip install 'labeldp-bench[plan]'`. Of each calibrating table (plan_table
 rows are released at five eps and learnt by the default model, the others measure the accuracy; two
 seeds. From the committed records come the benchmark's networks on images: local mechanisms without
 a prior, one stage, marginal likelihood. To the accuracies of a data set the curve n / (n + c) of
-labeldp_bench/own_labels/experience.py is fitted, n being releases times their worth in true labels
-(own_labels/strength.py) for each class. Writes labeldp_bench/own_labels/plan_tasks.csv, and prints
+labeldp/experience.py is fitted, n being releases times their worth in true labels
+(own_labels/strength.py) for each class. Writes labeldp/plan_tasks.csv, and prints
 how well each table is predicted from all others. A few minutes of one core.
 """
 
@@ -22,17 +22,17 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from benchmarks.plan_tables import Task, calibrating, table_task
+from labeldp import experience
+from labeldp.classifier import LabelDPClassifier
+from labeldp.informativeness import all_informativeness, recommended
+from labeldp.privatization import privatize
+from labeldp.redundancy import redundancy
+from labeldp.support.files import write_text
+from labeldp.support.progress import progress_bar
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.own_labels import experience
-from labeldp_bench.own_labels.classifier import LabelDPClassifier
-from labeldp_bench.own_labels.privatize import privatize
-from labeldp_bench.own_labels.redundancy import redundancy
-from labeldp_bench.own_labels.strength import recommended, strengths
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import progress_bar
 
-OUT = CHECKOUT / "labeldp_bench" / "own_labels" / "plan_tasks.csv"
+OUT = CHECKOUT / "labeldp" / "plan_tasks.csv"
 BUDGETS = (0.5, 1.0, 2.0, 4.0, math.inf)
 SEEDS = range(2)
 IMAGES = {"mnist": 10, "fashion_mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100}
@@ -89,7 +89,7 @@ def measured_curve(task: Task) -> np.ndarray:
     found = []
     for eps in BUDGETS:
         name = recommended(count, eps)
-        worth = 1.0 if math.isinf(eps) else strengths(count, eps)[name][1]
+        worth = 1.0 if math.isinf(eps) else all_informativeness(count, eps)[name][1]
         accuracy = np.mean([measured_accuracy(task, eps, name, seed) for seed in SEEDS])
         found.append([half * worth / count, gain(float(accuracy), count)])
     return np.array(found)
@@ -122,9 +122,9 @@ def from_records() -> list[list[object]]:
             continue
         count, eps = IMAGES[record.dataset], float(record.eps)
         name = "rr" if record.mechanism == "lp_1st" else record.mechanism
-        if math.isinf(eps) or name not in strengths(count, eps):
+        if math.isinf(eps) or name not in all_informativeness(count, eps):
             continue
-        labels = record.n_train * strengths(count, eps)[name][1] / count
+        labels = record.n_train * all_informativeness(count, eps)[name][1] / count
         key = f"records: {record.dataset}, {record.model}"
         points.setdefault(key, []).append([labels, gain(record.accuracy, count)])
     return [

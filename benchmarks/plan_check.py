@@ -19,11 +19,11 @@ import pandas as pd
 from benchmarks.plan_calibration import measured_accuracy
 from benchmarks.plan_tables import Task, scikit_learn_tasks, table_task, unseen
 from benchmarks.table import BENCHMARKS
+from labeldp.planning import plan
+from labeldp.support.files import write_text
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import command, output_file, read_arguments, some
-from labeldp_bench.own_labels.plan import plan
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import check_choice
 
 BUDGETS = (1.0, 4.0)
 SEEDS = range(3)

@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from labeldp_bench.own_labels.models import features_of
-from labeldp_bench.support.validate import InputError
+from labeldp.models import features_of
+from labeldp.support.validate import InputError
 
 MOST_ROWS = 6000
 """Of a table; a random part of larger ones is taken."""

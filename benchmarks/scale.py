@@ -21,7 +21,15 @@ import matplotlib
 import torch
 
 from benchmarks.table import BENCHMARKS, write_benchmark
-from labeldp_bench import mechanisms
+from labeldp import mechanisms
+from labeldp.mechanisms import (
+    ClassMechanism,
+    HadamardResponse,
+    LocalHashing,
+    RandomizedResponse,
+    SubsetSelection,
+)
+from labeldp.mechanisms.bit_flips import BitFlips
 from labeldp_bench.cli.script import (
     command,
     integer,
@@ -31,14 +39,6 @@ from labeldp_bench.cli.script import (
     read_arguments,
     some,
 )
-from labeldp_bench.mechanisms import (
-    ClassMechanism,
-    HadamardResponse,
-    LocalHashing,
-    RandomizedResponse,
-    SubsetSelection,
-)
-from labeldp_bench.mechanisms.bit_flips import BitFlips
 from labeldp_bench.runs.memory import free_memory
 from labeldp_bench.support.process import keep_memory
 
@@ -100,7 +100,7 @@ def entropy(share: float) -> float:
 def measure(name: str, num_classes: int, most: int, seconds: float) -> dict[str, Any] | None:
     """Returns one row, or None where not even ten labels fit or a release takes too long."""
     mechanism = MECHANISMS[name]
-    form = mechanism.form(num_classes)
+    form = mechanism.encoding(num_classes)
     entry = 1 if needed_bits(mechanism, num_classes)[0] == "O(1)" else num_classes
     size = int(min(most, ROOM / (9 * entry)))
     if size < 10:
@@ -120,7 +120,7 @@ def measure(name: str, num_classes: int, most: int, seconds: float) -> dict[str,
     batch, learnt = messages[:BATCH], math.inf
     for _ in range(3):
         start = time.perf_counter()
-        mechanism.evidence(form.outputs(batch), num_classes)
+        mechanism.centred_log_likelihood(form.outputs(batch), num_classes)
         learnt = min(learnt, (time.perf_counter() - start) / len(batch))
     growth, bits = needed_bits(mechanism, num_classes)
     return {

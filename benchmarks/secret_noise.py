@@ -13,7 +13,9 @@ import torch
 
 from benchmarks.mechanisms import EPS, rate
 from benchmarks.table import BENCHMARKS, write_benchmark
-from labeldp_bench import mechanisms
+from labeldp import mechanisms
+from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.secret import SecretGenerator
 from labeldp_bench.cli.script import (
     command,
     integer,
@@ -22,8 +24,6 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
-from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.secret import SecretGenerator
 
 CLASSES = (10, 100)
 MECHANISMS: tuple[mechanisms.ClassMechanism, ...] = (

@@ -38,7 +38,7 @@ PART = 1_000_000
 """Rows that are made up at one time."""
 MEASURED = """
 import resource, sys
-from labeldp_bench.cli.labeldp.__main__ import main
+from labeldp.cli.__main__ import main
 status = main(sys.argv[1:])
 used = resource.getrusage(resource.RUSAGE_SELF)
 print("used", used.ru_utime + used.ru_stime, used.ru_maxrss)

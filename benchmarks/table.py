@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from labeldp.support.files import replacing
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
-from labeldp_bench.support.files import replacing
 
 BENCHMARKS = CHECKOUT / "results" / "benchmarks"
 

@@ -19,6 +19,11 @@ import torch
 
 from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_accuracy
+from labeldp.losses import loss_named
+from labeldp.store.door import ReleaseDoor
+from labeldp.support import seeding
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (
     command,
     default_data_dir,
@@ -31,17 +36,12 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import cells_of
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.models import NetworkModel
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
 from labeldp_bench.support.device import resolve_device
 from labeldp_bench.support.process import prepare_training
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 PLAIN = {
     "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,

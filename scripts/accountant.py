@@ -15,10 +15,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, print_head, print_row, read_arguments
 from labeldp_bench.records.collect import COMMITTED, read_committed
 from labeldp_bench.records.record import Record
-from labeldp_bench.support.validate import InputError
 
 MADE_UP = ("circle", "holder_classification", "holder_regression")
 SHARE_A_RELEASE = ("single_stage",)

@@ -19,25 +19,25 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from labeldp.audit.attack import Attack, bound, flat, learned_beliefs, posterior
+from labeldp.mechanisms import LabelEnhancement, NoPrivacy
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.release import Release
+from labeldp.support import seeding
+from labeldp.support.files import write_text
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.script import command, default_data_dir, output_file, split_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import cells_of, read_experiment
-from labeldp_bench.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.audits.attack import Attack, bound, flat, learned_beliefs, posterior
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.release import Release
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.attack import draw_attacks
 from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_number
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 RUNS = CHECKOUT / "results" / "runs"

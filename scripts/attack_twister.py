@@ -18,6 +18,11 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.cli.script import (
     command,
     finite_eps,
@@ -26,11 +31,6 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
-from labeldp_bench.mechanisms import RandomizedResponse
-from labeldp_bench.mechanisms.draws import Noise
-from labeldp_bench.mechanisms.secret import SecretGenerator
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_choice
 
 WORDS, SHIFT, TWIST = 624, 397, 0x9908B0DF
 UNKNOWN = 32 * WORDS

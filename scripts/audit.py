@@ -25,9 +25,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from labeldp_bench.cli.script import command
-from labeldp_bench.experiments.compose import compose_cell, mechanism_names
-from labeldp_bench.mechanisms import (
+from labeldp.audit.audit import Audit, audit, audit_histogram
+from labeldp.audit.sums import releases_sums
+from labeldp.mechanisms import (
     ClassMechanism,
     GroupMechanism,
     LabelEnhancement,
@@ -35,16 +35,16 @@ from labeldp_bench.mechanisms import (
     PateFM,
     RealMechanism,
 )
-from labeldp_bench.mechanisms.classes import check_global_prior
-from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
-from labeldp_bench.privacy.audits.sums import releases_sums
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import (
+from labeldp.mechanisms.classes import check_global_prior
+from labeldp.support.progress import say
+from labeldp.support.validate import (
     InputError,
     check_eps,
     check_integer,
     did_you_mean,
 )
+from labeldp_bench.cli.script import command
+from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 
 DEFAULTS: dict[str, Any] = {
     "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 1_000_000, "seed": 0,

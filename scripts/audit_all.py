@@ -14,19 +14,19 @@ import hydra
 import pandas as pd
 import torch
 
-from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.experiments.compose import compose_cell, mechanism_names
-from labeldp_bench.mechanisms import (
+from labeldp.audit.groups import group_epsilon
+from labeldp.audit.mechanism import exact_epsilon, exact_real_epsilon
+from labeldp.mechanisms import (
     ClassMechanism,
     ClippingMechanism,
     FullExponentialCubes,
     GroupMechanism,
     RealMechanism,
 )
-from labeldp_bench.privacy.audits.groups import group_epsilon
-from labeldp_bench.privacy.audits.mechanism import exact_epsilon, exact_real_epsilon
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.validate import InputError
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
+from labeldp_bench.cli.script import command, read_arguments
+from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CLASSES = (2, 10, 100)

@@ -25,6 +25,17 @@ import torch
 from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 
+from labeldp.audit.attack import accuracy, bound
+from labeldp.audit.audit import sampled_epsilon
+from labeldp.audit.canaries import Game, one_run_epsilon, pair_epsilon
+from labeldp.audit.mechanism import exact_epsilon
+from labeldp.mechanisms import ClassMechanism, NoPrivacy
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.files import write_text
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.cli.script import (
     command,
     default_data_dir,
@@ -37,22 +48,11 @@ from labeldp_bench.cli.script import (
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import cells_of
-from labeldp_bench.mechanisms import ClassMechanism, NoPrivacy
-from labeldp_bench.privacy.audits.attack import accuracy, bound
-from labeldp_bench.privacy.audits.audit import sampled_epsilon
-from labeldp_bench.privacy.audits.canaries import Game, one_run_epsilon, pair_epsilon
-from labeldp_bench.privacy.audits.mechanism import exact_epsilon
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.audits import draw_audits
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import Classifier
-from labeldp_bench.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_choice
 
 OUT = CHECKOUT / "results" / "audits"
 CONFIDENCE = 0.95

@@ -12,8 +12,11 @@ import sys
 
 import pandas as pd
 
-from labeldp_bench.cli.script import command, finite_eps, integer, output_file, read_arguments
-from labeldp_bench.mechanisms import (
+from labeldp.audit.audit import Audit, audit, audit_histogram
+from labeldp.audit.broken_learners import HISTOGRAMS, LEARNERS
+from labeldp.audit.plants import plants
+from labeldp.audit.wall import learner_faults
+from labeldp.mechanisms import (
     AdditiveLaplace,
     ClippedCubeMeans,
     ClippedLaplace,
@@ -32,13 +35,10 @@ from labeldp_bench.mechanisms import (
     RPWithPrior,
     SubsetSelection,
 )
-from labeldp_bench.privacy.audits.audit import Audit, audit, audit_histogram
-from labeldp_bench.privacy.audits.broken_learners import HISTOGRAMS, LEARNERS
-from labeldp_bench.privacy.audits.plants import plants
-from labeldp_bench.privacy.audits.wall import learner_faults
+from labeldp.support.files import write_text
+from labeldp.support.progress import say
+from labeldp_bench.cli.script import command, finite_eps, integer, output_file, read_arguments
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import say
 
 OUT = CHECKOUT / "results" / "benchmarks" / "audit_plants.csv"
 CLASSES = 10

@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, integer, read_arguments
-from labeldp_bench.support.validate import InputError
 
 PATIENCE = 120.0
 """Seconds that the head may take to listen."""

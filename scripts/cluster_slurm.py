@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.support.validate import InputError
 
 PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client",
             "munged": "munge"}  # fmt: skip

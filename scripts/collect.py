@@ -8,10 +8,10 @@ A record replaces the row of the same run.
 import sys
 from pathlib import Path
 
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import COMMITTED, collect
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.validate import InputError
 
 
 @command(__doc__)

@@ -16,17 +16,17 @@ import pandas as pd
 import torch
 from scipy.stats import binom
 
-from labeldp_bench import mechanisms
+from labeldp import mechanisms
+from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, SubsetSelection
+from labeldp.mechanisms.additive_laplace import argmax_retention
+from labeldp.mechanisms.bit_flips import BitFlips
+from labeldp.mechanisms.subset_selection import p_outside, subset_information
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.mechanisms import AdditiveLaplace, ClassMechanism, SubsetSelection
-from labeldp_bench.mechanisms.additive_laplace import argmax_retention
-from labeldp_bench.mechanisms.bit_flips import BitFlips
-from labeldp_bench.mechanisms.subset_selection import p_outside, subset_information
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.validate import InputError
 
 DOCS = CHECKOUT / "docs"
 CHOICE = """\

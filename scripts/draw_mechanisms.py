@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import command, read_arguments, some
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
@@ -17,7 +18,6 @@ from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.validate import check_choice
 
 DOCS = CHECKOUT / "docs"
 PIXELS = {"default": "pixels", "pretrain=simclr": "SimCLR's features"}

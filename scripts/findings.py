@@ -15,10 +15,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from labeldp.audit.mechanism import exact_epsilon
+from labeldp.mechanisms import RandomizedResponseWithPrior
+from labeldp.support import seeding
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.mechanisms import RandomizedResponseWithPrior
-from labeldp_bench.privacy.audits.mechanism import exact_epsilon
 from labeldp_bench.records.collect import COMMITTED, check_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.naming import method_name, name_of
@@ -26,7 +27,6 @@ from labeldp_bench.reports.rendering import mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate
 from labeldp_bench.reports.tables.differences import budgets_of, means_of, tested
 from labeldp_bench.reports.tables.tuned import IN_PRINT, OWN_LOSS, SOFT_LABEL
-from labeldp_bench.support import seeding
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10

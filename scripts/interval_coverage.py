@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from labeldp.conformal import PredictionSets
+from labeldp.estimates import calibration, class_shares, estimate_accuracy
+from labeldp.privatization import privatize
+from labeldp.support.files import write_text
+from labeldp.support.progress import progress_bar
 from labeldp_bench.cli.script import command, integer, output_file, read_arguments
-from labeldp_bench.own_labels.conformal import PredictionSets
-from labeldp_bench.own_labels.estimates import calibration, class_shares, estimate_accuracy
-from labeldp_bench.own_labels.privatize import privatize
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import progress_bar
 
 SHARES = np.array([0.55, 0.3, 0.1, 0.05])
 MECHANISMS = ("rr", "subset_selection", "rappor", "alibi", "optimal")

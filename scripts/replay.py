@@ -21,13 +21,15 @@ from typing import Any
 import hydra
 import pandas as pd
 
+from labeldp.mechanisms.version import DRAWS
+from labeldp.support.progress import progress_bar, say
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments
 from labeldp_bench.data.tables.base import Table
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.collect import COLUMNS, read_committed
 from labeldp_bench.records.record import is_done, read_record
 from labeldp_bench.reports.estimates import Estimator, same_hardware
@@ -35,8 +37,6 @@ from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.device import describe_device
 from labeldp_bench.support.process import prepare_training
-from labeldp_bench.support.progress import progress_bar, say
-from labeldp_bench.support.validate import InputError
 
 OWN = {"n": "20", "seed": "0", "seconds": "120", "data_dir": "", "out_dir": ""}
 BUDGETS = (PAPER, "quick")

@@ -10,12 +10,12 @@ Hours are for the device at hand, one process, from what was measured on the sam
 import sys
 from pathlib import Path
 
+from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.cli.help_configs import choices_of, file_of, first_sentence, header
 from labeldp_bench.cli.script import command, listed, read_arguments
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
 from labeldp_bench.support.device import describe_device, resolve_device
-from labeldp_bench.support.validate import InputError, check_choice
 
 OWN = {"budget": PAPER, "experiment": "", "out_dir": "results/runs"}
 

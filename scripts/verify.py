@@ -12,10 +12,10 @@ contradicts the claim; 1: it does not hold; 2: bad input. See docs/audits.md.
 
 import sys
 
-from labeldp_bench.cli.labeldp.verify import load
+from labeldp.audit.verify import verify
+from labeldp.cli.verify import load
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, integer, read_arguments
-from labeldp_bench.privacy.audits.verify import verify
-from labeldp_bench.support.validate import InputError
 
 
 @command(__doc__)

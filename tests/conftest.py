@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.support.files import FileLock
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.support.files import FileLock
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")

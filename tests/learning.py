@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from labeldp.mechanisms import RandomizedResponse
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.learners import MultiStage
-from labeldp_bench.mechanisms import RandomizedResponse
 from labeldp_bench.supervision.interfaces import Session
 
 CPU = torch.device("cpu")

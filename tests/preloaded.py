@@ -4,7 +4,7 @@ import gc
 import importlib
 
 MODULES = (
-    "labeldp_bench.cli.closing", "labeldp_bench.cli.main", "labeldp_bench.learners",
+    "labeldp_bench.cli.sweep_summary", "labeldp_bench.cli.main", "labeldp_bench.learners",
     "labeldp_bench.models", "labeldp_bench.pretraining.supervised", "labeldp_bench.runs.job",
     "labeldp_bench.runs.release_only", "hydra._internal.hydra",
     "torch._dynamo",  # 1.5 s, which the first optimizer of a process takes

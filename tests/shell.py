@@ -19,7 +19,7 @@ HANGS = 600
 # A process for each command would import torch each time.
 DRIVER = """
 import os, runpy, shlex, sys, traceback
-import labeldp_bench.cli.closing, labeldp_bench.cli.main, labeldp_bench.runs.job
+import labeldp_bench.cli.sweep_summary, labeldp_bench.cli.main, labeldp_bench.runs.job
 import matplotlib.pyplot, torch._dynamo
 for number, line in enumerate(sys.stdin.read().splitlines()):
     if os.fork():

@@ -4,10 +4,10 @@ import functools
 
 import torch
 
+from labeldp.losses import loss_named
+from labeldp.store.vault import LabelVault
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.supervision.interfaces import Epoch, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.trainer import Trainer
 

@@ -10,9 +10,9 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import CHOICES, options_of
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.support.validate import InputError
 
 SAID_BY_EXPERIMENTS = ("table", "figure")
 NO_NAMES = ("null", "true", "false", "nan", "inf")

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
+from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.cli.help_keys import losses
 from labeldp_bench.experiments.compose import (
@@ -18,9 +19,8 @@ from labeldp_bench.experiments.compose import (
     unknown_experiment,
 )
 from labeldp_bench.experiments.grid import how_to_quote
-from labeldp_bench.support.validate import InputError, did_you_mean
 
-MENDABLE = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
+USER_ERRORS = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
 """What a user can mend: shown as one line."""
 
 

@@ -2,10 +2,10 @@
 
 from hydra._internal.utils import get_args_parser
 
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.help_configs import choices_of
 from labeldp_bench.cli.help_pages import choice_page, group_page, key_page, whole_page
 from labeldp_bench.experiments.compose import CHOICE, CHOICES
-from labeldp_bench.support.validate import InputError
 
 ASKED = {"--help", "-h"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import hydra
 from omegaconf import OmegaConf
 
+from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.experiments.compose import CHOICES, unknown_experiment, use_configs
 from labeldp_bench.support.checkout import CONFIGS
-from labeldp_bench.support.validate import InputError, check_choice
 
 FIRST_SENTENCE = re.compile(r"(?<!\bal)\.\s+(?=[A-Z0-9\"“]|$)|\.$")
 

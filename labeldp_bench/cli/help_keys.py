@@ -103,7 +103,7 @@ def losses() -> dict[str, str]:
             continue
         text = path.read_text(encoding="utf-8")
         name = text.partition("\nclass ")[2].partition("(")[0]
-        kind = read_class(f"labeldp_bench.supervision.losses.{path.stem}.{name}")
+        kind = read_class(f"labeldp.losses.{path.stem}.{name}")
         found[path.stem] = first_sentence((paragraphs(kind) or [""])[0])
     return found
 

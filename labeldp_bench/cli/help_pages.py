@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.cli.help_configs import (
     brings,
     choices_of,
@@ -32,7 +33,6 @@ from labeldp_bench.cli.help_source import paragraphs, read_class, source_of
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import as_override, expand
 from labeldp_bench.reports.naming import counted
-from labeldp_bench.support.validate import InputError, did_you_mean
 
 USAGE = """\
 Makes labels noisy, trains on them, and records how good the model is. What to run is written as

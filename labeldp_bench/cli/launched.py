@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from hydra.plugins.launcher import Launcher
 
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.support.process import comes_from_ctrl_c
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 LONGEST = 200
 """Characters of a launcher's own words, which may be a page."""

@@ -11,10 +11,12 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from labeldp_bench import __version__
+from labeldp import __version__
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.cli import submit, sweep_words, sweeper
 from labeldp_bench.cli.arguments import below_cfg, check_arguments, left_to_cells
-from labeldp_bench.cli.errors import MENDABLE, print_error
+from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.experiments.compose import cell_of, compose_cell
 from labeldp_bench.experiments.grid import LOCAL
@@ -22,8 +24,6 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """The environment variable that asks for a traceback in place of one line."""
@@ -34,7 +34,7 @@ def task(config: DictConfig) -> int:
     """Runs the cells of one job; returns how many failed."""
     try:
         return _run_job(config) if config.job is not None else _run_one(config)
-    except MENDABLE as error:
+    except USER_ERRORS as error:
         if FULL_ERROR_WANTED:
             raise
         if comes_from_ctrl_c(error):
@@ -91,7 +91,7 @@ def _run_one(config: DictConfig) -> int:
         cell = compose_cell(scaled(given, asked=keys))
     say(cell.title)
     # Torch takes a second to import: the line above need not wait for it.
-    from labeldp_bench.cli.closing import show_run
+    from labeldp_bench.cli.sweep_summary import show_run
     from labeldp_bench.records.collect import record_of
     from labeldp_bench.records.record import is_done
     from labeldp_bench.runs.changed_data import refuse_changed_data
@@ -150,7 +150,7 @@ def main() -> None:
         if comes_from_ctrl_c(error):  # or a worker's pipe
             sys.exit(130)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except MENDABLE as error:
+    except USER_ERRORS as error:
         if FULL_ERROR_WANTED:
             raise
         sys.exit(130 if comes_from_ctrl_c(error) else print_error(error))

@@ -11,7 +11,7 @@ from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, setup_globals
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 
 class RayLauncher(BasicLauncher):

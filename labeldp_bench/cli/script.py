@@ -9,11 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
-from labeldp_bench.cli.errors import MENDABLE, print_error
-from labeldp_bench.experiments.compose import CHOICES
-from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
-from labeldp_bench.support.files import writable_folder
-from labeldp_bench.support.validate import (
+from labeldp.support.files import writable_folder
+from labeldp.support.validate import (
     LARGEST_EPS,
     SMALLEST_EPS,
     InputError,
@@ -21,6 +18,9 @@ from labeldp_bench.support.validate import (
     check_number,
     did_you_mean,
 )
+from labeldp_bench.cli.errors import USER_ERRORS, print_error
+from labeldp_bench.experiments.compose import CHOICES
+from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 
 Main = Callable[[list[str]], int]
 OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
@@ -45,7 +45,7 @@ def command(doc: str | None) -> Callable[[Main], Main]:
             except BrokenPipeError:  # the reader, such as `head`, has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return 0
-            except MENDABLE as error:
+            except USER_ERRORS as error:
                 return print_error(error)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)

@@ -9,9 +9,9 @@ sent (docs/leaderboard.md says where). 1: something must be mended. 2: there is 
 from collections.abc import Sequence
 from pathlib import Path
 
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 NAME = "submit-check"
 

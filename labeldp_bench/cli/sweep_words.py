@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from labeldp.support.progress import duration
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import Axes, Spelled, as_written
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import is_done
 from labeldp_bench.reports.naming import counted
-from labeldp_bench.support.progress import duration
-from labeldp_bench.support.validate import InputError
 
 
 def sources(cells: Sequence[Cell], done: Container[str], out_dir: Path) -> str:

@@ -17,6 +17,9 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from labeldp.support.files import only_one
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launched import launch
 from labeldp_bench.cli.ray_launcher import RayLauncher
@@ -36,10 +39,7 @@ from labeldp_bench.experiments.grid import (
 from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted
-from labeldp_bench.support.files import only_one
 from labeldp_bench.support.process import comes_from_ctrl_c
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError, check_number
 
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
@@ -102,7 +102,7 @@ class CellSweeper(Sweeper):
         if self.config.rerun and not experiment:
             raise InputError(f"rerun=true has no effect here: {NO_RERUN}")
         # They pull in pandas and torch, which a mere `--help` must not wait for.
-        from labeldp_bench.cli.closing import close_sweep
+        from labeldp_bench.cli.sweep_summary import close_sweep
         from labeldp_bench.records.collect import find_done
         from labeldp_bench.runs.changed_data import refuse_changed_data
         from labeldp_bench.runs.environment import environment_of

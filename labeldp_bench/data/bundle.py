@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from labeldp_bench.privacy.vault import LabelVault
+from labeldp.store.vault import LabelVault
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from torch import Generator, Tensor
 
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 SMALLEST, LARGEST = 1e-6, 1e6
 """Standard deviations beyond which points are equal, or means are, in float32."""

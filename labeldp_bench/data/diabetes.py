@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import hash_arrays
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import check_integer, check_number
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.rough import TARGETS, rough_function, values_at
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_number
 
 AMPLITUDE = 0.8
 """The largest |eta_0 - eta_1| relative to the two contested classes' mass."""

@@ -13,12 +13,12 @@ import torch
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from torch import Tensor
 
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle, Dataset
 from labeldp_bench.data.labels import as_labels, check_label_range
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer
 
 MAX_CHANNELS = 4
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from labeldp.support.validate import InputError, check_choice, check_integer, check_list
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import ImageData, Split, load_images, written_at
-from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_list
 
 SELECTIONS = ("hash", "file_order")
 TRAIN_PER_TEST = 10

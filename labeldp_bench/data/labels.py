@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 
 MOST_CLASSES_NAMED = 5
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeldp_bench.support.files import CannotWrite, only_one, replacing
+from labeldp.support.files import CannotWrite, only_one, replacing
+from labeldp.support.validate import InputError
 from labeldp_bench.support.official_data import OFFICIAL
-from labeldp_bench.support.validate import InputError
 
 NETWORK_TIMEOUT = 15.0
 """Seconds of silence after which a server counts as not there."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeldp_bench.support import seeding
+from labeldp.support import seeding
 
 LEVELS = 14
 POINTS = 2**LEVELS

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import hydra
 from hydra.errors import InstantiationException
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.identity import GROUPS, PAPER, SEEDED, canonical, identity_of
-from labeldp_bench.support.validate import InputError
 
 if TYPE_CHECKING:  # they import torch, which a title need not wait for
+    from labeldp.mechanisms.base import Mechanism
     from labeldp_bench.data.bundle import Dataset
-    from labeldp_bench.mechanisms.base import Mechanism
     from labeldp_bench.pretraining.recipe import PretrainingRecipe
     from labeldp_bench.supervision.interfaces import Learner, Model
 

@@ -16,18 +16,18 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from labeldp_bench.experiments.assembly import assemble
-from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.grid import LOCAL
-from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
-from labeldp_bench.support.checkout import CONFIGS
-from labeldp_bench.support.validate import (
+from labeldp.support.validate import (
     InputError,
     check_choice,
     check_eps,
     check_integer,
     did_you_mean,
 )
+from labeldp_bench.experiments.assembly import assemble
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.grid import LOCAL
+from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
+from labeldp_bench.support.checkout import CONFIGS
 
 CHOICES = (
     *GROUPS,

@@ -8,6 +8,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import (
@@ -19,7 +20,6 @@ from labeldp_bench.experiments.compose import (
 from labeldp_bench.experiments.grid import Axes, Spelled, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.experiments.scale import scaled
-from labeldp_bench.support.validate import InputError
 
 PROGRAM = "python -m labeldp_bench"
 

@@ -10,7 +10,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 """Keys that say which cells there are, and take one value."""

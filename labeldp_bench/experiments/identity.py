@@ -17,7 +17,7 @@ from typing import Any
 
 import hydra
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 GROUPS = ("dataset", "mechanism", "learner", "model")
 PAPER = "paper"
@@ -30,7 +30,7 @@ PATHS = ("dataset.file",)
 """Where data lie on this machine, which decides nothing."""
 
 REFERENCE = Path(__file__).with_name("reference_values.json")
-OURS = "labeldp_bench."
+OURS = ("labeldp.", "labeldp_bench.")
 
 
 def identity_of(config: Mapping[str, object], choices: Mapping[str, str]) -> dict[str, object]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.assembly import assemble
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import CHOICE, compose_cell, use_configs
 from labeldp_bench.experiments.grid import spell
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.support.validate import InputError
 
 
 def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from labeldp.losses import loss_named
+from labeldp.support import seeding
+from labeldp.support.validate import check_choice
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import check_choice
 
 RETRAIN = ("none", "consensus")
 
@@ -19,7 +19,7 @@ class RetrainingLearner(Learner):
     """A learner of classes that may fit its model a second time.
 
     Args:
-        loss: how one learns from releases: a file of supervision/losses, or your own
+        loss: how one learns from releases: a file of labeldp/losses, or your own
             `module.Class`.
         retrain: `none`, or `consensus` after the last fit.
     """
@@ -50,7 +50,7 @@ class RetrainingLearner(Learner):
         if self.retrain == "none":
             return classifier
         predicted = predict(classifier.scores(features[supervision.indices]), session.seed)
-        agrees = supervision.plausible.gather(1, predicted[:, None]).squeeze(1)
+        agrees = supervision.most_likely_labels.gather(1, predicted[:, None]).squeeze(1)
         session.notes["consensus_share"] = float(agrees.double().mean())
         if not agrees.any():
             return classifier

@@ -5,13 +5,13 @@ from functools import partial
 
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp.losses import loss_named
+from labeldp.mechanisms.base import Mechanism
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import InputError, check_made
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError, check_made
 from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
 
 
@@ -24,7 +24,7 @@ class FixMatch(Learner):
     Source: Sohn et al. (2020), arXiv:2001.07685; on releases, ours.
 
     Args:
-        loss: on releases; a file of supervision/losses, or your own `module.Class`.
+        loss: on releases; a file of labeldp/losses, or your own `module.Class`.
         student: what is added to it.
     """
 

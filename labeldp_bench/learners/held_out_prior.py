@@ -6,17 +6,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from labeldp.losses import loss_named
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.block_rr import BlockRR
+from labeldp.mechanisms.rr_with_prior import RandomizedResponseWithPrior
+from labeldp.mechanisms.topk_subset import TopKSubset
+from labeldp.store.door import ReleaseDoor
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_number
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.block_rr import BlockRR
-from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
-from labeldp_bench.mechanisms.topk_subset import TopKSubset
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_number
 
 
 @dataclass(frozen=True)

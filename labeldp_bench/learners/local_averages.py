@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.clipping import ClippingMechanism
+from labeldp.mechanisms.groups import GroupMechanism
+from labeldp.mechanisms.local_full import LocalFull
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import InputError, check_choice, check_eps, check_number
 from labeldp_bench.learners.rates import TRUSTS, Problem, clip, side
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.clipping import ClippingMechanism
-from labeldp_bench.mechanisms.groups import GroupMechanism
-from labeldp_bench.mechanisms.local_full import LocalFull
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Averages, Fitted, Learner, Model, Session
-from labeldp_bench.support.validate import InputError, check_choice, check_eps, check_number
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")

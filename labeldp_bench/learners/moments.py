@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.noisy_moments import NoisyMoments
-from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.noisy_moments import NoisyMoments
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

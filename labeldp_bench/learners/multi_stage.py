@@ -7,17 +7,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from labeldp.losses import loss_named
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.rr_with_prior import RandomizedResponseWithPrior
+from labeldp.mechanisms.topk_subset import TopKSubset
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.release import Release
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_made, check_number
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.rr_with_prior import RandomizedResponseWithPrior
-from labeldp_bench.mechanisms.topk_subset import TopKSubset
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_made, check_number
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def mean_top_k(release: Release) -> float:
 
 
 def filtered(release: Release, classifier: Classifier, features: Tensor, top: int) -> Release:
-    """Returns the release without examples whose plausible labels the model ranks below `top`."""
+    """Returns the release without examples whose likely labels the model ranks below `top`."""
     ranked = classifier.scores(features[release.indices]).argsort(1, descending=True)
-    best = torch.zeros_like(release.plausible).scatter_(1, ranked[:, : max(1, top)], True)
-    return release.take((best & release.plausible).any(1))
+    best = torch.zeros_like(release.most_likely_labels).scatter_(1, ranked[:, : max(1, top)], True)
+    return release.take((best & release.most_likely_labels).any(1))

@@ -7,19 +7,19 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.labeldp_pro import LabelDPPro
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import (
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.labeldp_pro import LabelDPPro
+from labeldp.store.door import ReleaseDoor
+from labeldp.support import seeding
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import (
     Diverged,
     InputError,
     check_choice,
     check_integer,
     check_number,
 )
+from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.training.frank_wolfe import nearest_point
 
 PROJECTIONS = ("hull", "none")

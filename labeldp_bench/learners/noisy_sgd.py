@@ -6,13 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
+from labeldp.mechanisms.base import Mechanism
+from labeldp.store.door import ReleaseDoor
+from labeldp.support import seeding
+from labeldp.support.validate import Diverged, InputError, check_number
 from labeldp_bench.learners.noisy_gradients import answering, check_descent
-from labeldp_bench.mechanisms.base import Mechanism
 from labeldp_bench.models.gradient_network import GradientNetwork
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import Diverged, InputError, check_number
 from labeldp_bench.training.network_gradients import NetworkGradients
 
 

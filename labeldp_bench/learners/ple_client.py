@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
+from labeldp.losses import Loss
+from labeldp.mechanisms.label_enhancement import LabelEnhancement
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.release import Release
+from labeldp.support import seeding
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.release import Release
 from labeldp_bench.supervision.interfaces import Classifier, Epoch, Session
-from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
 from labeldp_bench.training.trainer import Trainer
 
 

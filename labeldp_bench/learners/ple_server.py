@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.losses import Loss
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.label_enhancement import LabelEnhancement
+from labeldp.store.door import ReleaseDoor
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_integer, check_made, check_number
 from labeldp_bench.learners.ple_client import enhance
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_made, check_number
 from labeldp_bench.training.trainer import Trainer
 
 LOSSES = ("enhanced", "plain")
@@ -110,7 +110,7 @@ class EnhancedLabels(Learner):
         supervision = Supervision(
             rest,
             self.targets(first, 1, views),
-            release.plausible,
+            release.most_likely_labels,
             ServerLoss(),
             refine=refine if self.loss == "enhanced" else None,
             validate=validate if chooses else None,

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from labeldp.losses import loss_named
+from labeldp.mechanisms.base import Mechanism
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import InputError
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.privacy.door import ReleaseDoor
 from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labeldp.support.validate import check_integer, check_list
 from labeldp_bench.models.linear import check_classes_and_shape
-from labeldp_bench.support.validate import check_integer, check_list
 
 SPEED = 8.0
 """Factor of a shift and of its gradient: it moves by its square, 64 times, as fast."""

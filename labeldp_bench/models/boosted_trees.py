@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeldp.losses import Loss
+from labeldp.support.validate import check_integer, check_number
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.vectors import as_vectors
 from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import check_integer, check_number
 
 if TYPE_CHECKING:  # a second to import, which other models need not wait for
     from sklearn.ensemble import HistGradientBoostingRegressor

@@ -10,12 +10,12 @@ import torch
 from scipy.cluster.vq import kmeans2
 from torch import Tensor, nn
 
+from labeldp.support import seeding
+from labeldp.support.last_results import LastResults
+from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.models.groups import GroupEstimator, GroupModel, Groups
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.validate import InputError, check_integer
 
 ITERATIONS = 30
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from labeldp.support.validate import InputError, check_integer, check_list, check_number
 from labeldp_bench.models.linear import check_classes_and_shape
-from labeldp_bench.support.validate import InputError, check_integer, check_list, check_number
 
 
 class CNN(nn.Module):

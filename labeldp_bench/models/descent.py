@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.validate import InputError
+from labeldp.support.last_results import LastResults
+from labeldp.support.validate import InputError
 
 KEPT_INDEXES = 2
 STEP = 16

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeldp.support import seeding
+from labeldp.support.validate import check_integer, check_numbers
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import check_integer, check_numbers
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""

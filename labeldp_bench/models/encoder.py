@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.models.beside import Beside
+from labeldp.support.last_results import LastResults
+from labeldp_bench.models.feature_concat import FeatureConcat
 from labeldp_bench.supervision.interfaces import NetworkFactory
-from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.training.classifier import (
     INFERENCE_BATCH,
     NetworkClassifier,
@@ -74,7 +74,7 @@ class Encoder:
         # Some features at a time: torch works on a copy, in float64.
         parts = [part.std(0, correction=free) for part in outputs.split(FEATURES_AT_ONCE, dim=1)]
         stddev = torch.cat(parts).clamp_min(1e-6)
-        if isinstance(network.network, Beside):
+        if isinstance(network.network, FeatureConcat):
             widths = network.network.widths
             share = sum(widths) / len(widths)
             factors = [math.sqrt(share / width) for width in widths]

@@ -6,10 +6,10 @@ from typing import ClassVar, NoReturn
 import torch
 from torch import Tensor
 
+from labeldp.support import seeding
+from labeldp.support.validate import InputError
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.network_gradients import NetworkGradients
 

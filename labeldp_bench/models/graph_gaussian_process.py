@@ -8,12 +8,12 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
+from labeldp.support.validate import check_number, check_numbers
 from labeldp_bench.models.eigenmaps import least_squares, usable_functions
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import check_number, check_numbers
 
 OFFSET = 0.02
 """Added to 1 - eigenvalue: a function that is constant on a group has a finite prior, too."""
@@ -147,12 +147,12 @@ def posterior(
     rotated = vectors.T @ (roots[:, None] * moments)
     gain = 1 + SIGNALS[:, None] * sizes  # (signals, M)
     explained = (SIGNALS[:, None] / gain * rotated.square().sum(1)).sum(1) / noise
-    evidence = (explained - (classes - 1) * gain.log().sum(1)) / 2
-    best = int(evidence.argmax())
+    centred_log_likelihood = (explained - (classes - 1) * gain.log().sum(1)) / 2
+    best = int(centred_log_likelihood.argmax())
     shrunk = (SIGNALS[best] / gain[best])[:, None] * rotated
     variance = noise * float((SIGNALS[best] * sizes / gain[best]).sum()) / examples
     return Posterior(
-        float(evidence[best]),
+        float(centred_log_likelihood[best]),
         float(SIGNALS[best]),
         roots[:, None] * (vectors @ shrunk),
         variance * (classes - 1) / classes,

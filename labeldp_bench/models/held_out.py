@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from labeldp_bench.support import seeding
+from labeldp.support import seeding
 
 
 def held_out_rows(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -12,14 +12,14 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.support.last_results import LastResults
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.models.neighbour_means import NeighbourMeans
 from labeldp_bench.supervision.interfaces import Model, Session
 from labeldp_bench.supervision.prediction import VoteClassifier
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.last_results import LastResults
 from labeldp_bench.support.process import remembering_ctrl_c
-from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import InputError, check_integer
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.
 TREE_DIMENSIONS = 8

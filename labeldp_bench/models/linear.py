@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from labeldp_bench.support.validate import InputError, check_integer
+from labeldp.support.validate import InputError, check_integer
 
 
 class LinearClassifier(nn.Module):

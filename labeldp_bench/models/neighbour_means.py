@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from labeldp.support.validate import InputError
 from labeldp_bench.models.groups import GroupEstimator
 from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

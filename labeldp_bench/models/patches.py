@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labeldp.support.validate import check_integer, check_number
 from labeldp_bench.models.linear import check_classes_and_shape
-from labeldp_bench.support.validate import check_integer, check_number
 
 FLAT = 0.0025
 """Added to the variance in a patch of standardised pixels: the 10 of Coates et al., whose CIFAR-10

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from labeldp_bench.supervision.losses import Loss
+from labeldp.losses import Loss
 
 ITERATIONS = 30
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""

@@ -7,15 +7,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from labeldp.support.last_results import LastResults
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import Diverged, check_number, check_numbers
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.supervision.prediction import LogitClassifier
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.progress import progress_bar
-from labeldp_bench.support.validate import Diverged, check_number, check_numbers
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""

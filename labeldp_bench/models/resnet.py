@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labeldp.support.validate import InputError, check_integer, check_list
 from labeldp_bench.models.linear import check_classes_and_shape
-from labeldp_bench.support.validate import InputError, check_integer, check_list
 
 
 class ResNet(nn.Module):

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 DENSE_UP_TO = 1000
 """Points; the iteration for few eigenvectors of many needs more than it is asked for."""

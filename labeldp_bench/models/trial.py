@@ -9,8 +9,8 @@ from typing import cast
 
 from torch import Tensor
 
+from labeldp.support.validate import Diverged
 from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, State
-from labeldp_bench.support.validate import Diverged
 from labeldp_bench.training.trainer import Trainer
 
 TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))
@@ -46,7 +46,12 @@ class Trial:
         return True
 
     def see(
-        self, epoch: Epoch, classifier: Classifier, *, queries: Tensor, evidence: Tensor
+        self,
+        epoch: Epoch,
+        classifier: Classifier,
+        *,
+        queries: Tensor,
+        centred_log_likelihood: Tensor,
     ) -> None:
         """Scores the classifier after an epoch.
 
@@ -54,7 +59,7 @@ class Trial:
             Diverged: the score is NaN or infinite, as that of weights which the epoch's last step
                 made so. A NaN is no smaller than any score, and would be the largest.
         """
-        score = explained(classifier.scores(queries), evidence)
+        score = explained(classifier.scores(queries), centred_log_likelihood)
         if not math.isfinite(score):
             raise Diverged(f"held-out releases have the score {score} in epoch {epoch.number}")
         self.scores.append(score)
@@ -134,7 +139,7 @@ class TrialCheckpoint:
         self.checkpoint.after_epoch(lambda: state() | own, finished=finished)
 
 
-def explained(scores: Tensor, evidence: Tensor) -> float:
+def explained(scores: Tensor, centred_log_likelihood: Tensor) -> float:
     """Returns the mean log-likelihood of releases under class probabilities softmax(scores / T).
 
     T is the best of `TEMPERATURES`: one number that the same releases choose. A network that was
@@ -143,7 +148,7 @@ def explained(scores: Tensor, evidence: Tensor) -> float:
 
     Args:
         scores: float (m, K).
-        evidence: log-likelihood of each release less the largest of its row, float32 (m, K).
+        centred_log_likelihood: of each release, float32 (m, K).
     """
     logs = [(scores.double() / temperature).log_softmax(1) for temperature in TEMPERATURES]
-    return max(float((log + evidence.double()).logsumexp(1).mean()) for log in logs)
+    return max(float((log + centred_log_likelihood.double()).logsumexp(1).mean()) for log in logs)

@@ -9,12 +9,8 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.models.trial import Trial, TrialCheckpoint
-from labeldp_bench.supervision.interfaces import Model, Session, WeightsFor
-from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import (
+from labeldp.support import seeding
+from labeldp.support.validate import (
     Diverged,
     InputError,
     check_integer,
@@ -22,6 +18,10 @@ from labeldp_bench.support.validate import (
     check_number,
     check_numbers,
 )
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.trial import Trial, TrialCheckpoint
+from labeldp_bench.supervision.interfaces import Model, Session, WeightsFor
+from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
 
@@ -162,9 +162,9 @@ class TunedNetwork(Model):
             )
         key = "tuned" if session.stages == 1 else f"tuned_stage_{session.stage + 1}"
         if key not in session.notes:  # else learner.retrain=consensus fits again
-            judges = self._judges(supervision, session)
-            choice = self._chosen(features, supervision, judges, session)
-            session.notes[key] = choice.note() | {"judges": int(judges.sum())}
+            validation_mask = self._validation_mask(supervision, session)
+            choice = self._chosen(features, supervision, validation_mask, session)
+            session.notes[key] = choice.note() | {"judges": int(validation_mask.sum())}
             session.say(f"  held-out releases choose {choice}")
         note = cast(dict[str, Any], session.notes[key])
         chosen = recipe_of(self.model.trainer, note["lr"], note["average"], note["epochs"])
@@ -175,26 +175,31 @@ class TunedNetwork(Model):
             key = "trainer.optimizer.lr"
             raise Diverged(str(error).replace(key, "tuning.learning_rates")) from None
 
-    def _judges(self, supervision: Supervision, session: Session) -> Tensor:
+    def _validation_mask(self, supervision: Supervision, session: Session) -> Tensor:
         """Returns which releases choose, bool (n,): a share of the newest."""
         stream = seeding.generator(session.seed, "train", "tuning")
         draws = torch.rand(len(supervision.indices), generator=stream)
-        judges = draws < self.tuning.held_out
+        validation_mask = draws < self.tuning.held_out
         newest = len(supervision.releases[-1].indices)
-        judges[: len(judges) - newest] = False  # the network before has learnt from these
-        if not 0 < judges.sum() < newest:
+        validation_mask[: len(validation_mask) - newest] = (
+            False  # the network before has learnt from these
+        )
+        if not 0 < validation_mask.sum() < newest:
             raise InputError(
                 f"tuning.held_out={self.tuning.held_out:g} leaves one side of {newest} releases "
                 "empty (use more examples, a tuning.held_out nearer to 0.5, or tuning=none)"
             )
-        return judges
+        return validation_mask
 
     def _chosen(
-        self, features: Tensor, supervision: Supervision, judges: Tensor, session: Session
+        self, features: Tensor, supervision: Supervision, validation_mask: Tensor, session: Session
     ) -> Trial:
         """Returns the recipe and epoch with the largest likelihood of the releases that choose."""
-        fitted, held_out = supervision.take(~judges), supervision.take(judges)
-        queries, evidence = features[held_out.indices], held_out.evidence
+        fitted, held_out = supervision.take(~validation_mask), supervision.take(validation_mask)
+        queries, centred_log_likelihood = (
+            features[held_out.indices],
+            held_out.centred_log_likelihood,
+        )
         trials: list[Trial] = []
         recipes = self.tuning.recipes(self.model.trainer)
         for number, recipe in enumerate(recipes, 1):
@@ -205,7 +210,9 @@ class TunedNetwork(Model):
             alone = replace(
                 session,
                 seed=seeding.derive(session.seed, "tuning"),
-                on_epoch=functools.partial(trial.see, queries=queries, evidence=evidence),
+                on_epoch=functools.partial(
+                    trial.see, queries=queries, centred_log_likelihood=centred_log_likelihood
+                ),
                 say=lambda text: None,
                 notes=trial.notes,
                 checkpoint=place,

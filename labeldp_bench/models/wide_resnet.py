@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.models.linear import check_classes_and_shape
 from labeldp_bench.models.resnet import PreactivationBlock, start_weights
-from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 class WideResNet(nn.Module):

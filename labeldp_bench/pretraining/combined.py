@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.models.beside import Beside, MirroredBeside
+from labeldp.support.validate import InputError, check_made
+from labeldp_bench.models.feature_concat import FeatureConcat, MirroredFeatureConcat
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
-from labeldp_bench.support.validate import InputError, check_made
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Combined(PretrainingRecipe):
 
     public_data: ClassVar[None] = None
     own_network: ClassVar[bool] = True
-    beside: ClassVar[type[Beside]] = Beside
+    beside: ClassVar[type[FeatureConcat]] = FeatureConcat
     """Puts the networks side by side."""
 
     def __post_init__(self) -> None:
@@ -75,4 +75,4 @@ class Mirrored(Combined):
         seed, parts: as `Combined`.
     """
 
-    beside: ClassVar[type[Beside]] = MirroredBeside
+    beside: ClassVar[type[FeatureConcat]] = MirroredFeatureConcat

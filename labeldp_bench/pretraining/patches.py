@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.models.patches import FLAT, PatchNetwork
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_number
 from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.pixels import pixel_scale
 

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from labeldp.support.validate import check_integer, check_made
 from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
-from labeldp_bench.support.validate import check_integer, check_made
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.trainer import Trainer
 

@@ -11,16 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory, Session, State
-from labeldp_bench.support import seeding
-from labeldp_bench.support.progress import duration, say
-from labeldp_bench.support.validate import (
+from labeldp.support import seeding
+from labeldp.support.progress import duration, say
+from labeldp.support.validate import (
     InputError,
     check_choice,
     check_integer,
     check_number,
 )
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
+from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory, Session, State
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import (
     NetworkClassifier,

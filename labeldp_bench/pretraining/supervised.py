@@ -6,8 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labeldp.losses import loss_named
+from labeldp.mechanisms import NoPrivacy
+from labeldp.support.progress import say
+from labeldp.support.validate import check_made
 from labeldp_bench.data.images import ImageData
-from labeldp_bench.mechanisms import NoPrivacy
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
 from labeldp_bench.supervision.interfaces import (
@@ -17,11 +20,8 @@ from labeldp_bench.supervision.interfaces import (
     NetworkFactory,
     Session,
 )
-from labeldp_bench.supervision.losses import loss_named
 from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import check_made
 from labeldp_bench.training.classifier import adopt, below_classifier
 
 

@@ -10,13 +10,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from labeldp.support.files import only_one, replacing
+from labeldp.support.progress import say
+from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.pretraining.state import TrainingState
 from labeldp_bench.supervision.interfaces import NetworkFactory
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import only_one, replacing
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import Diverged, InputError
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.choices import merge_choices, read_choices
@@ -20,8 +22,6 @@ from labeldp_bench.records.record import (
 )
 from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.validate import InputError
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"

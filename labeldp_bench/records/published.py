@@ -7,16 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.experiments.compose import mechanism_names
-from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.official_data import OFFICIAL
-from labeldp_bench.support.validate import (
+from labeldp.support.validate import (
     InputError,
     check_choice,
     check_eps,
     check_integer,
     check_number,
 )
+from labeldp_bench.experiments.compose import mechanism_names
+from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.official_data import OFFICIAL
 
 PUBLISHED = CHECKOUT / "results" / "published"
 

@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import without_paths
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.validate import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor

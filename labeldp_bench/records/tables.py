@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.validate import InputError
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
 
 MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
 

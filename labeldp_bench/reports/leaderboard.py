@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, guarantee, json_safe
@@ -15,7 +16,6 @@ from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.rendering import TEMPLATES
 from labeldp_bench.reports.tables.best_known import ON_A_GRAPH
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
 
 LEADERBOARD = CHECKOUT / "results" / "leaderboard.json"
 UNIT = "one label: neighbours differ in the label of one training example"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from markupsafe import Markup
 
+from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
@@ -23,7 +24,6 @@ from labeldp_bench.reports.rendering import TEMPLATES, html_of
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
 from labeldp_bench.reports.tables.base import Table, paper_tables
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
 
 REPORT = CHECKOUT / "results" / "report.html"
 DOCS = CHECKOUT / "docs"

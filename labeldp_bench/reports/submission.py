@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from labeldp.mechanisms.version import DRAWS
+from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.experiments.compose import mechanism_names
 from labeldp_bench.experiments.identity import NOISES, SEEDED, canonical
-from labeldp_bench.mechanisms.version import DRAWS
 from labeldp_bench.records.record import CHECKSUM, SCHEMA_VERSION, Record, checksum, draws_of
-from labeldp_bench.support.validate import InputError, did_you_mean
 from labeldp_bench.training.trainer import SELECTIONS
 
 REQUIRED = (

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import hydra
 
+from labeldp.support import seeding
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.data import fingerprint
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import file_of, read_npz
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.support import seeding
 from labeldp_bench.support.official_data import OFFICIAL
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 SHOWN = 16
 """Digits of a hash that a message shows."""

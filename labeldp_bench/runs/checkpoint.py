@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from labeldp.support.files import remove_torn
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.supervision.interfaces import State
-from labeldp_bench.support.files import remove_torn
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
 NAME = "checkpoint.pt"

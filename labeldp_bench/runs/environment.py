@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
+from labeldp.support.files import writable_folder
+from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.support.cards import own_card
 from labeldp_bench.support.device import resolve_device
-from labeldp_bench.support.files import writable_folder
-from labeldp_bench.support.validate import InputError, check_integer
 
 
 @dataclass(frozen=True)

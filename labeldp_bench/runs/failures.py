@@ -6,11 +6,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from labeldp.support.files import CannotWrite, write_text
+from labeldp.support.progress import say
+from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.support.device import out_of_memory
-from labeldp_bench.support.files import CannotWrite, write_text
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import Diverged, InputError
 
 TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "

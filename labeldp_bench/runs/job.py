@@ -7,6 +7,10 @@ from contextlib import ExitStack
 from filelock import FileLock, Timeout
 from torch import Tensor
 
+from labeldp.support.files import writing
+from labeldp.support.last_results import LastResults
+from labeldp.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
+from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.pretraining.weights import pretrained
@@ -20,10 +24,6 @@ from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
 from labeldp_bench.supervision.interfaces import Model, NetworkFactory
 from labeldp_bench.support.device import DeviceLost, device_lost
-from labeldp_bench.support.files import writing
-from labeldp_bench.support.last_results import LastResults
-from labeldp_bench.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
-from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.classifier import IMAGE_AXES
 
 WORKERS_FROM_SECONDS = 8.0

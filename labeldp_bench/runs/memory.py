@@ -3,10 +3,10 @@
 import math
 from pathlib import Path
 
+from labeldp.mechanisms.classes import LabelMechanism
+from labeldp.support.validate import InputError
 from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
-from labeldp_bench.mechanisms.classes import LabelMechanism
-from labeldp_bench.support.validate import InputError
 
 BYTES = 8
 """Of a float64."""

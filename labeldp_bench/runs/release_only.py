@@ -8,20 +8,20 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.release_io import write_releases
+from labeldp.store.vault import LabelVault
+from labeldp.support.files import only_one, remove_torn, writable_folder
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.handover import write_releases
-from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.run import Run, TrialData, open_vault
 from labeldp_bench.runs.stored import manifest_of
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.files import only_one, remove_torn, writable_folder
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 
 class Released(Exception):

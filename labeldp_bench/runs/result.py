@@ -4,10 +4,10 @@ import math
 
 import torch
 
+from labeldp.mechanisms import ClassMechanism, Mechanism
+from labeldp.mechanisms.information import information_bits
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
-from labeldp_bench.mechanisms import ClassMechanism, Mechanism
-from labeldp_bench.mechanisms.information import information_bits
 from labeldp_bench.records.record import Record, new_record
 from labeldp_bench.runs.evaluate import per_class_accuracy
 from labeldp_bench.runs.outcome import Outcome, mean, standard_error

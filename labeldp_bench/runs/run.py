@@ -12,14 +12,17 @@ from pathlib import Path
 
 import torch
 
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.label_enhancement import LabelEnhancement
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.mechanisms.label_enhancement import LabelEnhancement
-from labeldp_bench.privacy.door import ReleaseDoor
-from labeldp_bench.privacy.vault import LabelVault
 from labeldp_bench.records.record import write_confusion, write_record
 from labeldp_bench.runs.checkpoint import NAME, Checkpoint
 from labeldp_bench.runs.environment import Environment
@@ -30,9 +33,6 @@ from labeldp_bench.runs.result import record_of
 from labeldp_bench.runs.stored import NOTE, stored_releases, which_releases
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(eq=False)

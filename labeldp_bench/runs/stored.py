@@ -3,15 +3,15 @@
 import hashlib
 from pathlib import Path
 
+from labeldp.mechanisms.version import DRAWS
+from labeldp.store.noise import Drawn
+from labeldp.store.release_io import read_releases
+from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import SEEDED
-from labeldp_bench.mechanisms.version import DRAWS
-from labeldp_bench.privacy.handover import read_releases
-from labeldp_bench.privacy.noise import Drawn
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
-from labeldp_bench.support.validate import InputError
 
 NOTE = "releases_sha256"
 """What a record calls the file of releases that it was learnt from."""

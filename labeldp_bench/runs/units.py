@@ -2,9 +2,9 @@
 
 from dataclasses import fields, is_dataclass, replace
 
-from labeldp_bench.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Mechanism
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.interfaces import Learner
-from labeldp_bench.support.validate import InputError
 
 
 def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.mechanisms.base import Mechanism
-from labeldp_bench.privacy.door import ReleaseDoor
+from labeldp.mechanisms.base import Mechanism
+from labeldp.store.door import ReleaseDoor
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.prediction import Classifier, Fitted
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError
 
 State = dict[str, Any]
 """Tensors, numbers, texts, None, and lists and dicts of them: read back without executing code."""

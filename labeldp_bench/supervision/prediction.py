@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from labeldp_bench.support import seeding
+from labeldp.support import seeding
 
 
 class Classifier(Protocol):

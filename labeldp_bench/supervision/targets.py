@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp_bench.privacy.release import Release
-from labeldp_bench.supervision.losses import Loss
+from labeldp.losses import Loss
+from labeldp.store.release import Release
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.prediction import Classifier
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Supervision:
     Attributes:
         indices: int64 (n,), which training examples.
         targets: what the loss compares with, first axis n.
-        plausible: bool (n, K), the classes that explain each release best.
+        most_likely_labels: bool (n, K), the classes that explain each release best.
         loss: how targets are used.
         refine: called after each epoch with its number and the mean log probabilities, float32
             (n, K), that the network gives in evaluation mode to fresh views of each example, in the
@@ -32,7 +32,7 @@ class Supervision:
 
     indices: Tensor
     targets: Tensor
-    plausible: Tensor
+    most_likely_labels: Tensor
     loss: Loss
     refine: Callable[[int, Tensor], Tensor] | None = None
     validate: Callable[[Classifier], float] | None = None
@@ -50,7 +50,7 @@ class Supervision:
         return cls(
             _joined([release.indices for release in releases]),
             targets,
-            _joined([release.plausible for release in releases]),
+            _joined([release.most_likely_labels for release in releases]),
             loss,
             releases=tuple(releases),
         )
@@ -63,19 +63,19 @@ class Supervision:
             self,
             indices=self.indices[kept],
             targets=self.targets[kept],
-            plausible=self.plausible[kept],
+            most_likely_labels=self.most_likely_labels[kept],
             releases=tuple(map(Release.take, self.releases, parts)),
         )
 
     @property
-    def evidence(self) -> Tensor:
+    def centred_log_likelihood(self) -> Tensor:
         """The log-likelihood of each release less the largest of its row, float32 (n, K)."""
-        return _joined([release.evidence for release in self.releases])
+        return _joined([release.centred_log_likelihood for release in self.releases])
 
     @property
     def num_classes(self) -> int:
         """K."""
-        return self.plausible.shape[1]
+        return self.most_likely_labels.shape[1]
 
     def votes(self) -> Tensor:
         """Returns what each example adds to a vote, float32 (n, K)."""

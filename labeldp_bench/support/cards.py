@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 
 def own_card(device: torch.device) -> torch.device:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 # Older versions of torch raise a plain RuntimeError where a GPU fails.
 ACCELERATOR_ERROR: Any = getattr(torch, "AcceleratorError", ())

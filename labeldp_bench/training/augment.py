@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from labeldp_bench.support.validate import InputError, check_choice, check_integer, check_number
+from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 
 Augmentation = Callable[[Tensor, Generator], Tensor]
 SCOPES = ("per_sample", "per_batch")

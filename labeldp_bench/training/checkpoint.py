@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from labeldp.support.files import CannotWrite, replacing
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.interfaces import State
 from labeldp_bench.support.device import device_failed
-from labeldp_bench.support.files import CannotWrite, replacing
-from labeldp_bench.support.progress import say
-from labeldp_bench.support.validate import InputError
 
 SECONDS_BETWEEN_SAVES = 60.0
 """At least, where no number of epochs is given."""

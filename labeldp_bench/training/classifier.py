@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.prediction import LogitClassifier
-from labeldp_bench.support.validate import InputError
 
 INFERENCE_BATCH = 2000
 IMAGE_AXES = 4

@@ -7,15 +7,15 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import (
+from labeldp.support.validate import (
     InputError,
     check_integer,
     check_list,
     check_made,
     check_number,
 )
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.augment import Augmentation, Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.network_fit import NetworkFit
@@ -83,9 +83,13 @@ class FixMatchFit(NetworkFit):
         device, released = session.device, supervision.indices
         self.images, self.released = features.to(device), released.to(device)
         self.indices = torch.arange(len(features))
-        self.evidence = torch.zeros((len(features), supervision.num_classes), device=device)
+        self.centred_log_likelihood = torch.zeros(
+            (len(features), supervision.num_classes), device=device
+        )
         if supervision.releases:
-            self.evidence[self.released] = supervision.evidence.to(device)
+            self.centred_log_likelihood[self.released] = supervision.centred_log_likelihood.to(
+                device
+            )
         self.place = torch.zeros(len(features), dtype=torch.int64, device=device)
         self.place[self.released] = torch.arange(len(released), device=device)
         self.all_released = len(released) == len(features)
@@ -123,7 +127,7 @@ class FixMatchFit(NetworkFit):
         if self.averaged is not None:
             self.averaged.update_parameters(network)
         self.loss_sum += loss.detach() * len(rows)
-        hits = self.plausible[own].gather(1, logits.detach().argmax(1, keepdim=True))
+        hits = self.most_likely_labels[own].gather(1, logits.detach().argmax(1, keepdim=True))
         self.hits += hits.float().mean() * len(rows)
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
@@ -143,7 +147,7 @@ class FixMatchFit(NetworkFit):
         network, distorted = self.classifier.network, batch
         with torch.no_grad():
             plain = network(batch).float() if known is None else known
-            posterior = (plain.log_softmax(1) + self.evidence[rows]).softmax(1)
+            posterior = (plain.log_softmax(1) + self.centred_log_likelihood[rows]).softmax(1)
             certainty, guess = posterior.max(1)
             is_sure = certainty >= self.consistency.threshold
             self.sure += is_sure.sum()

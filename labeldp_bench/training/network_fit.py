@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim.swa_utils import AveragedModel
 
+from labeldp.losses import Loss
+from labeldp.support.validate import InputError
 from labeldp_bench.supervision.interfaces import Epoch, Session, State
-from labeldp_bench.supervision.losses import Loss
 from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.support.validate import InputError
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.captured import KINDS, CapturedStep
 from labeldp_bench.training.classifier import NetworkClassifier
@@ -52,7 +52,7 @@ class NetworkFit(Fit):
         super().__init__(classifier, trainer.optimizer, supervision.indices, session.checkpoint)
         self.trainer, self.session, self.supervision = trainer, session, supervision
         self.targets = supervision.targets.to(session.device)
-        self.plausible = supervision.plausible.to(session.device)
+        self.most_likely_labels = supervision.most_likely_labels.to(session.device)
         self.hits = torch.zeros((), device=session.device)
         network = classifier.network
         self.tensors = (dict(network.named_parameters()), dict(network.named_buffers()))
@@ -81,7 +81,7 @@ class NetworkFit(Fit):
         is_whole = len(rows) == self.trainer.batch_size * views
         learn = self.whole if is_whole else functools.partial(self._learn, objective)
         with kernel_search(is_whole):
-            learn(batch, self.targets[rows], self.plausible[rows], *(mixing or ()))
+            learn(batch, self.targets[rows], self.most_likely_labels[rows], *(mixing or ()))
         if self.averaged is not None:
             self.averaged.update_parameters(self.classifier.network)
 
@@ -90,7 +90,7 @@ class NetworkFit(Fit):
         evaluate: Callable[..., tuple[Tensor, Tensor]],
         batch: Tensor,
         targets: Tensor,
-        plausible: Tensor,
+        most_likely_labels: Tensor,
         *mixed: Tensor,
     ) -> None:
         """Does a step with tensors alone, so that it can be recorded; `mixed` is a `Mixing`."""
@@ -103,7 +103,7 @@ class NetworkFit(Fit):
         self.descend(losses.mean() * views)
         self.loss_sum += losses.detach().sum()
         chosen = logits.detach().argmax(1, keepdim=True)
-        self.hits += plausible.gather(1, chosen).sum() / views
+        self.hits += most_likely_labels.gather(1, chosen).sum() / views
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
         """Reports the epoch, refines targets, saves; returns whether patience has ended."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.frank_wolfe import nearest_point
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from labeldp_bench.support.validate import InputError, check_integer, check_number
+from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.training.augment import like, send, warp
 
 LUMA = (0.299, 0.587, 0.114)

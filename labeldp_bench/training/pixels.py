@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from labeldp_bench.support.validate import InputError, check_choice, check_number
+from labeldp.support.validate import InputError, check_choice, check_number
 
 PIXELS = ("standardised", "unit")
 Pixels = str | Sequence[Sequence[float]]

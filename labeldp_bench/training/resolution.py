@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp_bench.support.validate import InputError, check_list, check_number
+from labeldp.support.validate import InputError, check_list, check_number
 
 Resolution = Sequence[Sequence[float]]
 """Pairs (share of the epochs, scale of the side), in the order of training; then full size."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from labeldp_bench.support.validate import (
+from labeldp.support.validate import (
     InputError,
     check_choice,
     check_integer,

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.support import seeding
-from labeldp_bench.support.progress import Stopwatch, progress_bar
-from labeldp_bench.support.validate import (
+from labeldp.support import seeding
+from labeldp.support.progress import Stopwatch, progress_bar
+from labeldp.support.validate import (
     InputError,
     check_choice,
     check_integer,
@@ -21,6 +20,7 @@ from labeldp_bench.support.validate import (
     check_made,
     check_number,
 )
+from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
 from labeldp_bench.training.fit import Fit

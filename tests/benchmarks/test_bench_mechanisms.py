@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from benchmarks.mechanisms import main, opendp_client, plain_loop
-from labeldp_bench import mechanisms
+from labeldp import mechanisms
 
 
 def test_every_mechanism_is_measured(tmp_path, capsys):

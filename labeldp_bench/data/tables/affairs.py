@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labeldp.support.validate import check_choice
 from labeldp_bench.data.tables.base import Rows, Table
 from labeldp_bench.data.tables.packaged import file_in_package
-from labeldp_bench.support.validate import check_choice
 
 ANSWERS = ("affair", "marriage")
 CATEGORIES = ("occupation", "occupation_husb")

@@ -10,12 +10,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from labeldp.io.columns import encoded
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import hash_arrays
-from labeldp_bench.data.tables.columns import encoded
-from labeldp_bench.privacy.vault import LabelVault
-from labeldp_bench.support import seeding
-from labeldp_bench.support.validate import InputError, check_integer, check_number
 
 
 @dataclass(frozen=True)

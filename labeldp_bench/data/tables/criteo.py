@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labeldp.io.files import READERS
+from labeldp.support.validate import InputError
 from labeldp_bench.data.tables.base import Rows, Table
-from labeldp_bench.data.tables.files import READERS
-from labeldp_bench.support.validate import InputError
 
 CATEGORIES = ("campaign", *(f"cat{number}" for number in range(1, 10)))
 NUMBERS = ("time_since_last_click",)

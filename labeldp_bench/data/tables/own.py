@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.data.tables import cells, files
+from labeldp.io import cells, files
+from labeldp.support.validate import InputError, check_folder_name, check_list
 from labeldp_bench.data.tables.base import Rows, Table
-from labeldp_bench.support.validate import InputError, check_folder_name, check_list
 
 PUBLIC = "public"
 """`dataset.classes=public`: the labels' names may be read from the file."""

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from labeldp_bench.support.validate import InputError
+from labeldp.support.validate import InputError
 
 
 def file_in_package(package: str, *parts: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
@@ -23,7 +24,6 @@ from labeldp_bench.reports.naming import method_name, setting_of
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
 from labeldp_bench.reports.tables.accuracy import method_of
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
+from labeldp.support.files import replacing
 from labeldp_bench.reports.figures.spec import Axis
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.support.files import replacing
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from labeldp_bench.support.validate import InputError, did_you_mean
+from labeldp.support.validate import InputError, did_you_mean
 
 Section = TypeVar("Section")
 

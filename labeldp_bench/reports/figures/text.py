@@ -136,5 +136,5 @@ def _statements(figure: PaperFigure, verdicts: Sequence[Verdict]) -> str:
             (statement.says, statement.where, f"`{statement.check}`{where}",
              f"**{verdict.word}**", verdict.evidence)
         )  # fmt: skip
-    evidence = f"speaks most against it (at {figure.spec.x.symbol})"
-    return markdown_table(rows, ["statement", "where", "check", "ours", evidence])
+    centred_log_likelihood = f"speaks most against it (at {figure.spec.x.symbol})"
+    return markdown_table(rows, ["statement", "where", "check", "ours", centred_log_likelihood])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
@@ -17,7 +18,6 @@ from labeldp_bench.reports.naming import SMALLER
 from labeldp_bench.reports.statements.verdict import Verdict
 from labeldp_bench.reports.tables import best_known, best_known_page, tuned, tuned_page
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
 
 FIGURES = CHECKOUT / "results" / "figures"
 

@@ -15,8 +15,8 @@ Lines and x are called as the figure calls them:
 import re
 from dataclasses import dataclass
 
+from labeldp.support.validate import InputError
 from labeldp_bench.reports.statements.relations import RELATIONS
-from labeldp_bench.support.validate import InputError
 
 
 @dataclass(frozen=True)

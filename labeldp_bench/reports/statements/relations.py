@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from labeldp.support.validate import InputError
 from labeldp_bench.reports.statistics import NOTHING, Estimate
-from labeldp_bench.support.validate import InputError
 
 Series = dict[float | None, Estimate]
 """{x: estimate}; the key None is a level, the same at every x."""

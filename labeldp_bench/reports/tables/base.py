@@ -17,13 +17,13 @@ from pathlib import Path
 import hydra
 import pandas as pd
 
+from labeldp.support.files import write_text
+from labeldp.support.progress import say
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.files import write_text
-from labeldp_bench.support.progress import say
 
 TABLES = CHECKOUT / "results" / "tables"
 USUAL = "labeldp_bench.reports.tables.accuracy.AccuracyTable"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 
-from labeldp_bench.mechanisms import (
+from labeldp.mechanisms import (
     AdditiveLaplace,
     RandomizedResponse,
     RandomizedResponseWithPrior,
 )
-from labeldp_bench.mechanisms.additive_laplace import argmax_retention
+from labeldp.mechanisms.additive_laplace import argmax_retention
 from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import markdown_table, number_text

@@ -11,8 +11,8 @@ from typing import ClassVar
 import pandas as pd
 from matplotlib.figure import Figure
 
+from labeldp.support.validate import check_choice
 from labeldp_bench.reports.figures.spec import Spec
-from labeldp_bench.support.validate import check_choice
 
 
 class Kind(ABC):

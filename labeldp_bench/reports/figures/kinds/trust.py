@@ -166,7 +166,7 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns mechanism, x, bits of each label, of all (times N), most (N log2 K); local only."""
-    from labeldp_bench.mechanisms.information import information_bits  # torch
+    from labeldp.mechanisms.information import information_bits  # torch
 
     found = []
     for point in rows[trust_of(rows) == "local"].to_dict("records"):

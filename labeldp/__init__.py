@@ -1,0 +1,70 @@
+"""Label differential privacy: mechanisms, releases, and learning from released labels.
+
+The names below are imported when they are first used, so that `import labeldp` itself takes no
+time. It needs neither Hydra nor the benchmark.
+"""
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeldp.classifier import LabelDPClassifier
+    from labeldp.conformal import PredictionSets
+    from labeldp.estimates import (
+        calibration,
+        class_shares,
+        estimate_accuracy,
+        released_accuracy,
+    )
+    from labeldp.load import load_release
+    from labeldp.planning import plan
+    from labeldp.privatization import manifest_for_clients, privatize
+    from labeldp.regressor import LabelDPRegressor
+    from labeldp.release import Release
+
+try:
+    __version__ = version("labeldp-bench")
+except PackageNotFoundError:  # a checkout on PYTHONPATH, not installed
+    __version__ = "0+checkout"
+
+_MODULES = {
+    "LabelDPClassifier": "classifier",
+    "LabelDPRegressor": "regressor",
+    "PredictionSets": "conformal",
+    "Release": "release",
+    "calibration": "estimates",
+    "class_shares": "estimates",
+    "estimate_accuracy": "estimates",
+    "load_release": "load",
+    "manifest_for_clients": "privatization",
+    "plan": "planning",
+    "privatize": "privatization",
+    "released_accuracy": "estimates",
+}
+
+__all__ = [
+    "LabelDPClassifier",
+    "LabelDPRegressor",
+    "PredictionSets",
+    "Release",
+    "calibration",
+    "class_shares",
+    "estimate_accuracy",
+    "load_release",
+    "manifest_for_clients",
+    "plan",
+    "privatize",
+    "released_accuracy",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Returns one of the names above, imported now."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
+    return vars(importlib.import_module(f"labeldp.{_MODULES[name]}"))[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

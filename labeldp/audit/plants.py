@@ -1,0 +1,252 @@
+"""Mechanisms and learners that are broken on purpose, to see which audit notices.
+
+Each says what the honest one says, and draws something else. No run can reach them.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeldp.mechanisms import (
+    CubeMeans,
+    GroupMechanism,
+    LabelDPPro,
+    Laplace,
+    LocalFull,
+    Mechanism,
+    NoisyClusters,
+    NoisyMoments,
+    PateFM,
+    Rappor,
+)
+from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.gaussian import SENSITIVITY, gaussian_noise
+from labeldp.mechanisms.labeldp_pro import Descent
+
+
+def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
+    """Returns a mechanism that states what `honest` states and draws what `sampler` draws."""
+
+    def release(
+        self: Mechanism, labels: Tensor, limit: float, generator: Noise,
+        prior: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        return sampler.release(labels, limit, generator, prior)
+
+    def release_groups(
+        self: Mechanism, labels: Tensor, limit: float, groups: Tensor, num_groups: int,
+        generator: Noise,
+    ) -> Tensor:  # fmt: skip
+        return sampler.release_groups(labels, limit, groups, num_groups, generator)
+
+    def release_moments(
+        self: Mechanism, labels: Tensor, limit: float, rows: Tensor, generator: Noise
+    ) -> Tensor:
+        return sampler.release_moments(labels, limit, rows, generator)
+
+    def release_votes(self: PateFM, counts: Tensor, generator: Noise) -> Tensor:
+        assert isinstance(sampler, PateFM)
+        return sampler.release_votes(counts, generator)
+
+    def release_descent(
+        self: LabelDPPro, labels: Tensor, descent: Descent, generator: Noise
+    ) -> Tensor:
+        assert isinstance(sampler, LabelDPPro)
+        return sampler.release_descent(labels, descent, generator)
+
+    body: dict[str, object] = {
+        "release_descent": release_descent,
+        "release_groups": release_groups,
+        "release_moments": release_moments,
+        "release_votes": release_votes,
+    }
+    if not isinstance(honest, GroupMechanism):
+        body["release"] = release
+    kind = type(type(honest).__name__, (type(honest),), body)
+    return kind(**vars(honest))
+
+
+def less_noise(honest: Mechanism) -> Mechanism:
+    """Draws at 1.03 times eps: 3 % less noise than stated."""
+    return drawn_by(honest, replace(honest, eps=honest.eps / 0.97))
+
+
+def no_noise(honest: Mechanism) -> Mechanism:
+    """Draws nothing: the label or the group's exact answer is released."""
+    return drawn_by(honest, replace(honest, eps=math.inf))
+
+
+def half_sensitivity(honest: Mechanism) -> Mechanism:
+    """Draws at 2 eps: as if a replaced label moved the answer by half of what it does."""
+    return drawn_by(honest, replace(honest, eps=2 * honest.eps))
+
+
+class UnclippedLaplace(Laplace):
+    """Adds the noise of a clipped label to the label itself."""
+
+    def release(
+        self, values: Tensor, bound: float, generator: Noise, prior: Tensor | None = None
+    ) -> Tensor:
+        """Returns the label plus noise."""
+        return values + super().release(torch.zeros_like(values), bound, generator, prior)
+
+
+class UnclippedMeans(CubeMeans):
+    """Adds the noise of clipped labels to the mean of the labels themselves."""
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns means of unclipped labels plus noise."""
+        zeros = torch.zeros_like(labels)
+        noise = super().release_groups(zeros, limit, groups, num_groups, generator)
+        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
+        sizes = torch.bincount(groups, minlength=num_groups)
+        return noise + sums / self.divisors(sizes)
+
+
+class UnclippedLocalFull(LocalFull):
+    """Clips the mean that it returns, and not the labels that it sums."""
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns noisy means of unclipped labels; classes as they should be."""
+        if not labels.is_floating_point():
+            return super().release_groups(labels, limit, groups, num_groups, generator)
+        reach, total = self.reach(limit), len(labels)
+        assert isinstance(generator, torch.Generator)
+        stream = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
+        gammas = torch.from_numpy(stream.standard_gamma(total, (4, num_groups)))
+        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
+        sums = sums + self.value_scale(reach) * (gammas[0] - gammas[1])
+        sizes = torch.bincount(groups, minlength=num_groups)
+        noisy = sizes + self.size_scale * (gammas[2] - gammas[3])
+        return (sums / noisy.clamp_min(total / num_groups / 2)).clamp(-reach, reach)
+
+
+class NarrowClusters(NoisyClusters):
+    """States and draws 3 % less noise than its eps asks for."""
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 0.97 * 2 / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns counts with less noise."""
+        less = NoisyClusters(self.eps / 0.97)
+        return less.release_groups(labels, limit, groups, num_groups, generator)
+
+
+class OneColumnMoments(NoisyMoments):
+    """States and draws noise as if a replaced label moved its row in one column, not two."""
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise on each entry."""
+        return super().stddev / SENSITIVITY
+
+
+class UnclippedDescent(LabelDPPro):
+    """Adds up gradients as long as they come."""
+
+    def clipped_sum(self, gradients: Tensor) -> Tensor:
+        """Returns the sum of all rows."""
+        return gradients.double().sum(0)
+
+
+class OneColumnDescent(LabelDPPro):
+    """States and draws the noise of rows, which move apart, on gradients, which may be opposed."""
+
+    @property
+    def descent_stddev(self) -> float:
+        """Standard deviation of the noise on each entry of a sum of gradients."""
+        return self.stddev
+
+
+class OneCountVotes(PateFM):
+    """States and draws noise as if a replaced vote moved one count, not two."""
+
+    @property
+    def answer_stddev(self) -> float:
+        """Standard deviation of the noise on each count of a winner."""
+        return super().answer_stddev / SENSITIVITY
+
+
+class ExactThreshold(PateFM):
+    """Compares the largest count itself with the threshold; states noise on it."""
+
+    def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
+        """Returns winners where exact counts reach the threshold."""
+        agrees = counts.amax(1, keepdim=True) >= self.threshold * self.teachers
+        return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
+
+
+class NoiseOnEveryCount(PateFM):
+    """Compares the largest noisy count with the threshold, as the code of the paper does."""
+
+    def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
+        """Returns winners where the largest noisy count reaches the threshold."""
+        noisy = counts + gaussian_noise(tuple(counts.shape), self.selection_stddev, generator)
+        agrees = noisy.amax(1, keepdim=True) >= self.threshold * self.teachers
+        return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
+
+
+class CarelessRappor(Rappor):
+    """Spends all of eps on the own bit, where two bits change: the true bit is kept too often."""
+
+    @property
+    def p_drop(self) -> float:
+        """Probability that the own bit is dropped."""
+        return math.exp(-self.eps) / (1 + math.exp(-self.eps))
+
+    @property
+    def p_flip(self) -> float:
+        """Probability that another bit is set."""
+        return super().p_drop / 2
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One fault in one mechanism."""
+
+    fault: str
+    name: str
+    mechanism: Mechanism
+
+
+def plants(name: str, honest: Mechanism) -> list[Plant]:
+    """Returns the honest mechanism and those with each fault that it can have."""
+    made = {
+        "none": honest,
+        "no noise": no_noise(honest),
+        "3 % less noise": less_noise(honest),
+        "wrong sensitivity": half_sensitivity(honest),
+    }
+    for kind, unclipped in (
+        (Laplace, UnclippedLaplace), (CubeMeans, UnclippedMeans), (LocalFull, UnclippedLocalFull),
+    ):  # fmt: skip
+        if isinstance(honest, kind):
+            # The fault comes first, so that it stands before the clip of the honest class.
+            broken = type(unclipped.__name__, (unclipped, type(honest)), {})
+            made["no clip"] = broken(**vars(honest))
+    if isinstance(honest, NoisyClusters):
+        made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
+    if isinstance(honest, NoisyMoments):
+        made["wrong sensitivity, and says so"] = OneColumnMoments(**vars(honest))
+    if isinstance(honest, LabelDPPro):
+        made["no clip"] = UnclippedDescent(**vars(honest))
+        made["noise of rows on gradients, and says so"] = OneColumnDescent(**vars(honest))
+    if isinstance(honest, PateFM):
+        made["wrong sensitivity, and says so"] = OneCountVotes(**vars(honest))
+        made["no noise on the threshold"] = ExactThreshold(**vars(honest))
+        made["noise on every count"] = NoiseOnEveryCount(**vars(honest))
+    if isinstance(honest, Rappor):
+        made["wrong probability, and says so"] = CarelessRappor(honest.eps)
+    return [Plant(fault, name, mechanism) for fault, mechanism in made.items()]

@@ -1,0 +1,249 @@
+"""A scikit-learn classifier that learns from a release, and from nothing else."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing as rows_of
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from labeldp.expectation import (
+    fit_by_expectation,
+    probabilities,
+    shares_of,
+    weight_keyword,
+)
+from labeldp.io.cells import LARGEST
+from labeldp.linear import PENALTIES, LinearModel, fit_linear
+from labeldp.losses import Loss, loss_named
+from labeldp.manifest import ClassName
+from labeldp.network import fit_network
+from labeldp.recipe import as_python
+from labeldp.release import Release
+from labeldp.rows import as_numbers, check_order, keys_of
+from labeldp.support.validate import InputError, check_choice, check_integer, check_number
+from labeldp_bench.models.boosted_trees import BoostedTrees
+from labeldp_bench.models.eigenmaps import Eigenmaps
+from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.supervision.interfaces import Model, Session
+from labeldp_bench.supervision.targets import Supervision
+
+NAMES = ("linear", "mlp", "boosted_trees")
+FEATURES = ("given", "smooth")
+NEIGHBOURS = 10
+"""Of each row, over which functions are smooth; as in the benchmark."""
+PROBABILITIES = 10**7
+"""At one time in a prediction of classes, rows x K: 80 MB, however many rows are asked."""
+
+
+class LabelDPClassifier(ClassifierMixin, BaseEstimator):
+    """Learns classes from features and a release of the labels.
+
+    Fitting costs no privacy beyond that of the release. `predict`, `predict_proba` and `classes_`
+    are those of scikit-learn; `score` estimates the accuracy from a release.
+
+    Args:
+        estimator: None or `linear`: softmax regression by `loss`, with the penalty that held-out
+            releases choose. `boosted_trees`: those of the benchmark, by `loss`. `mlp` or a
+            `torch.nn.Module` with K outputs: a network by `loss`. Any scikit-learn classifier whose
+            fit takes `sample_weight`, or a pipeline that ends in one: by EM on the release.
+        loss: of linear models, boosted trees and networks, such as `marginal` (fits every release),
+            `plain`, `bce`, `unbiased`.
+        features: `given`, or `smooth`: least squares on the smoothest functions over the features
+            of the training rows (needs no estimator).
+        penalty: >= 0, of the linear model, where EM starts too; None: held-out releases choose.
+        max_rounds: of EM.
+        epochs: of a network.
+        random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
+
+    Attributes:
+        classes_: the release's classes, in its order.
+        model_: what was fitted.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from labeldp import privatize
+    >>> X, y = load_iris(return_X_y=True)
+    >>> release = privatize(y, classes=[0, 1, 2], eps=3.0, seed=0)
+    >>> bool((LabelDPClassifier().fit(X, release).predict(X) == y).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        loss: str = "marginal",
+        features: str = "given",
+        penalty: float | None = None,
+        max_rounds: int = 10,
+        epochs: int = 50,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.loss = loss
+        self.features = features
+        self.penalty = penalty
+        self.max_rounds = max_rounds
+        self.epochs = epochs
+        self.random_state = random_state
+
+    def fit(self, X: Any, release: Release) -> Self:
+        """Returns self, fitted to a release.
+
+        Args:
+            X: (N, d) array or data frame, in the order of the release.
+            release: of N labels; true labels are refused.
+
+        Raises:
+            InputError: anything but a release of classes; another number of rows; texts in X,
+                or numbers near overflow, unless it goes to another estimator.
+        """
+        check_release(release, X)
+        check_choice("features", self.features, FEATURES)
+        check_integer("max_rounds", as_python(self.max_rounds), low=1)
+        check_integer("epochs", as_python(self.epochs), low=1)
+        if self.penalty is not None:
+            check_number("penalty", as_python(self.penalty), low=0)
+        own = self._own()
+        if not own:
+            weight_keyword(self.estimator)  # refuses what takes no weights, before any work
+        inputs = self._checked(X, reset=True)
+        if len(release) != inputs.shape[0]:
+            raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
+        if not own:
+            self.model_ = self._by_expectation(inputs, release)
+        elif self._is_linear():
+            loss = loss_named(self.loss, "loss")
+            self.model_ = self._linear(inputs, release, loss)
+        else:
+            self.model_ = self._by_benchmark(inputs, release)
+        self.classes_ = class_array(release.classes)
+        self.fitted_rows_ = keys_of(release)
+        self.eps_spent_ = release.eps_spent
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Returns class probabilities, float64 (m, K), columns as `classes_`."""
+        return self._probabilities(self._ready(X))
+
+    def predict(self, X: Any) -> NDArray:
+        """Returns the most likely class of each row, (m,)."""
+        inputs = self._ready(X)
+        at_once = max(1, PROBABILITIES // len(self.classes_))
+        parts = [
+            self._probabilities(rows_of(inputs, rows)).argmax(1)
+            for rows in gen_batches(inputs.shape[0], at_once)
+        ]
+        return self.classes_[np.concatenate(parts)]
+
+    def score(self, X: Any, release: Release) -> float:
+        """Returns an unbiased estimate of the accuracy from a release; see `released_accuracy`."""
+        from labeldp.estimates import released_accuracy
+
+        return released_accuracy(self, X, release)
+
+    def _ready(self, X: Any) -> Any:
+        """Returns checked features of rows to predict."""
+        check_is_fitted(self)
+        return self._checked(X, reset=False)
+
+    def _probabilities(self, inputs: Any) -> NDArray[np.float64]:
+        """Returns class probabilities, float64 (m, K), of checked features."""
+        if not self._own():
+            return probabilities(self.model_.estimator, inputs, len(self.classes_))
+        if self._is_linear():
+            return self.model_.probabilities(inputs)
+        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
+
+    def _own(self) -> bool:
+        """Returns whether linear model, network or smooth functions are asked for."""
+        if isinstance(self.estimator, str):
+            check_choice("estimator", self.estimator, NAMES)
+        return self.estimator is None or isinstance(self.estimator, str | nn.Module)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Returns the features as numbers; those for another estimator as they are."""
+        if not self._own():
+            given = np.asarray(X) if isinstance(X, Sequence) else X  # lists know no shape
+            validate_data(self, given, reset=reset, skip_check_array=True)
+            return given
+        images = isinstance(self.estimator, nn.Module)
+        # The others compute in float32.
+        largest = LARGEST if self._is_linear() else float(np.finfo(np.float32).max)
+        return as_numbers(self, X, largest=largest, reset=reset, allow_nd=images)
+
+    def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
+        penalties = PENALTIES if self.penalty is None else (self.penalty,)
+        return fit_linear(
+            inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
+            self.random_state,
+        )  # fmt: skip
+
+    def _by_expectation(self, X: Any, release: Release) -> Any:
+        likelihood = np.exp(release.vaulted.centred_log_likelihood.double().numpy())
+        try:
+            numbers = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):  # texts, which the estimator may know what to do with
+            numbers = np.full((1, 1), np.nan)
+        if numbers.ndim == 2 and np.isfinite(numbers).all():
+            start = self._linear(numbers, release, loss_named("marginal"))
+            prior = start.probabilities(numbers)
+        else:
+            prior = np.broadcast_to(shares_of(likelihood), likelihood.shape)
+        return fit_by_expectation(
+            self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
+        )
+
+    def _is_linear(self) -> bool:
+        """Returns whether softmax regression is asked for."""
+        is_named = self.estimator is None or (
+            isinstance(self.estimator, str) and self.estimator == "linear"
+        )
+        return is_named and self.features != "smooth"
+
+    def _by_benchmark(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        """Returns a fitted network, boosted trees or smooth functions of the benchmark."""
+        numbers = torch.from_numpy(inputs).float()
+        model: Model = BoostedTrees()
+        if self.features == "smooth":
+            if self.estimator is not None:
+                raise InputError("features='smooth' brings its own fit (leave estimator out)")
+            if len(numbers) <= NEIGHBOURS:
+                raise InputError(f"features='smooth' needs more than {NEIGHBOURS} rows, got "
+                                 f"{len(numbers)}")  # fmt: skip
+            # The network is that of pre-training, which is not asked for.
+            model = Eigenmaps(network=LinearClassifier, neighbours=NEIGHBOURS)
+        session = Session(self.random_state, torch.device("cpu"))
+        loss = loss_named(self.loss, "loss")
+        if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
+            epochs = as_python(self.epochs)
+            return fit_network(self.estimator, numbers, release, loss, epochs, session)
+        return model.fit(numbers, Supervision.of([release.vaulted], loss), session)
+
+
+def class_array(classes: Sequence[ClassName]) -> NDArray:
+    """Returns the classes as an array, (K,); of objects where texts and numbers are mixed.
+
+    NumPy would make texts of the numbers, which no release knows.
+    """
+    kinds = {isinstance(name, str) for name in classes}
+    return np.array(classes, dtype=object if len(kinds) > 1 else None)
+
+
+def check_release(release: object, X: Any) -> None:
+    """Refuses anything but a release of classes."""
+    if not isinstance(release, Release):
+        raise InputError(
+            f"fit takes a release as its second argument, got {type(release).__name__}: true "
+            "labels are not for training (make a release by labeldp.privatize)"
+        )
+    if not release.classes:
+        raise InputError("this is a release of numbers (use LabelDPRegressor)")
+    if not len(release):
+        raise InputError("the release has no rows")
+    check_order(X, release)

@@ -1,0 +1,68 @@
+"""`python -m labeldp.cli`, and the console script `labeldp`."""
+
+import os
+import sys
+import warnings
+
+from labeldp import __version__
+from labeldp.cli.arguments import OneLineParser
+from labeldp.support.validate import InputError
+
+DESCRIPTION = """Learning from labels that stay secret (label differential privacy).
+
+  labeldp plan --rows 20000 --classes 3 --eps 1
+  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \\
+      --out survey.release.parquet
+  labeldp fit features.csv --release survey.release.parquet --out model.skops
+  labeldp predict features.csv --model model.skops --out predictions.csv
+
+Whoever holds the labels runs `release` once, and hands over its file with the features. Each
+command says more of itself: labeldp plan --help"""
+
+
+def parser() -> OneLineParser:
+    """Returns the parser of all commands."""
+    # Imported here, so that Ctrl-C is one line from then on.
+    from labeldp.cli import fit, plan, predict, release, verify
+
+    top = OneLineParser(prog="labeldp", description=DESCRIPTION)
+    top.add_argument("--version", action="version", version=f"labeldp {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (plan, release, fit, predict, verify):
+        summary, _, example = (module.__doc__ or "").partition("\n")
+        own = commands.add_parser(
+            module.__name__.rpartition(".")[2], help=summary, description=summary + "\n" + example
+        )
+        module.add_arguments(own)
+        own.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns its exit status: 0, or 2 for what a user can mend."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"note: {message}", file=sys.stderr)
+            given = parser().parse_args(arguments)
+            return int(given.run(given))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"error: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

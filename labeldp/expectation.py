@@ -1,0 +1,124 @@
+"""Any scikit-learn classifier that takes sample weights, fitted to a release by EM."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing as rows_of
+from sklearn.utils.validation import has_fit_parameter
+
+from labeldp.support.validate import InputError
+
+FOLDS = 3
+LEAST = 1e-6
+"""Probability of a class at least; trees say 0, which no release could ever mend."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A fitted estimator and how it came about.
+
+    Attributes:
+        estimator: fitted to all rows.
+        log_likelihood: mean log-probability of held-out releases, after each round.
+    """
+
+    estimator: BaseEstimator
+    log_likelihood: list[float]
+
+
+def fit_by_expectation(
+    estimator: ClassifierMixin, features: Any, likelihood: NDArray[np.float64],
+    start: NDArray[np.float64], rounds: int, seed: int,
+) -> Expectation:  # fmt: skip
+    """Returns the estimator fitted to the posterior of the labels.
+
+    Each row enters once per class, with the class's posterior as its weight. A round predicts every
+    row by an estimator that was fitted without it, so that a tree cannot confirm its own noise, and
+    takes the prediction as the next prior. Rounds end when the held-out likelihood of the release
+    falls. Sums to one over the classes, so that every row weighs the same.
+
+    Source: Dempster, Laird, Rubin (1977); cross-fitting as in Chernozhukov et al. (2018).
+
+    Args:
+        estimator: unfitted; its fit takes `sample_weight`.
+        features: (N, ...) array or data frame, given to the estimator as they are.
+        likelihood: P(release | class), up to a factor for each row, (N, K).
+        start: first prior of each row, (N, K).
+        rounds: at most, >= 1.
+        seed: of the parts.
+    """
+    keyword = weight_keyword(estimator)
+    size = len(likelihood)
+    order = np.random.default_rng(seed).permutation(size)
+    parts = np.array_split(order, min(FOLDS, size))
+    posterior = _normalised(start * likelihood)
+    best, found = posterior, []
+    for _ in range(rounds):
+        prior = np.empty_like(posterior)
+        for part in parts:
+            rest = np.setdiff1d(order, part)
+            fitted = _fitted(estimator, keyword, features, rest, posterior)
+            prior[part] = probabilities(fitted, rows_of(features, part), posterior.shape[1])
+        found.append(float(np.log((prior * likelihood).sum(1)).mean()))
+        if found[-1] < max(found):
+            break
+        best, posterior = posterior, _normalised(prior * likelihood)
+    return Expectation(_fitted(estimator, keyword, features, np.sort(order), best), found)
+
+
+def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np.float64]:
+    """Returns class probabilities, (m, K), at least 1e-6 before rows are made to sum to 1."""
+    found = estimator.predict_proba(features)
+    given = np.zeros((len(found), num_classes))
+    given[:, estimator.classes_.astype(np.int64)] = found
+    return _normalised(given.clip(LEAST))
+
+
+def shares_of(likelihood: NDArray[np.float64], rounds: int = 200) -> NDArray[np.float64]:
+    """Returns the class shares that make the release most likely, (K,), by EM."""
+    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(rounds):
+        shares = _normalised(shares * likelihood).mean(0)
+    return shares
+
+
+def weight_keyword(estimator: ClassifierMixin) -> str:
+    """Returns how the estimator's fit spells sample weights.
+
+    Raises:
+        InputError: it takes none, or has no class probabilities.
+    """
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(last, BaseEstimator) or not has_fit_parameter(last, "sample_weight"):
+        raise InputError(
+            f"estimator must be a scikit-learn classifier whose fit takes sample_weight, got "
+            f"{type(last).__name__} (such as LogisticRegression or HistGradientBoostingClassifier)"
+        )
+    if not callable(getattr(last, "predict_proba", None)):  # scikit-learn's own test of it
+        raise InputError(f"estimator must have predict_proba, and {type(last).__name__} has none")
+    if isinstance(estimator, Pipeline):
+        return f"{estimator.steps[-1][0]}__sample_weight"
+    return "sample_weight"
+
+
+def _fitted(
+    estimator: ClassifierMixin, keyword: str, features: Any, rows: NDArray, posterior: NDArray
+) -> Any:
+    """Returns a new estimator, fitted to each of the rows once per class."""
+    weights = posterior[rows]
+    row, label = np.nonzero(weights > LEAST)
+    # Every class must be there, or the estimator would not know it.
+    missing = np.setdiff1d(np.arange(weights.shape[1]), label)
+    if len(rows):
+        row = np.concatenate([row, np.zeros(len(missing), np.int64)])
+        label = np.concatenate([label, missing])
+    given = {keyword: weights[row, label].clip(LEAST)}
+    return clone(estimator).fit(rows_of(features, rows[row]), label, **given)
+
+
+def _normalised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rows / rows.sum(1, keepdims=True)

@@ -1,0 +1,205 @@
+"""A release as a Parquet file: row ids, what was released, what was spent, and the manifest."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from labeldp.manifest import BEFORE, Manifest
+from labeldp.spending import ROUNDING, names_of
+from labeldp.support.files import replacing
+from labeldp.support.validate import InputError
+
+KEY = b"labeldp"
+COLUMNS = ["row", "released", "eps_spent"]
+
+
+def part_of(
+    messages: NDArray, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
+) -> pa.Table:
+    """Returns some rows of a release as a table.
+
+    Args:
+        messages: whole numbers or reals (n,); bytes, uint8 (n, w); lists of whole numbers that end
+            before the first -1, int32 (n, w); reals (n, K).
+        row_ids: numbers or texts, (n,).
+        spent: eps of each row, or of its person where the manifest has a unit, (n,).
+        manifest: goes into the head of the file.
+    """
+    columns = [pa.array(row_ids), _column(messages, manifest), pa.array(spent)]
+    table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
+    return table.replace_schema_metadata({KEY: manifest.to_json().encode()})
+
+
+def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
+    """Writes tables of rows, one after the other, as one file; it appears in one step.
+
+    Raises:
+        CannotWrite: the folder is not there, cannot be written to, or is full.
+    """
+    with replacing(path) as partial, contextlib.ExitStack() as opened:
+        writer = None
+        for part in parts:
+            if writer is None:
+                writer = opened.enter_context(pq.ParquetWriter(partial, part.schema))
+            writer.write_table(part)
+
+
+def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
+    """Returns messages, row ids, costs and manifest.
+
+    Raises:
+        InputError: there is no such file, it is not a Parquet file, or it holds no release.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowInvalid, OSError):
+        raise InputError(f"{path} is not a Parquet file") from None
+    metadata = table.schema.metadata or {}
+    if KEY not in metadata or table.column_names != COLUMNS:
+        raise InputError(f"{path} holds no release (write one by `labeldp release`)")
+    try:
+        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for name in COLUMNS[1:]:
+        kind = table.schema.field(name).type
+        is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
+        values = kind.value_type if is_list and name == "released" else kind
+        is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
+        is_bytes = pa.types.is_fixed_size_binary(kind) and name == "released"
+        if not (is_number or is_bytes) or table[name].null_count:
+            raise InputError(f"{path} holds no release: its column {name} is not all numbers")
+    # Arrow's memory may not be written to.
+    parts = (_array(table["released"]), table["row"].to_numpy(), table["eps_spent"].to_numpy())
+    messages, row_ids, spent = (np.array(part) for part in parts)
+    return messages, row_ids, *_named(path, spent, manifest)
+
+
+def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
+    """Returns row ids, costs and manifest of a release, without what was released.
+
+    Raises:
+        InputError: the file holds no release.
+    """
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
+        table = pq.read_table(path, columns=[COLUMNS[0], COLUMNS[2]], partitioning=None)
+        spent = np.asarray(table["eps_spent"].to_numpy(), dtype=np.float64)
+        return table["row"].to_numpy(), *_named(path, spent, manifest)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(f"{path} holds no release: {reason}") from None
+
+
+def _named(
+    path: Path, spent: NDArray[np.float64], manifest: Manifest
+) -> tuple[NDArray[np.float64], Manifest]:
+    """Returns costs and manifest as of now for a file of an older version, which names no release.
+
+    Such files hold what a row has spent, not its person.
+    """
+    if manifest.release:
+        return spent, manifest
+    with path.open("rb") as file:  # a name that copies share
+        name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    most = manifest.unit.most_rows if manifest.unit else 1
+    return spent * most, replace(manifest, release=name, counted=(BEFORE + name,))
+
+
+def holds_release(path: Path) -> bool:
+    """Returns whether the file is a Parquet file with a manifest; reads no more than its end.
+
+    Raises:
+        InputError: it may not be read, or is damaged: nobody knows what its rows have spent.
+    """
+    if not path.is_file():
+        return False
+    try:
+        return KEY in (pq.read_schema(path).metadata or {})
+    except PermissionError:
+        what, remedy = "may not be read", "see who may read it"
+    except (OSError, pa.ArrowInvalid):
+        what, remedy = "is no whole Parquet file", "copy it anew"
+    raise InputError(
+        f"{path} {what}, and may hold an earlier release ({remedy}, or write to another folder if "
+        "it holds none)"
+    )
+
+
+def check_replaces(
+    path: Path, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
+) -> None:
+    """Refuses to write a release over a file if what some row has spent would be lost.
+
+    Args:
+        path: of the file, which need not be there.
+        row_ids: of the release that is to be written, (N,).
+        spent: as `part_of`.
+        manifest: of that release.
+
+    Raises:
+        InputError: the file holds another release, or rows that this part of it lacks.
+    """
+    if not holds_release(path):
+        return
+    ids, before, earlier = read_rows(path)
+    what = "another release already, and what its rows have"
+    if earlier.release == manifest.release:
+        now = pd.Series(spent, names_of(row_ids)).groupby(level=0).max()
+        left = now.reindex(names_of(ids), fill_value=0.0).to_numpy()
+        lost = int((left < before * (1 - ROUNDING)).sum())
+        if not lost:
+            return
+        what = f"{lost:,} rows of this release that are not here, and what they have"
+    raise InputError(
+        f"{path} holds {what} spent would be lost (load that one, or save under another name; "
+        "delete it only if nobody has seen it)"
+    )
+
+
+def _column(messages: NDArray, manifest: Manifest) -> pa.Array:
+    """Returns messages as a column; outputs of old releases, (n, K), stay lists of numbers."""
+    size = len(messages)
+    if messages.ndim == 1:
+        return pa.array(messages)
+    width = messages.shape[1]
+    if manifest.stored == "outputs":
+        return pa.FixedSizeListArray.from_arrays(pa.array(messages.ravel()), width)
+    if messages.dtype == np.uint8:
+        raw = pa.py_buffer(np.ascontiguousarray(messages))
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), size, [None, raw])
+    kept = messages >= 0
+    ends = np.concatenate([[0], kept.sum(1).cumsum()]).astype(np.int32)
+    return pa.ListArray.from_arrays(ends, messages[kept])
+
+
+def _array(column: pa.ChunkedArray) -> NDArray:
+    """Returns a column as the array that `_column` was given."""
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        return column.combine_chunks().flatten().to_numpy().reshape(-1, kind.list_size)
+    if pa.types.is_fixed_size_binary(kind):
+        chunks = [np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, kind.byte_width)[
+            chunk.offset : chunk.offset + len(chunk)] for chunk in column.chunks]  # fmt: skip
+        return np.concatenate(chunks) if chunks else np.empty((0, kind.byte_width), np.uint8)
+    if pa.types.is_list(kind):
+        counts = np.concatenate([np.zeros(0, np.int64), *(
+            chunk.value_lengths().to_numpy() for chunk in column.chunks)])  # fmt: skip
+        found = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
+        values = [chunk.flatten().to_numpy() for chunk in column.chunks]
+        found[np.arange(found.shape[1]) < counts[:, None]] = np.concatenate(values)
+        return found
+    return column.to_numpy()

@@ -1,0 +1,1 @@
+"""Reading tables of features, row by row, from CSV and Parquet."""

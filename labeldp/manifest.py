@@ -1,0 +1,182 @@
+"""What a release says of itself: all that is needed to learn from it, or to make another alike."""
+
+import json
+import math
+import uuid
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from labeldp.known import class_mechanism, real_mechanism
+from labeldp.law import law_of
+from labeldp.mechanisms import ClassMechanism, RealMechanism
+from labeldp.mechanisms.encodings import AsReleased, Encoding
+from labeldp.support.validate import InputError, check_eps
+
+VERSION = 2
+"""1: outputs are stored as they are. 2: in the small form that `stored` names."""
+ClassName = str | int | float | bool
+BEFORE, PARTS = "before ", "parts "
+"""Begin names, in `counted`, of what has no name: what a release of an older version counted, and
+the parts that a release was joined from."""
+GIVEN = "row_ids"
+"""Stands for the column of row ids that were given in Python."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One person's rows: at most `most_rows` are released, each with an equal part of eps.
+
+    Attributes:
+        column: what names the person.
+        most_rows: at least 1.
+    """
+
+    column: str
+    most_rows: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was released, how, and at what cost. It holds no label and no seed.
+
+    Attributes:
+        mechanism: name on the command line.
+        parameters: of the mechanism, without eps.
+        eps: of one label, or of one person where `unit` is given. Infinity is allowed.
+        classes: in the order of the likelihood's columns; empty for numbers.
+        bounds: (low, high) of numbers; None for classes.
+        unit: whose rows share eps; None: every row is a person of its own.
+        noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
+        source: the name of the column, if it had one.
+        stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
+        identity: of the rows: a release after another one has the identity of that one. Random.
+        release: name of this draw alone, random; empty in files of older versions.
+        counted: names of the earlier releases that are in `eps_spent`, theirs included.
+        row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
+            older version did not say.
+    """
+
+    mechanism: str
+    parameters: dict[str, Any]
+    eps: float
+    classes: tuple[ClassName, ...] = ()
+    bounds: tuple[float, float] | None = None
+    unit: Unit | None = None
+    noise: str = "secret"
+    source: str = ""
+    stored: str = "outputs"
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    release: str = field(default_factory=lambda: uuid.uuid4().hex)
+    counted: tuple[str, ...] = ()
+    row_id: str | None = None
+
+    @property
+    def row_eps(self) -> float:
+        """What the release of one row costs: eps, or its part where a person has several rows."""
+        return self.eps / self.unit.most_rows if self.unit else self.eps
+
+    def checked(self) -> "Manifest":
+        """Returns the manifest itself if every value is of the kind that it should be.
+
+        Raises:
+            InputError: somebody edited it.
+        """
+        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity, self.release,
+                 *self.counted, self.row_id or "")  # fmt: skip
+        unit, names = self.unit, self.classes
+        right = {
+            "text": all(isinstance(text, str) for text in texts),
+            "parameters": isinstance(self.parameters, dict),
+            "classes": all(is_class_name(name) for name in names)
+            and len(set(names)) == len(names) != 1,
+            "bounds": (self.bounds is None) == bool(names)
+            and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
+            "unit": unit is None
+            or (
+                isinstance(unit.column, str) and type(unit.most_rows) is int and unit.most_rows > 0
+            ),
+        }
+        for what, is_right in right.items():
+            if not is_right:
+                raise InputError(f"this is not the manifest of a release (wrong {what})")
+        _ = self.encoding() if names else self.real_mechanism()
+        return self
+
+    def encoding(self) -> Encoding:
+        """Returns the form in which outputs are stored.
+
+        Raises:
+            InputError: the mechanism has no form of that name.
+        """
+        mechanism, count = self.class_mechanism(), len(self.classes)
+        forms = (AsReleased(mechanism, count), mechanism.encoding(count))
+        for form in forms:
+            if form.name == self.stored:
+                return form
+        known = " or ".join(form.name for form in forms)
+        raise InputError(
+            f"releases of {self.mechanism} are stored as {known}, not as {self.stored[:40]!r}"
+        )
+
+    def class_mechanism(self) -> ClassMechanism:
+        """Returns the mechanism of a release of classes."""
+        return class_mechanism(self.mechanism, self.row_eps, self.parameters)
+
+    def real_mechanism(self) -> RealMechanism:
+        """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
+        return real_mechanism(self.mechanism, self.row_eps, self.parameters)
+
+    def like(self, other: "Manifest") -> bool:
+        """Returns whether two releases were made alike, apart from names and storage."""
+        apart = {"identity": "", "stored": "", "release": "", "counted": (), "row_id": None}
+        return {**asdict(self), **apart} == {**asdict(other), **apart}
+
+    def to_json(self) -> str:
+        """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
+        # Older programs read what is stored as they stored it.
+        version = 1 if self.stored == AsReleased.name else VERSION
+        content = asdict(self) | {"format": "labeldp release", "version": version}
+        content |= {"eps": _text(self.eps), "row_eps": _text(self.row_eps)}
+        if self.classes:
+            content["law"] = law_of(self.class_mechanism(), len(self.classes))
+        return json.dumps(content, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Manifest":
+        """Returns the manifest that `to_json` spelled.
+
+        Raises:
+            InputError: the text is not a manifest, or a newer version wrote it.
+        """
+        try:
+            content = json.loads(text)
+            if content["format"] != "labeldp release":
+                raise KeyError("format")
+            if content["version"] > VERSION:
+                raise InputError(
+                    f"the release has format version {content['version']}, and this program "
+                    f"reads up to {VERSION} (install a newer labeldp-bench)"
+                )
+            content.setdefault("stored", AsReleased.name)  # version 1
+            content = {"release": "", "counted": (), "row_id": None} | content  # until Nov 2026
+            known = {each.name: content[each.name] for each in fields(cls)}
+            known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
+            known["classes"] = tuple(known["classes"])
+            known["counted"] = tuple(known["counted"])
+            known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
+            known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
+            return cls(**known).checked()
+        except InputError as error:  # whose words may quote the file
+            raise InputError(" ".join(str(error).split())) from None
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"this is not the manifest of a release ({reason})") from None
+
+
+def is_class_name(name: object) -> bool:
+    """Returns whether a value may name a class: a text, a truth value or a finite number."""
+    return isinstance(name, ClassName) and not (isinstance(name, float) and not math.isfinite(name))
+
+
+def _text(eps: float) -> float | str:
+    return "inf" if math.isinf(eps) else eps  # JSON has no infinity

@@ -1,0 +1,146 @@
+"""Hadamard response: half of all messages belong to each label."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeldp.mechanisms.base import Prior
+from labeldp.mechanisms.bit_flips import (
+    BitMechanism,
+    check_bits,
+    evidence_of_ones,
+)
+from labeldp.mechanisms.classes import two_levels
+from labeldp.mechanisms.draws import Noise, check_noise, integers, uniforms
+from labeldp.mechanisms.encodings import Encoding, whole_numbers_to
+from labeldp.support.validate import InputError, check_integer, check_labels
+
+ENUMERABLE_ENTRIES = 2**26
+"""Of the table of all messages."""
+
+
+@dataclass(frozen=True)
+class HadamardResponse(BitMechanism):
+    """Releases a uniform message of the label's own half with probability e^eps / (1 + e^eps).
+
+    The message is a number o in [0, L), L the smallest power of two above K. It belongs to label
+    i if row i+1 and column o of the Sylvester matrix meet in +1, that is, if (i+1) AND o has an
+    even number of ones; else it is uniform outside. We release the K bits z_i = 1[o belongs to i].
+    They are a 1-1 function of the message: rows 1, 2, 4, ..., L/2 are all <= K, and each shows one
+    binary digit of o.
+
+    eps-label-DP under label replacement, tight: every message has probability
+    2/L * {1, e^-eps} * e^eps / (1 + e^eps). At most one bit of information: good for eps <= 1,
+    and eps=inf does not identify the label.
+
+    Source: Acharya, Sun, Zhang (2019), "Hadamard response", arXiv:1802.04705 (its form for high
+    privacy, one block).
+
+    >>> HadamardResponse(eps=1.0).output_space(10).shape
+    torch.Size([16, 10])
+    """
+
+    identity_at_inf: ClassVar[bool] = False
+
+    @property
+    def p_keep(self) -> float:
+        """Probability that the message belongs to the true label."""
+        return 1 / (1 + math.exp(-self.eps))
+
+    def encoding(self, num_classes: int) -> "HadamardMessages":
+        """Returns the form that keeps the message alone, a whole number of few bytes."""
+        check_integer("num_classes", num_classes, low=2)
+        return HadamardMessages(self.eps, self.p_keep, num_classes)
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
+    ) -> Tensor:
+        """Returns uint8 bits (N, K); O(N K)."""
+        form = self.encoding(num_classes)
+        return form.outputs(form.draw(labels, generator))
+
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns log P(message | label = c), float64 (N, K): two values, eps apart."""
+        bits = check_bits(released, num_classes)
+        form = self.encoding(num_classes)
+        digits = torch.arange(num_classes.bit_length())
+        message = ((1 - bits[:, 2**digits - 1]) << digits).sum(1)
+        is_message = (form.outputs(message) == bits).all(1, keepdim=True)
+        inside = math.log(self.p_keep * 2 / form.count)
+        log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
+        return log_likelihood.masked_fill(~is_message, -math.inf)
+
+    def centred_log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Prior = None
+    ) -> Tensor:
+        """Returns 0 for the labels that the message belongs to, else -eps; see the base."""
+        return evidence_of_ones(released, num_classes, self.eps)
+
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how likely the bit is 1 of the true label, and of one wrong label."""
+        return self.p_keep, 0.5
+
+    def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the bits of all L messages, uint8 (L, K)."""
+        form = self.encoding(num_classes)
+        if form.count * num_classes > ENUMERABLE_ENTRIES:
+            raise InputError(
+                f"{form.count} messages of {num_classes} bits are too many to enumerate"
+            )
+        return form.outputs(torch.arange(form.count))
+
+
+class HadamardMessages(Encoding):
+    """The number o of a message of Hadamard response, (N,): O(N) time, at most 8 bytes a label.
+
+    Args:
+        eps: of the mechanism.
+        p_keep: probability that the message belongs to the label.
+        num_classes: K.
+    """
+
+    name = "hadamard"
+
+    def __init__(self, eps: float, p_keep: float, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.eps, self.p_keep, self.count = eps, p_keep, 2 ** num_classes.bit_length()
+
+    def draw(self, labels: Tensor, generator: Noise) -> Tensor:
+        """Returns messages in [0, L), L the smallest power of two above K."""
+        check_labels(labels, self.num_classes)
+        check_noise("hadamard", self.eps, self.p_keep)
+        # In this order: it decides what a seed gives.
+        message = integers(0, self.count, labels.shape, generator)
+        uniform = uniforms(labels.shape, generator)
+        row = labels + 1
+        belongs = belonging(message, row) == 1
+        # Turning one digit that the row looks at swaps the halves one to one.
+        turned = message ^ (row & -row)
+        chosen = torch.where(belongs == (uniform < self.p_keep), message, turned)
+        return chosen.to(whole_numbers_to(self.count))
+
+    def checked(self, messages: Tensor) -> Tensor:
+        """Returns the messages if they are in [0, L)."""
+        check_labels(messages.to(torch.int64), self.count)
+        return messages
+
+    def outputs(self, messages: Tensor) -> Tensor:
+        """Returns the bits 1[message belongs to label i], uint8 (N, K)."""
+        rows = torch.arange(1, self.num_classes + 1)
+        return belonging(self.checked(messages).to(torch.int64)[:, None], rows)
+
+
+def belonging(messages: Tensor, rows: Tensor) -> Tensor:
+    """Returns 1 where a message and a row have an even number of ones in common, uint8.
+
+    Args:
+        messages: int64, below 2^32; broadcast against the rows.
+        rows: int64, of the Sylvester matrix, counted from 0, below 2^32.
+    """
+    # NumPy counts the ones in one instruction.
+    common = messages.numpy().astype(np.uint32) & rows.numpy().astype(np.uint32)
+    return torch.from_numpy(1 - (np.bitwise_count(common) & 1))

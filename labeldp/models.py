@@ -1,0 +1,209 @@
+"""The model of the command line, and its file."""
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import skops.io
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from labeldp.classifier import LabelDPClassifier
+from labeldp.estimates import Estimate, released_hits, share_with_interval
+from labeldp.io.columns import floats_and_texts, numeric_columns, to_features
+from labeldp.linear import PENALTIES
+from labeldp.release import Release
+from labeldp.support.files import replacing
+from labeldp.support.progress import duration, progress_bar, say
+from labeldp.support.validate import InputError, check_choice
+from labeldp.tree_files import TREE, check_trees
+from labeldp.unbiased import possible_values
+from labeldp.units import numbered
+
+FOLDS = 5
+MOST_CATEGORIES = 50
+"""Of one column; rarer ones share an indicator."""
+TRUSTED = [
+    "numpy.dtype",
+    "labeldp.classifier.LabelDPClassifier",
+    "labeldp.expectation.Expectation",
+    "labeldp.linear.LinearModel",
+    TREE,
+]
+"""Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
+LONG, SOME = 2**20, 2**18
+"""Sizes of a fit (`_size_of`): from which on it is said how long it takes, and of the one that is
+timed to know."""
+LINEAR, TREES = "logistic", "boosted_trees"
+MODELS = (LINEAR, TREES)
+"""Names on the command line, as in the benchmark."""
+
+
+def model_for(table: pd.DataFrame, name: str = LINEAR) -> Pipeline:
+    """Returns the unfitted model: from columns to features, from features to classes.
+
+    Args:
+        table: of `readable` columns, the first fit's.
+        name: `logistic`: linear scores by the marginal likelihood; `boosted_trees`: those of
+            scikit-learn, by EM on the release.
+
+    Raises:
+        InputError: another name.
+    """
+    check_choice("--model", name, MODELS)
+    numeric = numeric_columns(table)
+    others = [column for column in table.columns if column not in numeric]
+    columns = to_features(numeric, others, MOST_CATEGORIES)
+    # Few and small trees: most of what a release says of one row is noise.
+    trees = HistGradientBoostingClassifier(
+        max_iter=50, max_leaf_nodes=8, early_stopping=False, random_state=0
+    )
+    classifier = LabelDPClassifier(trees if name == TREES else None)
+    return Pipeline([("columns", columns), ("classifier", classifier)])
+
+
+def readable(table: pd.DataFrame, model: Pipeline | None = None) -> pd.DataFrame:
+    """Returns the columns as the model takes them: its own ones, or all for a first fit."""
+    if model is None:
+        return floats_and_texts(table, numeric_columns(table))
+    return floats_and_texts(table[columns_of(model)], numbers_of(model))
+
+
+def columns_of(model: Pipeline) -> list[str]:
+    """Returns the columns that a fitted model was given."""
+    return model["columns"].feature_names_in_.tolist()
+
+
+def numbers_of(model: Pipeline) -> list[str]:
+    """Returns those of them that hold numbers."""
+    return next(own for name, _, own in model["columns"].transformers if name == "numbers")
+
+
+class UnknownCategories(NamedTuple):
+    """Cells of a column whose category no row of the fit had; as which one they count."""
+
+    cells: pd.Series
+    counts_as: str
+
+
+def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, UnknownCategories]:
+    """Returns what no row of the fit had, for each column that has such cells.
+
+    Args:
+        model: fitted.
+        table: of `readable` columns.
+    """
+    encoder = model["columns"].named_transformers_["categories"]
+    if not hasattr(encoder, "categories_"):  # there is no column of categories
+        return {}
+    counted = table.reset_index(drop=True)  # a Parquet file may bring an index of its own
+    found = {}
+    for place, name in enumerate(encoder.feature_names_in_):
+        known, rare = encoder.categories_[place], encoder.infrequent_categories_[place]
+        cells = counted.loc[~counted[name].isin(known), name]
+        # Of two categories one indicator tells: it is 0 for the first, and for what is unknown.
+        alike = repr(known[0]) if len(known) == 2 else "none of the known ones"
+        if len(cells):
+            found[name] = UnknownCategories(cells, alike if rare is None else "a rare one")
+    return found
+
+
+def features_of(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Returns the features that the model makes of a table, float64 (N, d)."""
+    plain = readable(table)
+    return np.asarray(model_for(plain)["columns"].fit_transform(plain), dtype=np.float64)
+
+
+def cross_validated(
+    model: Any, table: pd.DataFrame, release: Release, persons: ArrayLike | None = None
+) -> Estimate:
+    """Returns the accuracy on rows that were held out in turn, from releases alone.
+
+    It is that of models fitted to four fifths of the rows. With persons, (N,), the rows of each are
+    held out together: a model that has seen a person knows more of that person's other rows.
+
+    Raises:
+        InputError: fewer than ten rows, or fewer than five persons.
+    """
+    if len(release) < 2 * FOLDS:
+        raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
+    whose = np.arange(len(release)) if persons is None else numbered(persons, len(release))
+    if (people := int(whose.max()) + 1) < FOLDS:
+        raise InputError(
+            f"a model is tried on {FOLDS} parts of the persons, and the rows are of {people}"
+        )
+    _say_how_long(model, table, release)
+    hits = np.empty(len(release))
+    of_people = KFold(FOLDS, shuffle=True, random_state=0).split(np.arange(people))
+    parts = ([np.flatnonzero(np.isin(whose, part)) for part in parts] for parts in of_people)
+    for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
+        part = clone(model).fit(table.iloc[fitted], release[fitted])
+        hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
+    return share_with_interval(hits, possible_values(release), persons=persons)
+
+
+def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> None:
+    """Says on stderr how long a long cross-validation and fit take: some rows are timed."""
+    size = _size_of(model, len(release), len(release.classes))
+    if size < LONG:
+        return
+    short, fits = {"classifier__penalty": 1.0}, 2 * len(PENALTIES)
+    trees = model["classifier"].estimator
+    if trees is not None:  # one round of one tree for each class, in place of all of them
+        short |= {"classifier__max_rounds": 1, "classifier__estimator__max_iter": 1}
+        fits = trees.max_iter * model["classifier"].max_rounds
+    few = max(2 * FOLDS, len(release) * SOME // size)
+    seconds = 0.0
+    for count in (2 * FOLDS, few):  # the first fit of a process takes longer
+        rows = np.linspace(0, len(release) - 1, count).astype(np.int64)
+        started = time.perf_counter()
+        with warnings.catch_warnings():  # such as of a column that is empty in these rows
+            warnings.simplefilter("ignore")
+            clone(model).set_params(**short).fit(table.iloc[rows], release[rows])
+        seconds = time.perf_counter() - started
+    seconds *= fits * FOLDS * len(release) / few
+    say(f"about {duration(seconds)}: {len(release):,} rows of {len(release.classes):,} classes, "
+        f"fitted {FOLDS + 1} times", sys.stderr)  # fmt: skip
+
+
+def _size_of(model: Pipeline, num_rows: int, num_classes: int) -> int:
+    """Returns to what the time of a fit is proportional.
+
+    Trees see each row once per class, and each of these has a score for each class.
+    """
+    is_linear = model["classifier"].estimator is None
+    return num_rows * num_classes * (1 if is_linear else num_classes)
+
+
+def save_model(model: Pipeline, path: Path) -> None:
+    """Writes a file that is read back without executing code (skops)."""
+    with replacing(path) as partial:
+        skops.io.dump(model, partial)
+
+
+def load_model(path: Path) -> Pipeline:
+    """Returns the model that `save_model` wrote.
+
+    Raises:
+        InputError: no such file, no model, or one with types that are not trusted.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    try:
+        model = skops.io.load(path, trusted=TRUSTED)
+    except UntrustedTypesFoundException as error:
+        raise InputError(f"{path} is not trusted: {' '.join(str(error).split())}") from None
+    except Exception:  # a torn or foreign file may raise anything
+        raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
+    if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
+        raise InputError(f"{path} holds another model (write one by `labeldp fit`)")
+    check_trees(model[-1], str(path))
+    return model

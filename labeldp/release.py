@@ -1,0 +1,296 @@
+"""What was released of your labels: all that anybody may learn from."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from labeldp.file import check_replaces, part_of, write_parts
+from labeldp.manifest import GIVEN, PARTS, ClassName, Manifest
+from labeldp.mechanisms.encodings import AsReleased, joined
+from labeldp.recipe import is_flat
+from labeldp.spending import check_names
+from labeldp.store import release as vault
+from labeldp.summary import summary_of
+from labeldp.support.validate import InputError
+
+AT_ONCE = 2**24
+"""Bytes of messages that are written at one time."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """What was released of N labels, and the manifest that says how.
+
+    It holds no label, so it can be handed over. Rows can be chosen as of an array,
+    `release[indices]`, and scikit-learn takes it as `y` in cross-validation.
+
+    What was released is kept in the mechanism's small form, which may be a few bytes a row where
+    outputs are a bit for each class. What needs outputs or likelihoods of all rows makes N x K
+    numbers of them; `batches` gives some rows at a time.
+
+    Attributes:
+        messages: what was released, as `manifest.stored` says, CPU, first axis N; of numbers
+            float64 (N,), in [-1, 1] before the noise.
+        row_ids: (N,), distinct; which rows of the features they belong to.
+        spent: float64 (N,), eps of each row over all its releases so far; of its person, where the
+            manifest has a unit.
+        manifest: mechanism, parameters, eps, classes.
+    """
+
+    messages: Tensor
+    row_ids: NDArray
+    spent: NDArray[np.float64]
+    manifest: Manifest
+
+    def __post_init__(self) -> None:
+        if not len(self.messages) == len(self.row_ids) == len(self.spent):
+            raise InputError("a release needs an output, a row id and a cost for each row")
+
+    def __repr__(self) -> str:
+        return (f"<Release of {len(self):,} labels by {self.mechanism}, eps={self.eps:g}, "
+                f"eps_spent={self.eps_spent:g}>")  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name on the command line."""
+        return self.manifest.mechanism
+
+    @property
+    def eps(self) -> float:
+        """What this release cost a label; a person, where the manifest has a unit."""
+        return self.manifest.eps
+
+    @property
+    def classes(self) -> list[ClassName]:
+        """The classes in the order of the likelihood's columns; empty for numbers."""
+        return list(self.manifest.classes)
+
+    @property
+    def eps_spent(self) -> float:
+        """What the worst-off label, or person, has spent over all releases of it so far."""
+        return float(self.spent.max()) if len(self) else 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, K) for classes, (N,) for numbers; scikit-learn asks for it."""
+        return (len(self), len(self.classes)) if self.classes else (len(self),)
+
+    def __getitem__(self, rows: object) -> "Release":
+        """Returns the release of the chosen rows: positions, truth values or a slice."""
+        if isinstance(rows, tuple):  # scikit-learn writes y[indices, ...]
+            rows = rows[0]
+        if not isinstance(rows, slice) or (rows.step or 1) < 0:
+            rows = np.ascontiguousarray(np.arange(len(self))[rows])  # type: ignore[call-overload]
+        return replace(
+            self,
+            messages=self.messages[rows],
+            row_ids=self.row_ids[rows],
+            spent=self.spent[rows],
+        )
+
+    def batches(self, size: int) -> Iterator["Release"]:
+        """Yields the release in parts of at most `size` rows, in order."""
+        for start in range(0, len(self), size):
+            yield self[start : start + size]
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
+        """Returns the posterior under equally frequent classes, float64 (N, K); numbers as drawn.
+
+        No estimator takes it for labels: its rows are shares.
+        """
+        if not self.classes:
+            return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
+        shares = self.vaulted.centred_log_likelihood.double().softmax(1).numpy()
+        return shares.astype(dtype or np.float64)  # type: ignore[call-overload]
+
+    @cached_property
+    def outputs(self) -> Tensor:
+        """What the mechanism gave: int64 labels (N,), uint8 bits (N, K) or float32 reals (N, K)."""
+        return self.manifest.encoding().outputs(self.messages) if self.classes else self.messages
+
+    @cached_property
+    def vaulted(self) -> vault.Release:
+        """The same as learners of the benchmark take it; positions count from 0."""
+        self._needs_classes("losses")
+        return vault.Release(
+            torch.arange(len(self)), self.outputs, self.manifest.class_mechanism(),
+            len(self.classes),
+        )  # fmt: skip
+
+    def log_likelihood(self) -> NDArray[np.float64]:
+        """Returns log P(what was released | class), exact, float64 (N, K)."""
+        return self.vaulted.log_likelihood.numpy()
+
+    def unbiased_values(self) -> NDArray[np.float64]:
+        """Returns a number for each row whose mean, over the noise, is the true one, (N,)."""
+        if self.manifest.bounds is None:
+            raise InputError("this is a release of classes, not of numbers")
+        low, high = self.manifest.bounds
+        return (low + high) / 2 + (high - low) / 2 * self.outputs.numpy()
+
+    def summary(self) -> str:
+        """Returns what a person wants to know of the release, in a few lines."""
+        return summary_of(self.manifest, len(self), self.eps_spent)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a Parquet file with row ids, what was released, what was spent, the manifest.
+
+        Args:
+            path: ends in .parquet, as `labeldp release` looks for what rows have spent only there.
+
+        Raises:
+            InputError: another ending; or the file holds another release, or more rows of this one,
+                and what these have spent would be lost.
+            CannotWrite: the folder is not there, cannot be written to, or is full.
+        """
+        path = Path(path)
+        if path.suffix != ".parquet":
+            raise InputError(f"a release is saved as a Parquet file, whose name must end in "
+                             f".parquet, got {path}")  # fmt: skip
+        check_replaces(path, self.row_ids, self.spent, self.manifest)
+        width = self.messages[0].nbytes if len(self) else 1
+        rows = max(1, AT_ONCE // max(1, width))
+        parts = self.batches(rows) if len(self) else iter([self])
+        write_parts(path, (
+            part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
+            for part in parts
+        ))  # fmt: skip
+
+    @classmethod
+    def of_reports(
+        cls, manifest: Manifest, row_ids: Sequence[int | str], reports: ArrayLike
+    ) -> "Release":
+        """Returns the release that clients drew one by one, each on a device of its own.
+
+        Args:
+            manifest: that the clients had.
+            row_ids: N distinct ones.
+            reports: what they drew: class numbers (N,), or bits (N, K).
+
+        Raises:
+            InputError: a report that the mechanism cannot have drawn.
+        """
+        try:
+            given = np.asarray(reports)
+        except ValueError:  # lists of several lengths
+            given = np.array("")
+        if given.dtype.kind not in "biuf" or given.ndim not in (1, 2):
+            raise InputError(
+                "reports must be what clients draw: class numbers (N,), or bits (N, K)"
+            )
+        are_bits = given.ndim == 2 and bool(np.isin(given, (0, 1)).all())
+        are_labels = given.ndim == 1 and given.dtype.kind != "f"
+        kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
+        ids = checked_row_ids(row_ids, len(given))
+        spent = np.full(len(given), manifest.eps)
+        own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
+        release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
+        try:
+            possible = (release.log_likelihood() > -np.inf).any(1)
+        except InputError as error:
+            raise InputError(f"reports do not fit {manifest.mechanism}: {error}") from None
+        numbers = np.isfinite(given).reshape(len(given), -1).all(1)
+        impossible = np.flatnonzero(~(possible & numbers))
+        if len(impossible):
+            raise InputError(
+                f"report {impossible[0]} cannot come from {manifest.mechanism} "
+                "(was it drawn by another manifest?)"
+            )
+        return release
+
+    @classmethod
+    def joined(cls, parts: Sequence["Release"]) -> "Release":
+        """Returns several releases of different rows, made alike, as one.
+
+        A person may have rows in several parts, which do not say whose rows they hold. So where
+        they have a unit, what other draws cost is added to each row: never too little.
+
+        Raises:
+            InputError: none, a row twice, or manifests that differ.
+        """
+        if not parts:
+            raise InputError("there is no release to join")
+        first = parts[0].manifest
+        if len({part.manifest.stored for part in parts}) > 1:
+            first = replace(first, stored=AsReleased.name)
+            parts = [replace(part, messages=part.outputs, manifest=first) for part in parts]
+        manifests = [part.manifest for part in parts]
+        if not all(each.like(first) for each in manifests):
+            raise InputError("releases to be joined must have the same mechanism, eps and classes")
+        total = sum(len(part) for part in parts)
+        fresh = Manifest("", {}, 1.0)
+        release, counted = first.release, first.counted
+        if any((each.release, each.counted) != (release, counted) for each in manifests):
+            release, counted = fresh.release, (PARTS + fresh.release,)
+        spent = [part.spent for part in parts]
+        if first.unit:
+            spent = _of_persons(parts)
+        row_id = first.row_id if all(each.row_id == first.row_id for each in manifests) else None
+        return cls(
+            joined([part.messages for part in parts]),
+            checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
+            np.concatenate(spent),
+            replace(
+                first, identity=fresh.identity, release=release, counted=counted, row_id=row_id
+            ),
+        )
+
+    def _needs_classes(self, what: str) -> None:
+        if not self.classes:
+            raise InputError(f"{what} need a release of classes, and this is one of numbers")
+
+
+def _of_persons(parts: Sequence[Release]) -> list[NDArray[np.float64]]:
+    """Returns what each row's person has spent at most, if any two parts may share persons."""
+    worst: dict[str, float] = {}
+    for part in parts:
+        name = part.manifest.release
+        worst[name] = max(worst.get(name, 0.0), part.eps_spent)
+    if len(worst) > 1:
+        warnings.warn(
+            "the releases that are joined do not say whose rows they hold: each person counts all "
+            "of them, so that the true eps may be smaller than what is said",
+            stacklevel=3,
+        )
+    return [
+        part.spent + sum(eps for name, eps in worst.items() if name != part.manifest.release)
+        for part in parts
+    ]
+
+
+def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
+    """Returns `row_ids` as an array of numbers or texts, (N,); None counts from 0.
+
+    Raises:
+        InputError: their number is wrong, or one is there twice.
+    """
+    if row_ids is None:
+        return np.arange(size)
+    if not is_flat(row_ids):
+        raise InputError("row ids must be a sequence or array, one for each label")
+    values = np.asarray(row_ids)
+    if len(values) != size:
+        raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        raise InputError(f"row {missing[0]}: the row id is missing (name each row)")
+    check_names(values, "row ids")
+    values = values if values.dtype.kind in "iu" else values.astype(str)
+    ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
+    if not ids.is_unique:
+        raise InputError(
+            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
+            "(a person with several rows is named by unit=)"
+        )
+    return values

@@ -1,0 +1,155 @@
+"""Releases the label column of a file, some rows at a time: memory does not grow with the rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from labeldp.file import part_of, write_parts
+from labeldp.io.batches import Table, codes_of, numbers_of
+from labeldp.recipe import Recipe
+from labeldp.summary import summary_of
+from labeldp.support.validate import InputError
+
+ROWS = 2**17
+"""Rows that are drawn at one time, at most."""
+ENTRIES = 2**22
+"""Outputs for single classes that are drawn at one time, at most."""
+SECRET = "it is not shown, as labels are secret"
+TEXTS = "; texts are compared, 1.0 is not 1"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows beside their labels.
+
+    Attributes:
+        ids: of all rows of the file, (N,); None counts from 0.
+        kept: which rows are released, bool (N,); None: all.
+        before: what rows, or their persons, have spent on earlier releases, by their place from 0;
+            those that are not in it have spent nothing.
+    """
+
+    ids: NDArray | None = None
+    kept: NDArray[np.bool_] | None = None
+    before: pd.Series | None = None
+
+
+class Stream:
+    """One pass over a column: each label is read, gets its noise, and is written.
+
+    Each part has its own vault and, without a seed, its own key; the labels of a part are forgotten
+    before the next one is read. The law is that of `privatize`.
+
+    Args:
+        table: the file.
+        column: the labels.
+        recipe: how they are released.
+        rows: their ids, and which are released.
+        seed: for tests; None: secret noise.
+    """
+
+    def __init__(
+        self, table: Table, column: str, recipe: Recipe, rows: Rows, seed: int | None
+    ) -> None:
+        self.table, self.column, self.recipe = table, column, recipe
+        self.rows, self.seed = rows, seed
+        self.size, self.read, self.most_spent = 0, 0, 0.0
+
+    def write(self, path: Path) -> None:
+        """Writes the release; the file appears when it is whole.
+
+        Raises:
+            InputError: a label that cannot be released, with its row; the file cannot be written.
+        """
+        write_parts(path, self._parts())
+
+    def summary(self) -> str:
+        """Returns what a person wants to know of what was written."""
+        return summary_of(self.recipe.manifest, self.size, self.most_spent)
+
+    def _parts(self) -> Iterator[pa.Table]:
+        manifest, start = self.recipe.manifest, 0
+        at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
+        for labels in self.table.batches(self.column, at_once):
+            coded, part = self._coded(labels, start), slice(start, start + len(labels))
+            ids = np.arange(part.start, part.stop) if self.rows.ids is None else self.rows.ids[part]
+            spent = np.full(len(ids), manifest.eps)
+            if self.rows.before is not None:
+                places = range(part.start, part.stop)
+                spent += self.rows.before.reindex(places, fill_value=0.0).to_numpy()
+            if self.rows.kept is not None:
+                kept = self.rows.kept[part]
+                coded, ids, spent = coded[kept], ids[kept], spent[kept]
+            name = f"rows from {start}" if start else ""
+            messages = self.recipe.draw(torch.from_numpy(coded), self.seed, name)
+            self.size += len(ids)
+            self.most_spent = max(self.most_spent, float(spent.max(initial=0.0)))
+            self.read = start = part.stop
+            yield part_of(messages.numpy(), ids, spent, manifest)
+        if not start:
+            raise InputError(f"{self.table.path.name} has no rows")
+        if self.rows.ids is not None and start != len(self.rows.ids):
+            raise InputError(f"{self.table.path} was changed while it was read")
+
+    def _coded(self, labels: pa.Array, start: int) -> NDArray:
+        """Returns labels as the vault takes them.
+
+        Raises:
+            InputError: one that cannot be released; says its row, not the label, which is secret.
+        """
+        manifest = self.recipe.manifest
+        if is_no_label(labels.type):
+            raise InputError(f"{self.table.path}, column {self.column}: labels must be texts, "
+                             f"numbers or truth values, got {labels.type}")  # fmt: skip
+        if manifest.bounds is not None:
+            low, high = manifest.bounds
+            numbers = numbers_of(labels)
+            wrong = np.flatnonzero(~np.isfinite(numbers))
+            empty = np.isin(wrong, np.flatnonzero(is_empty(labels)))
+            what = f"the label is no finite number ({SECRET})"
+            coded = ((numbers.clip(low, high) - (low + high) / 2) / ((high - low) / 2)).clip(-1, 1)
+        else:
+            coded = codes_of(labels, pd.Index(manifest.classes))
+            wrong = np.flatnonzero(coded < 0)
+            empty = coded[wrong] == -2
+            names = ",".join(map(str, manifest.classes[:10]))
+            more = ",..." if len(manifest.classes) > 10 else ""
+            compared = told_how(labels.type) if self.table.is_parquet else TEXTS
+            what = f"the label is none of {names}{more} ({SECRET}{compared})"
+        if len(wrong):
+            where = f"{self.table.path}, row {start + wrong[0] + 1}, column {self.column}: "
+            if empty[0]:
+                other = "" if manifest.bounds else ", or add a class for it, such as refused"
+                raise InputError(f"{where}the label is empty (leave the row out{other})")
+            raise InputError(f"{where}{what}")
+        return coded
+
+
+def is_no_label(kind: pa.DataType) -> bool:
+    """Returns whether a Parquet column holds lists, records, bytes, or a type of its own (UUID)."""
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    is_own = isinstance(kind, pa.BaseExtensionType)
+    return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind) or is_own
+
+
+def told_how(kind: pa.DataType) -> str:
+    """Returns how labels of a Parquet column are spelled, where their type does not show it."""
+    if pa.types.is_boolean(kind):
+        return "; truth values are spelled true and false"
+    if pa.types.is_timestamp(kind):
+        return "; a time is spelled as 2024-01-31 00:00:00"
+    return ""
+
+
+def is_empty(labels: pa.Array) -> NDArray[np.bool_]:
+    """Returns which labels are missing, or are texts of blanks alone, bool (n,)."""
+    missing = labels.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
+        missing |= np.array([text is not None and not text.strip() for text in labels.to_pylist()])
+    return missing

@@ -1,0 +1,135 @@
+"""What a run or a sweep shows when it ends: a small table and a picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp.support.files import write_text
+from labeldp.support.progress import duration, say
+from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
+from labeldp_bench.experiments.identity import SEEDED
+from labeldp_bench.records.record import Records, is_heuristic, read_record
+from labeldp_bench.reports.draws import score_of
+from labeldp_bench.reports.figures.sweep import draw_sweep
+from labeldp_bench.reports.naming import counted
+from labeldp_bench.reports.sweeps import (
+    RISKS,
+    risk_frame,
+    risk_table,
+    settings,
+    sweep_frame,
+    sweep_table,
+)
+from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
+
+MOST_CLASSES_SHOWN = 20
+
+
+def show_run(folder: Path) -> None:
+    """Prints the outcome of one run."""
+    record = read_record(folder)
+    sem = record.get("accuracy_sem")
+    spread = f" ± {100 * sem:.2f} (standard error, {record['trials']} trials)" if sem else ""
+    budget = "no privacy" if not record["private"] else f"eps spent {record['eps_spent']:g}"
+    if record["private"] and record.get("test_mse") is not None and record["trials"] > 1:
+        budget += f" by {record['trials']} trials on the same labels"
+    privacy = f"{budget}, delta {record['delta']:g}, trust: {record['trust']}"
+    if is_heuristic(record):
+        share = score_of(record, "response_accuracy")
+        privacy = f"{NO_GUARANTEE}, trust: none"
+        privacy += "" if share is None else f"; response accuracy {100 * share:.2f} %"
+    lines = [
+        *_score_lines(record, spread),
+        f"privacy         {privacy}",
+    ]
+    if record["private"]:
+        lines.append(
+            f"noise           from the public seed {record['seed']}: repeatable, which protects no "
+            "secret label"
+            if record.get("noise", SEEDED) == SEEDED
+            else "noise           secret: no seed of it exists"
+        )
+    if record.get("bayes_accuracy"):
+        lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
+    if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
+        lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
+    is_tuned = any(key.startswith("tuned") for key in record.get("notes", {}))
+    at_most = "at most " if is_tuned else ""
+    lines += [
+        f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
+        + (f", {at_most}{counted([record['epochs']], 'epoch')}" if record["epochs"] else "")
+        + f", {duration(record['wall_seconds'])} on {record['device']}, {record['precision']}",
+        f"record          {folder / 'record.json'}",
+    ]
+    say("\n".join(lines))
+
+
+def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
+    """Returns accuracies, or the excess risk and its parts, or the squared error and its share."""
+    if record.get("test_mse") is not None:
+        mse, sem, variance = (record[f"test_{key}"] for key in ("mse", "mse_sem", "variance"))
+        if not variance:  # test labels that are all alike
+            return [f"test MSE        {mse:,.0f}"]
+        error = f" ± {sem:,.0f} (standard error, {record['trials']} trials)" if sem else ""
+        share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
+        return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]
+    if record.get("excess_risk") is None:
+        lines = [
+            f"accuracy        {100 * record['accuracy']:.2f} %{spread}",
+            f"class average   {100 * record['per_class_mean']:.2f} %",
+        ]
+        if record.get("auc") is not None:  # where a class may be rare
+            precision = record["average_precision"]
+            lines.append(f"AUC             {record['auc']:.4f}, average precision {precision:.4f}")
+        return lines
+    risk, sem, bias = (record[key] for key in ("excess_risk", "excess_risk_sem", "bias"))
+    error = f" ± {sem:.2g} (standard error, {record['trials']} trials)" if sem else ""
+    parts = f"{bias:.4g} and {record['variance']:.4g}" if bias is not None else "from two trials on"
+    return [f"excess risk     {risk:.4g}{error}", f"bias, variance  {parts}"]
+
+
+def _per_class(accuracies: list[float | None]) -> str:
+    """Returns each class's accuracy in percent, or of many classes the lowest to the highest."""
+    if len(accuracies) <= MOST_CLASSES_SHOWN:
+        shown = ("-" if each is None else f"{100 * each:.1f}" for each in accuracies)
+        return "  ".join(f"{text:>5}" for text in shown)
+    seen = [(100 * each, number) for number, each in enumerate(accuracies) if each is not None]
+    (low, worst), (high, best) = min(seen), max(seen)
+    return f"from {low:.1f} (class {worst}) to {high:.1f} (class {best}); all in per_class.csv"
+
+
+def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) -> None:
+    """Prints a table of each score of a sweep and writes them under `out_dir`/sweeps.
+
+    Accuracies have a picture beside.
+    """
+    if not done:
+        say("no cell has a record yet: no table, no picture")
+        return
+    if len(done) < len(cells):
+        say(f"{len(cells) - len(done)} of {len(cells)} cells have no record yet")
+    path = out_dir / "sweeps" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scored: dict[str, list[dict[str, Any]]] = {}
+    for record in done.values():
+        score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
+        scored.setdefault(score, []).append(record)
+    tables, frames = [], []
+    written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]
+    for score, records in scored.items():
+        if score == "accuracy":
+            frame = sweep_frame(records)
+            tables.append(sweep_table(frame))
+            draw_sweep(frame, path.with_suffix(".png"))
+            written.append(f"picture  {path.with_suffix('.png')}")
+        else:
+            frame = risk_frame(records, score)
+            tables.append(risk_table(frame, score))
+        frames.append(frame)
+    table = "\n\n".join([*tables, settings(list(done.values()))])
+    write_text(path, f"{table}\n")
+    write_text(path.with_suffix(".tex"), latex_of_markdown(table))
+    write_text(path.with_suffix(".csv"), pd.concat(frames).to_csv(index=False))
+    say("\n".join(["", table, "", *written]))

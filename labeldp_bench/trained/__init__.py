@@ -1,1 +1,0 @@
-"""Models that come trained: `labeldp_bench.load(name)` returns one."""

@@ -1,0 +1,224 @@
+"""Rows that are not apart: what no look at single rows can see."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.audit.audit import audit, audit_histogram
+from labeldp.audit.group_channels import VAULT_HISTOGRAM, Histogram
+from labeldp.audit.rows import LEVEL, row_independence_test, two_inputs
+from labeldp.audit.verify import verify
+from labeldp.mechanisms import (
+    AdditiveLaplace,
+    CubeMeans,
+    ExponentialCubes,
+    FullCubeMeans,
+    FullExponentialCubes,
+    LabelDPPro,
+    Laplace,
+    LocalHashing,
+    NoisyClusters,
+    NoisyMoments,
+    RandomizedResponse,
+    Rappor,
+    UnbiasedRandomizer,
+)
+from labeldp.mechanisms.hashes import Hashes
+
+KEEP = 1 / (1 + 9 * math.exp(-1.0))
+"""Of randomised response, K=10, eps=1."""
+
+
+def response(labels, uniform, shift):
+    return np.where(uniform < KEEP, labels, (labels + shift) % 10)
+
+
+def honest(labels):
+    random = np.random.default_rng()
+    return response(labels, random.random(len(labels)), random.integers(1, 10, len(labels)))
+
+
+def in_pairs(labels):
+    random, half = np.random.default_rng(), len(labels) // 2 + 1
+    pairs = [np.repeat(each, 2)[: len(labels)] for each in
+             (random.random(half), random.integers(1, 10, half))]  # fmt: skip
+    return response(labels, *pairs)
+
+
+def seeded_for_each_batch(labels):
+    parts = np.split(labels, range(4096, len(labels), 4096))
+    streams = [np.random.default_rng(0) for _ in parts]
+    return np.concatenate([
+        response(part, stream.random(len(part)), stream.integers(1, 10, len(part)))
+        for part, stream in zip(parts, streams, strict=True)
+    ])  # fmt: skip
+
+
+def of_the_row_before(labels):
+    return np.roll(labels, 1)
+
+
+def bits_of_another_row(labels):
+    return np.eye(10)[np.roll(labels, 7)] + np.random.default_rng().laplace(size=(len(labels), 10))
+
+
+@pytest.mark.parametrize(
+    "randomiser", [in_pairs, seeded_for_each_batch, of_the_row_before, bits_of_another_row]
+)
+def test_a_randomiser_whose_rows_tell_of_each_other_is_refused(randomiser):
+    # All of them passed: the true labels themselves, moved by one row, with "no loss seen".
+    found = verify(randomiser, 10, 1.0, draws=50_000)
+    assert found.apart < LEVEL and not found.holds
+    assert any("NOT APART" in line for line in found.lines())
+
+
+def test_honest_rows_are_not_accused():
+    found = verify(honest, 10, 1.0, draws=50_000)
+    assert found.apart > LEVEL and found.holds
+    assert not any("APART" in line for line in found.lines())
+
+
+class InPairs(RandomizedResponse):
+    """Has one noise for two labels each."""
+
+    def release(self, labels, num_classes, generator, prior=None):
+        both = super().release(torch.zeros(len(labels)).long(), num_classes, generator)
+        return (labels + both[torch.arange(len(labels)) // 2]) % num_classes
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_the_audit_sees_labels_that_share_noise(num_classes):
+    # Each label alone has the law of eps=1, so that no bound is above it.
+    found = audit(InPairs(1.0), num_classes, draws=20_000)
+    assert max(each.bound for each in found.sampled) <= 1
+    assert sum("or share their noise" in line for line in found.faults) == 2  # under two priors
+    assert audit(RandomizedResponse(1.0), num_classes, draws=20_000).faults == []
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Rappor(0.3), AdditiveLaplace(4.0), Laplace(1.0), UnbiasedRandomizer(1.0)]
+)
+def test_mechanisms_draw_every_row_apart(mechanism):
+    assert [each.apart > LEVEL for each in audit(mechanism, 5, draws=8000).sampled].count(
+        False
+    ) == 0
+
+
+class InPairsOfClusters(NoisyClusters):
+    """Has one noise for two clusters each."""
+
+    def release_groups(self, labels, limit, groups, num_groups, generator):
+        zeros = torch.zeros(num_groups, dtype=torch.int64)  # a label in each: the noise alone
+        noise = super().release_groups(
+            zeros, limit, torch.arange(num_groups), num_groups, generator
+        )
+        exact = NoisyClusters(math.inf).release_groups(labels, limit, groups, num_groups, generator)
+        return exact + noise[torch.arange(num_groups) // 2]
+
+
+class InPairsOfCubes(ExponentialCubes):
+    """Draws one class for two cubes each, by chance alone in every second."""
+
+    def release_groups(self, labels, limit, groups, num_groups, generator):
+        own = super().release_groups(labels, limit, groups, num_groups, generator)
+        return torch.where(torch.arange(num_groups) % 4 == 2, own.roll(2), own)
+
+
+class InPairsOfFeatures(NoisyMoments):
+    """Has one noise for two features each."""
+
+    def release_moments(self, labels, num_classes, rows, generator):
+        noise = super().release_moments(labels, num_classes, 0 * rows, generator)
+        exact = rows.T.double() @ torch.eye(num_classes).double()[labels]
+        return exact + noise[torch.arange(len(noise)) // 2]
+
+
+class InPairsOfWeights(LabelDPPro):
+    """Has one noise for two weights each."""
+
+    def clipped_sum(self, gradients):
+        of_each = gradients.shape[1] // len(self.tied)  # weights; those of an example are alike
+        return super().clipped_sum(gradients) + self.tied.repeat_interleave(of_each)
+
+    def release_descent(self, labels, descent, generator):
+        half = torch.randn(len(labels) // 2 + 1, generator=generator).double()
+        self.__dict__["tied"] = 30 * half.repeat_interleave(2)[: len(labels)]
+        return super().release_descent(labels, descent, generator)
+
+
+def tied(sampled):
+    return [each.sampler for each in sampled if each.apart < LEVEL]
+
+
+@pytest.mark.parametrize(
+    "mechanism, sampler",
+    [
+        (InPairsOfClusters(1.0), "release_groups"),
+        (InPairsOfCubes(4.0), "release_groups"),
+        (InPairsOfFeatures(1.0), "release_moments"),
+        (InPairsOfWeights(8.0, steps=20, share=0.05), "release_descent"),
+    ],
+)
+def test_the_audit_sees_groups_features_and_weights_that_share_noise(mechanism, sampler):
+    # Only single labels were looked at: a cluster's counts told those of the next one.
+    found = audit(mechanism, 3, draws=8000)
+    assert tied(found.sampled) == [sampler]
+    assert any(f"outputs of {sampler} depend on other rows" in line for line in found.faults)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ExponentialCubes(4.0),
+        FullExponentialCubes(4.0),
+        NoisyClusters(1.0),
+        CubeMeans(1.0),
+        FullCubeMeans(1.0),
+        NoisyMoments(1.0),
+        LabelDPPro(8.0, steps=20, share=0.05),
+    ],
+)
+def test_curators_answer_every_group_apart(mechanism):
+    assert tied(audit(mechanism, 3, draws=8000).sampled) == []
+
+
+def in_pairs_of_classes(labels, num_classes, eps, seed):
+    zeros = torch.zeros(0, dtype=torch.int64)
+    noise = VAULT_HISTOGRAM.draw(zeros, num_classes, eps, seed)
+    return (
+        torch.bincount(labels, minlength=num_classes)
+        + noise.reshape(-1, 4)[:, [0, 1, 0, 1]].flatten()
+    )
+
+
+def test_the_audit_sees_counts_of_a_histogram_that_share_noise():
+    assert audit_histogram(1.0, 8000).faults == []
+    found = audit_histogram(1.0, 8000, histogram=Histogram(in_pairs_of_classes))
+    assert tied(found.sampled) == ["release_histogram"]
+
+
+def test_few_rows_and_rare_events_are_no_evidence():
+    stream = torch.Generator().manual_seed(0)
+    for size in (0, 3, 500):
+        labels = two_inputs(size, (0, 1), stream)
+        assert row_independence_test(labels.double(), labels > 0) == 1.0
+    rare = torch.zeros(50_000)
+    rare[[7, 8, 9]] = 1.0
+    assert row_independence_test(rare, two_inputs(len(rare), (0, 1), stream) > 0) == 1.0
+
+
+def test_messages_that_own_labels_leave_in_are_drawn_too(monkeypatch):
+    # Local hashing draws its messages by code of its own, which no audit asked.
+    draw = Hashes.draw
+
+    def at_twice_eps(self, labels, generator):
+        odds = self.p_own / (1 - self.p_own) * math.exp(self.eps)
+        twice = Hashes(2 * self.eps, odds / (1 + odds), self.buckets, self.num_classes)
+        return draw(twice, labels, generator)
+
+    assert audit(LocalHashing(1.0), 5, draws=20_000).faults == []
+    monkeypatch.setattr(Hashes, "draw", at_twice_eps)
+    faults = audit(LocalHashing(1.0), 5, draws=20_000).faults
+    assert faults and all("release_messages" in line for line in faults)

@@ -1,0 +1,140 @@
+"""What the commands for own labels say: plans, help, how long a fit takes, options by name."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp.cli import plan
+from labeldp.cli.__main__ import main
+from tests.conftest import CHECKOUT
+
+
+@pytest.mark.parametrize("model", ["logistic", "boosted_trees"])
+def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, capsys):
+    # Nothing was said before the first fifth was done, which may be after an hour.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("labeldp.models.LONG", 1)
+    labels = np.arange(60) % 2
+    ldp.privatize(labels, classes=[0, 1], eps=8.0, seed=0).save("r.parquet")
+    pd.DataFrame({"x": labels, "empty": np.where(labels > 2, 1.0, np.nan)}).to_csv("f.csv")
+    arguments = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops", "--model", model]
+    assert main(arguments) == 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"about \d+ (s|min): 60 rows of 2 classes, fitted 6 times", said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("verify m.py:f --classes 10 --eps 1 --draws 10", "--draws must be >= 1000, got 10"),
+        ("verify m.py:f --classes 1 --eps 1", "--classes must be >= 2, got 1"),
+        ("verify m.py:f --classes 2 --eps inf", "--eps must be finite: --eps=inf claims nothing"),
+        ("verify m.py:f --classes 2 --eps 1 --calls 0", "--calls must be >= 1, got 0"),
+        (  # "for the non-private baseline" did not say what becomes of secret labels
+            "release s.csv --label y --classes 1,2 --eps 0 --out r.parquet",
+            "--eps must be a number > 0, got 0.0 (use --eps=inf for no privacy at all; smaller is",
+        ),
+        (  # pandas writes 1.0 where a label was missing once; the label is not shown
+            "release s.csv --label x --classes 1,2 --eps 1 --out r.parquet",
+            "s.csv, row 1, column x: the label is none of 1,2 (it is not shown, as labels are "
+            "secret; texts are compared, 1.0 is not 1)",
+        ),
+        (  # no word of what to do with a spreadsheet
+            "release s.xlsx --label y --classes 1,2 --eps 1 --out r.parquet",
+            "s.xlsx must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet (spreadsheets can be saved",
+        ),
+        (  # "the true label costs eps=inf" did not say what asked for it
+            "release s.csv --label y --classes 1,2 --eps 1 --mechanism none --out r.parquet",
+            "mechanism none releases the true label, which costs eps=inf, got eps=1 (take another",
+        ),
+        (  # it was said after the fit, which may take hours
+            "fit none.csv --release none.parquet --out /proc/m.skops",
+            "cannot write /proc/m.skops: no such file or directory (choose another folder",
+        ),
+        ("plan --rows 9 --classes 2 --accuracy 0.4", "--accuracy must be > 0.5, what guessing"),
+        (  # it asked for one of the two where both were given
+            "plan --rows 9 --classes 2 --eps 1 --accuracy 0.6",
+            "give --eps (to see the accuracy) or --accuracy (to see the eps), not both",
+        ),
+        ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
+        (  # it advised to add a class, which numbers do not have
+            "release s.csv --label y --bounds=0,1 --eps 1 --out r.parquet",
+            "s.csv, row 2, column y: the label is empty (leave the row out)",
+        ),
+    ],
+)
+def test_a_message_names_the_option_as_one_writes_it(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    # It named the argument of a Python function that the user of a command has not seen.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
+    (tmp_path / "s.csv").write_text("y,x\n1,1.0\n,2.0\n")
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_a_fit_says_where_releases_tell_nothing(tmp_path, monkeypatch, capsys):
+    # "accuracy on new rows: 100.0% (0.0% to 100.0%)" stood there without a word.
+    monkeypatch.chdir(tmp_path)
+    labels = np.arange(60) % 2
+    pd.DataFrame({"x": labels}).to_csv("f.csv")
+    for eps in (0.1, 8.0):
+        ldp.privatize(labels, classes=[0, 1], eps=eps, seed=0).save(f"r{eps}.parquet")
+        assert main(["fit", "f.csv", "--release", f"r{eps}.parquet", "--out", "m.skops"]) == 0
+        said = capsys.readouterr().out
+        assert ("from guessing to certainty" in said) == (eps == 0.1)
+
+
+def test_a_second_table_of_other_persons_is_told_where_to_go(tmp_path, monkeypatch, capsys):
+    # Counted rows have the same names in every file: two surveys in one folder were taken for one,
+    # and the way out stood only in the message for rows with other names.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("y,id\n1,a\n2,b\n")
+    release = ["release", "s.csv", "--label", "y", "--classes", "1,2", "--eps", "1", "--out"]
+    for folder, named in (("counted", []), ("named", ["--row-id", "id"])):
+        (tmp_path / folder).mkdir()
+        assert main([*release, f"{folder}/r.parquet", *named]) == 0
+        assert main([*release, f"{folder}/s.parquet", *named]) == 2
+        said = capsys.readouterr().err
+        assert "which adds eps=1 to it" in said
+        assert ("if these are other persons, write to another folder" in said) == (not named)
+
+
+def test_the_version_is_said(capsys):
+    # `labeldp-bench --version` told it, and `labeldp --version` asked for a command.
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith("labeldp ")
+
+
+def test_plan_and_help(capsys):
+    assert main(["plan", "--rows", "20000", "--classes", "3", "--accuracy", "0.6"]) == 0
+    assert "for a middle accuracy of 60%" in capsys.readouterr().out
+    assert main(["plan", "--rows", "20000", "--classes", "100000", "--eps", "1"]) == 2
+    assert "--classes must be in [2, 10000], got 100000" in capsys.readouterr().err  # 41 s before
+    assert main(["plan", "--rows", "20000", "--classes", "3"]) == 2
+    asked = ["plan", "--rows", "20000", "--classes", "3", "--eps", "1", "--drop", "age"]
+    assert main(asked) == 2 and "there is no --features" in capsys.readouterr().err
+    for wrong in ("0.9,0.2,0.1", "0.5,0.5", "nan,0.5,0.5"):
+        capsys.readouterr()
+        assert main(["plan", "--rows", "9", "--classes", "3", "--eps", "1", "--shares", wrong]) == 2
+        assert capsys.readouterr().err.startswith("error: --shares must be 3 shares > 0 with sum 1")
+    for name in ("plan", "release", "fit", "predict", "verify"):
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        assert ended.value.code == 0
+        assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
+
+
+def test_the_plans_that_help_shows_are_possible(capsys):
+    # --accuracy 0.8 was shown, which half of the known data sets never reach.
+    lines = re.findall(r"^  labeldp (plan .*)", plan.__doc__, re.MULTILINE)
+    own = [line.split() for line in lines if "--features" not in line]
+    assert len(own) == 2 and [main(line) for line in own] == [0, 0]
+    page = (CHECKOUT / "docs" / "your-own-labels.md").read_text()
+    [shown] = re.findall(r"^ldp\.plan\((.*accuracy=.*)\)\.eps$", page, re.MULTILINE)
+    assert eval(f"ldp.plan({shown})").accuracy_middle == pytest.approx(0.65, abs=0.01)

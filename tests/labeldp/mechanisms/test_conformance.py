@@ -1,0 +1,289 @@
+"""What every mechanism promises, checked on every YAML under configs/mechanism, found by itself."""
+
+import math
+from dataclasses import replace
+
+import hydra
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, chisquare, kstest, laplace
+
+from labeldp.audit.mechanism import exact_epsilon
+from labeldp.mechanisms import (
+    BlockRR,
+    ClassMechanism,
+    LocalHashing,
+    OptimalMechanism,
+    RandomizedResponseWithPrior,
+    SubsetSelection,
+    TopKSubset,
+)
+from labeldp.support import seeding
+from labeldp.support.validate import InputError
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.support.checkout import CHECKOUT
+
+CONFIGS = CHECKOUT / "configs" / "mechanism"
+CLASSES = (2, 3, 5, 10, 100)
+BUDGETS = (0.1, 1.0, 8.0, math.inf)
+WITH_PRIOR = {
+    "rrwithprior+prior": RandomizedResponseWithPrior(eps=1.0),
+    "released_code+prior": RandomizedResponseWithPrior(eps=1.0, k_rule="released_code"),
+    "topk_subset+prior": TopKSubset(eps=1.0),
+    "blockrr+prior": BlockRR(eps=1.0, sigma=1.2, favoured=2),
+    "optimal+prior": OptimalMechanism(eps=1.0),
+}
+
+
+def from_yaml(name):
+    """The mechanism of one YAML at eps=1, or None if it releases no labels one by one."""
+    config = compose_cell([f"mechanism={name}"]).config["mechanism"]
+    mechanism = hydra.utils.instantiate(config, _convert_="all")
+    return mechanism if isinstance(mechanism, ClassMechanism) else None
+
+
+MECHANISMS = {path.stem: from_yaml(path.stem) for path in sorted(CONFIGS.glob("*.yaml"))}
+MECHANISMS = {name: found for name, found in MECHANISMS.items() if found} | WITH_PRIOR
+PRIVATE = [name for name, mechanism in MECHANISMS.items() if mechanism.private]
+
+
+def case(name, num_classes, eps=None):
+    """The mechanism at this eps and the prior to use it with; skips pairs that it refuses."""
+    mechanism = MECHANISMS[name]
+    if eps is not None and mechanism.private:
+        mechanism = replace(mechanism, eps=eps)
+    prior = None
+    if name in WITH_PRIOR:
+        # Rare labels come first, so that a label's number and its place differ.
+        prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
+        prior = prior / prior.sum()
+    try:
+        mechanism.extreme_outputs(num_classes, prior)
+    except InputError as reason:
+        pytest.skip(str(reason))
+    return mechanism, prior
+
+
+def draw(mechanism, label, num_classes, prior, size, seed=0):
+    labels = torch.full((size,), label)
+    return mechanism.release(labels, num_classes, seeding.generator(seed, "test"), prior)
+
+
+def disagreement(sampler, likelihood, num_classes, prior, size, label):
+    """p-value of: `sampler` draws from the law that `likelihood` states."""
+    released = draw(sampler, label, num_classes, prior, size)
+    if released.dtype == torch.float32:
+        one_hot = np.eye(num_classes)[label]
+        if likelihood.eps == math.inf:
+            return float(np.array_equal(released.numpy(), np.tile(one_hot, (size, 1))))
+        noise = released.numpy().astype(float) - one_hot
+        # The likelihood itself is compared with this law in test_additive_laplace.py.
+        return kstest(noise.ravel(), laplace(scale=2 / likelihood.eps).cdf).pvalue
+    try:
+        outputs = likelihood.output_space(num_classes, prior)
+    except InputError:
+        return ratio_disagreement(sampler, likelihood, num_classes, prior, size, label)
+    expected = likelihood.log_likelihood(outputs, num_classes, prior)[:, label].exp() * size
+    codes, found = row_codes(outputs), row_codes(released)
+    codes, order = codes.sort()
+    place = torch.searchsorted(codes, found).clamp(max=len(codes) - 1)
+    if (codes[place] != found).any():
+        return 0.0
+    counts = torch.bincount(place, minlength=len(codes)).numpy()
+    expected = expected[order].numpy()
+    if counts[expected == 0].any():
+        return 0.0
+    # Cells with small expectation are taken together: chi-square needs about 5 in each.
+    small = expected < 5
+    counts = np.append(counts[~small], counts[small].sum())
+    expected = np.append(expected[~small], expected[small].sum())
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    if len(counts) == 1:
+        return 1.0
+    return chisquare(counts, expected * size / expected.sum()).pvalue
+
+
+def row_codes(outputs):
+    """One integer per output: a label itself, a random (wrapping) sum for bits."""
+    if outputs.dim() == 1:
+        return outputs
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randint(-(2**62), 2**62, (outputs.shape[1],), generator=generator)
+    return (outputs.long() * weights).sum(1)
+
+
+def ratio_disagreement(sampler, likelihood, num_classes, prior, size, label):
+    """The same for spaces too large to enumerate, from the definition of a likelihood ratio.
+
+    Where log P(o | a) / P(o | b) = r, o is e^r times as frequent under a as under b.
+    """
+    other = (label + 1) % num_classes
+    counts = []
+    for seed, true in enumerate((label, other)):
+        released = draw(sampler, true, num_classes, prior, size, seed)
+        log_likelihood = likelihood.log_likelihood(released, num_classes, prior)
+        ratios = log_likelihood[:, label] - log_likelihood[:, other]
+        values, numbers = ratios.round(decimals=6).unique(return_counts=True)
+        counts.append(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
+    p_values = []
+    for ratio in set(counts[0]) | set(counts[1]):
+        one, two = (part.get(ratio, 0) for part in counts)
+        share = 1 / (1 + math.exp(-ratio)) if ratio != -math.inf else 0.0
+        p_values.append(binomtest(one, one + two, share).pvalue)
+    return min(1.0, len(p_values) * min(p_values))
+
+
+@pytest.mark.parametrize("eps", BUDGETS)
+@pytest.mark.parametrize("num_classes", CLASSES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_worst_log_ratio_is_eps(name, num_classes, eps):
+    """If this fails, a mechanism leaks more than it claims, or wastes budget."""
+    mechanism, prior = case(name, num_classes, eps)
+    found = exact_epsilon(mechanism, num_classes, prior)
+    if mechanism.eps == math.inf:
+        assert not mechanism.tight or found == math.inf
+        return
+    assert found <= mechanism.eps + 1e-9
+    if mechanism.tight:
+        assert found == pytest.approx(mechanism.eps, abs=1e-9)
+
+
+@pytest.mark.parametrize("eps", [*BUDGETS, 100.0])
+@pytest.mark.parametrize("num_classes", CLASSES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_likelihood_sums_to_one(name, num_classes, eps):
+    """If this fails, the likelihood is not that of any sampler."""
+    mechanism, prior = case(name, num_classes, eps)
+    try:
+        outputs = mechanism.output_space(num_classes, prior)
+    except InputError as reason:
+        pytest.skip(str(reason))
+    log_likelihood = mechanism.log_likelihood(outputs, num_classes, prior)
+    assert log_likelihood.dtype == torch.float64
+    assert (log_likelihood.exp().sum(0) - 1).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("eps", BUDGETS)
+@pytest.mark.parametrize("num_classes", CLASSES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_sampler_draws_from_the_likelihood(name, num_classes, eps):
+    """If this fails, learners invert a channel that is not the one that was used."""
+    mechanism, prior = case(name, num_classes, eps)
+    for label in {0, num_classes - 1}:
+        assert disagreement(mechanism, mechanism, num_classes, prior, 10_000, label) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "eps", "size"), [(2, 0.1, 800_000), (10, 1.0, 40_000), (10, 8.0, 200_000)]
+)
+@pytest.mark.parametrize("name", PRIVATE)
+def test_sampler_at_a_larger_eps_is_noticed(name, num_classes, eps, size):
+    """If this fails, the test above would accept a wrong sampler."""
+    mechanism, prior = case(name, num_classes, eps)
+    wrong = replace(mechanism, eps=1.2 * eps)
+    # Sizes that follow eps would change the output space, which any test notices.
+    if isinstance(mechanism, SubsetSelection):
+        wrong = replace(wrong, size=mechanism.chosen_size(num_classes))
+    if isinstance(mechanism, LocalHashing):
+        wrong = replace(wrong, buckets=mechanism.num_buckets)
+    # The last label is the likeliest one: a rare label may get a uniform answer at any eps.
+    found = disagreement(wrong, mechanism, num_classes, prior, size, num_classes - 1)
+    if exact_epsilon(mechanism, num_classes, prior) == 0:
+        pytest.skip("this prior leaves one possible output: nothing depends on eps")
+    assert found < 1e-4
+
+
+@pytest.mark.parametrize("eps", [30.0, math.inf])
+@pytest.mark.parametrize("num_classes", CLASSES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_infinite_eps_gives_no_nan(name, num_classes, eps):
+    """If this fails, the non-private end of a curve is NaN, or differs from `none`."""
+    mechanism, prior = case(name, num_classes, eps)
+    labels = torch.arange(num_classes).repeat(20)
+    generator = seeding.generator(0, "test")
+    released = mechanism.release(labels, num_classes, generator, prior)
+    log_likelihood = mechanism.log_likelihood(released, num_classes, prior)
+    assert not log_likelihood.isnan().any() and not (log_likelihood == math.inf).any()
+    own = log_likelihood.gather(1, labels[:, None])
+    assert (own > -math.inf).all()
+    if mechanism.identity_at_inf and prior is None and eps == math.inf:
+        one_hot = torch.nn.functional.one_hot(labels, num_classes).to(torch.float64)
+        assert torch.equal(log_likelihood.softmax(1), one_hot)
+
+
+@pytest.mark.parametrize("num_classes", CLASSES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_release_is_a_pure_function_of_labels_and_seed(name, num_classes):
+    """If this fails, a run cannot be repeated, or a release changes the data."""
+    mechanism, prior = case(name, num_classes)
+    labels = torch.arange(num_classes).repeat(3)
+    before, prior_before = labels.clone(), None if prior is None else prior.clone()
+    first, second, third = (
+        mechanism.release(labels, num_classes, seeding.generator(seed, "test"), prior)
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, second)
+    assert first.shape in {(len(labels),), (len(labels), num_classes)}
+    assert first.dtype in ({torch.int64} if first.dim() == 1 else {torch.uint8, torch.float32})
+    assert torch.equal(labels, before)
+    assert prior is None or torch.equal(prior, prior_before)
+    # One possible output leaves nothing to draw.
+    if mechanism.private and exact_epsilon(mechanism, num_classes, prior) > 0:
+        assert not torch.equal(first, third) or num_classes == 2
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_no_example_at_all_is_fine(name):
+    """If this fails, an empty part of a split stops a run."""
+    mechanism, prior = case(name, 5)
+    none = torch.zeros(0, dtype=torch.int64)
+    released = mechanism.release(none, 5, seeding.generator(0, "test"), prior)
+    assert mechanism.log_likelihood(released, 5, prior).shape == (0, 5)
+
+
+@pytest.mark.parametrize("eps", [0, -1, math.nan, "text", True, None])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_bad_eps_is_one_clear_line(name, eps):
+    """If this fails, a typo becomes a traceback or, worse, a run without privacy."""
+    with pytest.raises(InputError) as caught:
+        replace(MECHANISMS[name], eps=eps)
+    assert str(caught.value) == (
+        f"eps must be a number > 0, got {eps!r} "
+        "(use eps=inf for no privacy at all; smaller is more private)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "num_classes", "message"),
+    [
+        (torch.tensor([0, 5]), 5, "labels must be in [0, 4], got 5"),
+        (torch.tensor([0, -1]), 5, "labels must be in [0, 4], got -1"),
+        (torch.tensor([0, 0]), 1, "num_classes must be >= 2, got 1"),
+        (torch.tensor([0.0]), 5,
+         "labels must be an int64 tensor of shape (N,), got torch.float32 of shape (1,)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_bad_labels_are_one_clear_line(name, labels, num_classes, message):
+    """If this fails, wrong labels are released as if they were right."""
+    with pytest.raises(InputError) as caught:
+        MECHANISMS[name].release(labels, num_classes, seeding.generator(0, "test"))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", WITH_PRIOR)
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([0.5, 0.4, 0.0], "prior rows must sum to 1, got one that is off by 0.1"),
+        ([1.5, -0.5, 0.0], "prior must be finite and >= 0, got a negative or non-finite entry"),
+        ([0.5, 0.5], "prior must have shape (3,) or ("),
+    ],
+)
+def test_bad_prior_is_one_clear_line(name, prior, message):
+    """If this fails, a prior that is none silently changes what is released."""
+    prior = torch.tensor(prior, dtype=torch.float64)
+    with pytest.raises(InputError) as caught:
+        MECHANISMS[name].release(torch.tensor([0]), 3, seeding.generator(0, "test"), prior)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,279 @@
+"""Published and hand-computed numbers of single mechanisms, and the ties between mechanisms."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.mechanisms import (
+    AdditiveLaplace,
+    BlockRR,
+    HadamardResponse,
+    LocalHashing,
+    OptimalMechanism,
+    OptimizedUnaryEncoding,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    Rappor,
+    SubsetSelection,
+    TopKSubset,
+    UnaryEncoding,
+    rr_with_prior,
+)
+from labeldp.mechanisms.ranking import by_falling_prior, places
+from labeldp.support import seeding
+from labeldp.support.validate import InputError
+
+# --- RRWithPrior (peers.md 1.2) ----------------------------------------------------------------
+
+GOLDEN_PRIOR = [0.40, 0.25, 0.15, 0.10, 0.05, 0.05]
+
+
+@pytest.mark.parametrize(
+    ("eps", "scores", "top_k"),
+    [
+        (0.5, [0.4000, 0.4046, 0.3615, 0.3192, 0.2773, 0.2480], 2),
+        (1.0, [0.4000, 0.4752, 0.4609, 0.4278, 0.3844, 0.3522], 2),
+        (2.0, [0.4000, 0.5725, 0.6296, 0.6401, 0.6163, 0.5964], 4),
+        (4.0, [0.4000, 0.6383, 0.7717, 0.8531, 0.8852, 0.9161], 6),
+    ],
+)
+def test_rrwithprior_chooses_the_published_k(eps, scores, top_k):
+    """If this fails, LP-2ST keeps the wrong number of labels."""
+    mechanism = RandomizedResponseWithPrior(eps=eps)
+    prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    assert mechanism.scores(prior)[0].tolist() == pytest.approx(scores, abs=5e-5)
+    assert mechanism.top_k(prior).tolist() == [top_k]
+    certain = torch.tensor([[1.0, 0, 0]], dtype=torch.float64)  # every k is as good
+    assert RandomizedResponseWithPrior(eps=math.inf).top_k(certain).tolist() == [1]
+
+
+def test_released_code_collapses_where_the_paper_does_not():
+    """If this fails, the switch no longer shows the fault of the public code."""
+    uniform = torch.full((1, 10), 0.1, dtype=torch.float64)
+    assert RandomizedResponseWithPrior(eps=0.5).top_k(uniform).tolist() == [10]
+    released_code = RandomizedResponseWithPrior(eps=0.5, k_rule="released_code")
+    assert released_code.top_k(uniform).tolist() == [1]
+
+
+def test_rrwithprior_is_rr_under_a_uniform_prior():
+    """If this fails, LP-1ST is not RRWithPrior with the uniform prior."""
+    for eps in (0.1, 1.0, math.inf):
+        assert torch.allclose(
+            RandomizedResponseWithPrior(eps=eps).transition_matrix(10),
+            RandomizedResponse(eps=eps).transition_matrix(10), atol=1e-15, rtol=0,
+        )  # fmt: skip
+
+
+def test_prior_per_example_is_used_row_by_row():
+    """If this fails, one example's prior decides over another's label."""
+    priors = torch.tensor([GOLDEN_PRIOR, GOLDEN_PRIOR[::-1]], dtype=torch.float64)
+    labels = torch.tensor([0, 0]).repeat(20_000)
+    for mechanism in (RandomizedResponseWithPrior(eps=1.0), TopKSubset(eps=1.0)):
+        released = mechanism.release(
+            labels, 6, seeding.generator(0, "test"), priors.repeat(20_000, 1)
+        )
+        together = mechanism.log_likelihood(released, 6, priors.repeat(20_000, 1))
+        for row in (0, 1):
+            alone = mechanism.log_likelihood(released[row::2], 6, priors[row])
+            assert torch.equal(together[row::2], alone)
+            assert (alone[:, 0] > -math.inf).all()
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 64, 100])
+def test_ranking_equals_a_stable_sort(num_classes):
+    # Release and likelihood must agree on the top k, and so must two machines on ties.
+    counts = torch.randint(12, (500, num_classes), generator=seeding.generator(0, "counts"))
+    prior = (counts + 1e-9).to(torch.float64)
+    prior[::2, ::3] = 0.0
+    prior[1::4, 1] = -0.0
+    prior[:, 0] += 1
+    prior /= prior.sum(1, keepdim=True)
+    order = by_falling_prior(prior)
+    assert torch.equal(order, prior.sort(dim=1, descending=True, stable=True).indices)
+    assert torch.equal(places(order), order.argsort(1))
+
+
+def test_ranking_of_a_changed_prior_is_made_anew():
+    # The last ranking is kept; labels would be released by the order of an earlier prior.
+    prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    mechanism = RandomizedResponseWithPrior(eps=1.8)
+    assert mechanism.top_k(prior) == 4
+    assert RandomizedResponseWithPrior(eps=1.8, k_rule="released_code").top_k(prior) == 3
+    assert RandomizedResponseWithPrior(eps=0.1).top_k(prior) == 1
+    first = mechanism.transition_matrix(6, prior[0])
+    prior.copy_(prior.flip(1))
+    assert torch.equal(mechanism.transition_matrix(6, prior[0]), first.flip(0, 1))
+    prior.fill_(1 / 6)
+    assert mechanism.top_k(prior) == 6
+    assert TopKSubset(eps=1.0).top_k(prior) == 6
+    prior.copy_(torch.eye(6, dtype=torch.float64)[:1])
+    assert TopKSubset(eps=1.0).top_k(prior) < 6
+
+
+def test_top_k_that_was_handed_out_decides_nothing():
+    # Whoever changed it would change what later mechanisms release.
+    prior = torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    top = RandomizedResponseWithPrior(eps=1.0).top_k(prior)
+    top.fill_(1)
+    assert RandomizedResponseWithPrior(eps=1.0).top_k(prior) == 2
+    for column in TopKSubset(eps=1.0).top_k_and_size(prior):
+        column.fill_(1)
+    assert TopKSubset(eps=1.0).top_k(prior) == 6
+
+
+def test_a_prior_is_ranked_once_for_all_who_ask(monkeypatch):
+    # A release, its most likely labels and the note on its top k ask one after the other.
+    asked = []
+    monkeypatch.setattr(
+        rr_with_prior,
+        "by_falling_prior",
+        lambda prior: asked.append(float(prior[0, 0])) or by_falling_prior(prior),
+    )
+    mechanism = RandomizedResponseWithPrior(eps=1.7)
+    labels, first = torch.arange(6), torch.tensor([GOLDEN_PRIOR], dtype=torch.float64)
+    for prior in (first, first.flip(1), first):  # the last but one is forgotten
+        released = mechanism.release(labels, 6, seeding.generator(0, "once"), prior[0])
+        mechanism.most_likely_labels(released, 6, prior[0])
+        mechanism.top_k(prior.clone())
+    assert asked == [0.40, 0.05, 0.40]
+
+
+def test_places_are_not_the_order():
+    # They agree for priors that rise or fall; elsewhere labels would be kept by others' places.
+    prior = torch.tensor([0.01, 0.58, 0.41], dtype=torch.float64)  # order 1, 2, 0; places 2, 0, 1
+    keep = 1 / (1 + math.exp(-1))
+    expected = torch.tensor(
+        [[0, 0.5, 0.5], [0, keep, 1 - keep], [0, 1 - keep, keep]], dtype=torch.float64
+    )
+    labels = torch.arange(3).repeat_interleave(20_000)
+    by_rr = RandomizedResponseWithPrior(eps=1.0)
+    assert torch.allclose(by_rr.transition_matrix(3, prior), expected)
+    one_of_two = TopKSubset(eps=1.0, size=1, top=2)
+    likelihood = one_of_two.log_likelihood(torch.eye(3, dtype=torch.uint8), 3, prior)
+    assert torch.allclose(likelihood.exp().T, expected)
+    released = by_rr.release(labels, 3, seeding.generator(0, "places"), prior)
+    bits = one_of_two.release(labels, 3, seeding.generator(1, "places"), prior)
+    for found in (torch.nn.functional.one_hot(released, 3), bits):
+        shares = found.view(3, 20_000, 3).double().mean(1)
+        assert torch.allclose(shares, expected, atol=0.02)
+
+
+# --- One mechanism as a case of another --------------------------------------------------------
+
+
+def assert_same_law(one, other, num_classes):
+    """Equal likelihood of every output."""
+    outputs = one.output_space(num_classes)
+    found = one.log_likelihood(outputs, num_classes)
+    assert torch.allclose(found, other.log_likelihood(outputs, num_classes), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
+def test_unary_encodings_form_one_family(eps):
+    """If this fails, the ends of the family are not RAPPOR and OUE."""
+    rappor = Rappor(eps=eps)
+    assert_same_law(UnaryEncoding(eps=eps, keep=1 - rappor.p_drop), rappor, 5)
+    assert_same_law(UnaryEncoding(eps=eps, keep=0.5), OptimizedUnaryEncoding(eps=eps), 5)
+    middle = (1 - rappor.p_drop + 0.5) / 2
+    assert_same_law(UnaryEncoding(eps=eps), UnaryEncoding(eps=eps, keep=middle), 5)
+    # g = e^eps + 1 buckets, where that is whole.
+    whole = LocalHashing(eps=math.log(3))
+    assert_same_law(whole, OptimizedUnaryEncoding(eps=math.log(3)), 5)
+
+
+def test_local_hashing_is_the_law_of_hash_and_bucket():
+    """If this fails, the bits are not those of a real hash and a randomised bucket."""
+    eps, num_classes, buckets, size = 1.0, 4, 3, 200_000
+    generator = np.random.default_rng(0)
+    hashes = generator.integers(0, buckets, (size, num_classes))
+    report = RandomizedResponse(eps=eps).release(
+        torch.from_numpy(hashes[:, 0].copy()), buckets, seeding.generator(0, "test")
+    )
+    codes = (torch.from_numpy(hashes) == report[:, None]).long() @ (2 ** torch.arange(num_classes))
+    mechanism = LocalHashing(eps=eps, buckets=buckets)
+    outputs = mechanism.output_space(num_classes)
+    expected = mechanism.log_likelihood(outputs, num_classes)[:, 0].exp()
+    found = torch.bincount(codes, minlength=2**num_classes) / size
+    assert torch.allclose(found.double(), expected, atol=0.004)
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, math.inf])
+def test_one_label_subsets_are_rr(eps):
+    """If this fails, subset selection does not generalise randomised response."""
+    mechanism, rr = SubsetSelection(eps=eps, size=1), RandomizedResponse(eps=eps)
+    found = mechanism.log_likelihood(torch.eye(6, dtype=torch.uint8), 6)
+    assert torch.allclose(found.exp(), rr.transition_matrix(6), atol=1e-14)
+
+
+def test_topk_subset_generalises_both():
+    """If this fails, top-k subsets are neither subset selection nor RRWithPrior at their ends."""
+    for eps in (0.3, 1.0, 3.0, math.inf):
+        assert_same_law(TopKSubset(eps=eps), SubsetSelection(eps=eps), 10)
+    prior = torch.tensor(GOLDEN_PRIOR, dtype=torch.float64)
+    rr = RandomizedResponseWithPrior(eps=1.0)
+    found = TopKSubset(eps=1.0, size=1, top=2).log_likelihood(
+        torch.eye(6, dtype=torch.uint8), 6, prior
+    )
+    assert torch.allclose(found, rr.log_likelihood(torch.arange(6), 6, prior), atol=1e-14)
+
+
+# --- Outputs and parameters --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("eps", "size", "p", "q", "num_classes"),
+    [(1.0, 3, 0.5381, 0.2735, 10), (2.0, 12, 0.5019, 0.1161, 100)])  # fmt: skip
+def test_subset_selection_probabilities(eps, size, p, q, num_classes):
+    """If this fails, the true label is in the set with the wrong probability."""
+    mechanism = SubsetSelection(eps=eps, size=size)
+    labels = torch.zeros(40_000, dtype=torch.int64)
+    bits = mechanism.release(labels, num_classes, seeding.generator(0, "test")).double()
+    assert bits[:, 0].mean() == pytest.approx(p, abs=0.01)
+    assert bits[:, 1:].mean() == pytest.approx(q, abs=0.001)
+
+
+@pytest.mark.parametrize(("eps", "flip"), [(1, 0.2689), (2, 0.1192)])
+def test_oue_flip_probability(eps, flip):
+    """If this fails, OUE is not the mechanism of its paper."""
+    assert OptimizedUnaryEncoding(eps=eps).p_flip == pytest.approx(flip, abs=5e-5)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 7, 8, 10, 100])
+def test_hadamard_messages_are_told_apart_by_their_bits(num_classes):
+    """If this fails, the released bits are not a 1-1 function of the message."""
+    table = HadamardResponse(eps=1.0).output_space(num_classes)
+    assert len(table) == 2 ** math.ceil(math.log2(num_classes + 1))
+    assert len(table.unique(dim=0)) == len(table)
+    assert (table.double().mean(0) == 0.5).all()
+    for label in range(1, min(num_classes, 8)):
+        assert (table[table[:, 0] == 1][:, label].double().mean()) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: SubsetSelection(eps=1.0, size=0), "mechanism.size must be >= 1, got 0"),
+        (lambda: SubsetSelection(eps=1.0, size=5).chosen_size(5),
+         "mechanism.size must be in [1, 4], got 5"),
+        (lambda: SubsetSelection(eps=1.0, rule="mean"),
+         "mechanism.rule must be one of information"),
+        (lambda: UnaryEncoding(eps=1.0, keep=1.0),
+         "mechanism.keep must be a number > 0 and < 1, got 1.0"),
+        (lambda: LocalHashing(eps=1.0, buckets=1),
+         "mechanism.buckets must be in [2, 4294967296], got 1"),
+        (lambda: BlockRR(eps=1.0, sigma=0), "mechanism.sigma must be a number > 0, got 0"),
+        (lambda: BlockRR(eps=1.0, favoured=-1), "mechanism.favoured must be >= 0, got -1"),
+        (lambda: TopKSubset(eps=1.0, size=3, top=3), "mechanism.top must be >= 4, got 3"),
+        (lambda: OptimalMechanism(eps=1.0).output_space(11), "optimal needs num_classes <= 10"),
+        (lambda: Rappor(eps=1.0).log_likelihood(torch.zeros((1, 3)), 4),
+         "released bits must have shape (N, 4), got (1, 3)"),
+        (lambda: AdditiveLaplace(eps=1.0).log_likelihood(torch.zeros((1, 3)), 4),
+         "released reals must have shape (N, 4), got (1, 3)"),
+    ],
+)  # fmt: skip
+def test_bad_parameters_are_one_clear_line(build, message):
+    """If this fails, a parameter out of range is used as it is, or ends in a traceback."""
+    with pytest.raises(InputError) as caught:
+        build()
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)

@@ -1,0 +1,140 @@
+"""Noisy moments: the noise that the claim needs, once, and what least squares makes of it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtr, ndtri
+
+from labeldp.mechanisms import LabelDPPro, NoisyMoments, Rappor
+from labeldp.mechanisms.gaussian import SENSITIVITY, gaussian_delta, gaussian_stddev
+from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.ledger import BudgetError
+from labeldp.store.vault import LabelVault
+from labeldp.support.validate import InputError
+from labeldp_bench.support.checkout import CHECKOUT
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.3, 1, 4, 20])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9])
+def test_noise_is_the_least_that_has_eps_and_delta(eps, delta):
+    # Less noise breaks the promise; the classical sqrt(2 ln(1.25/delta))/eps is wrong above 1.
+    stddev = gaussian_stddev(eps, delta)
+    assert gaussian_delta(eps, stddev) == pytest.approx(delta, rel=1e-6)
+    assert gaussian_delta(eps, 0.97 * stddev) > 1.01 * delta
+    if eps < 1:
+        assert stddev < math.sqrt(2 * math.log(1.25 / delta)) / eps
+
+
+def test_golden_values():
+    # Balle, Wang (2018), analytic Gaussian mechanism, sensitivity 1.
+    assert gaussian_stddev(1.0, 1e-5) == pytest.approx(3.730632, abs=1e-5)
+    assert gaussian_stddev(math.inf, 1e-5) == 0
+
+
+def test_delta_is_that_of_the_privacy_loss():
+    # The closed form, against an integral over the outputs of two neighbours.
+    stddev, eps = 1.7, 0.8
+    grid = torch.linspace(-30, 30, 400_001, dtype=torch.float64)
+    one, other = (torch.distributions.Normal(mean, stddev).log_prob(grid) for mean in (0.0, 1.0))
+    found = (one.exp() - math.exp(eps) * other.exp()).clamp_min(0).sum() * (grid[1] - grid[0])
+    assert gaussian_delta(eps, stddev) == pytest.approx(float(found), rel=1e-4)
+
+
+def test_delta_is_not_the_chance_that_the_loss_exceeds_eps():
+    # Pages said that it is. The glossary names that chance now, 16 times as large.
+    eps, stddev = 1.0, gaussian_stddev(1.0, 1e-5)
+    loss = 1 / (2 * stddev**2)  # the mean of the privacy loss, whose deviation is 1 / stddev
+    chance = float(ndtr(-(eps - loss) * stddev))
+    assert chance == pytest.approx(1.6e-4, rel=0.02)
+    assert "with probability 1.6e-4." in (CHECKOUT / "docs" / "glossary.md").read_text()
+
+
+@pytest.mark.parametrize("generator", [torch.Generator().manual_seed(0), SecretGenerator()])
+def test_draws_have_the_stated_noise_around_the_true_sums(generator):
+    labels = torch.arange(600) % 3
+    rows = torch.nn.functional.normalize(torch.randn(600, 4, generator=torch.Generator()))
+    mechanism = NoisyMoments(eps=1.0)
+    exact = torch.stack([rows[labels == label].double().sum(0) for label in range(3)], 1)
+    noise = torch.cat([
+        (mechanism.release_moments(labels, 3, rows, generator) - exact).flatten()
+        for _ in range(400)
+    ])  # fmt: skip
+    assert noise.std() == pytest.approx(SENSITIVITY * gaussian_stddev(1.0, 1e-5), rel=0.05)
+    assert abs(float(noise.mean())) < 6 * mechanism.stddev / math.sqrt(len(noise))
+
+
+def explained(outputs, sums, stddev):
+    """Which share of outputs is a sum plus a value that normal noise of 53 bits can have."""
+    nearest = np.round((ndtr((outputs - sums) / stddev) - 2.0**-54) * 2**53)
+    found = np.zeros(outputs.shape, bool)
+    for near in range(-4, 5):
+        uniform = np.minimum((nearest + near) * 2.0**-53 + 2.0**-54, 1 - 2.0**-53)
+        found |= sums + stddev * ndtri(uniform) == outputs
+    return found.mean()
+
+
+@pytest.mark.parametrize("kind", [NoisyMoments, LabelDPPro])
+@pytest.mark.parametrize("generator", [torch.Generator().manual_seed(0), SecretGenerator()])
+def test_secret_sums_do_not_show_in_their_last_bits_what_noise_was_added_to(kind, generator):
+    # Whoever knew all labels but one read that one off at any eps: 40 of 40 at eps=0.01.
+    mechanism = NoisyMoments(0.01) if kind is NoisyMoments else LabelDPPro(0.01, steps=1, share=1)
+    random = torch.Generator().manual_seed(1)
+    rows = torch.nn.functional.normalize(torch.randn(500, 60, generator=random).double())
+    labels = torch.randint(3, (500,), generator=random)
+    outputs = mechanism.release_moments(labels, 3, rows, generator).reshape(60, 3).numpy()
+    shares = []
+    for label in range(3):
+        guessed = labels.clone()
+        guessed[0] = label
+        sums = torch.zeros((3, 60), dtype=torch.float64).index_add_(0, guessed, rows)
+        shares.append(explained(outputs, sums.T.numpy(), mechanism.stddev))
+    if isinstance(generator, SecretGenerator):
+        assert max(shares) < 0.8
+    else:  # what the attack finds without rounding
+        assert np.argmax(shares) == labels[0] and max(shares) == 1
+
+
+def test_a_replaced_label_moves_the_sums_by_the_sensitivity_at_most():
+    rows = torch.nn.functional.normalize(torch.randn(50, 4, generator=torch.Generator()))
+    labels = torch.arange(50) % 3
+    other = labels.clone()
+    other[7] = (other[7] + 1) % 3
+    generators = (torch.Generator().manual_seed(1) for _ in range(2))
+    one, two = (
+        NoisyMoments(eps=math.inf).release_moments(each, 3, rows, generator)
+        for each, generator in zip((labels, other), generators, strict=True)
+    )
+    assert float((one - two).norm()) == pytest.approx(SENSITIVITY, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [NoisyMoments(eps=0.1), LabelDPPro(eps=0.1)])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_row_that_is_no_number_gives_no_label_away(mechanism, value):
+    # Its class had the sum NaN, whatever the noise: all labels, exactly, for eps=0.1.
+    rows = 0.1 * torch.eye(10)
+    rows[3, 3] = value
+    vault = LabelVault(torch.arange(10) % 3, 3).open(0.1, seed=0)
+    with pytest.raises(InputError, match=r"rows must (be numbers|have length at most 1)"):
+        vault.release_moments(mechanism, rows)
+    assert vault.eps_spent == 0
+
+
+def test_the_vault_books_it_once_and_refuses_long_rows():
+    vault = LabelVault(torch.arange(30) % 3, 3).open(1.0, seed=0)
+    door = ReleaseDoor(vault)
+    with pytest.raises(InputError, match="length at most 1, got one of 2"):
+        door.release_moments(NoisyMoments(eps=1.0), 2 * torch.eye(30))
+    with pytest.raises(InputError, match=r"got one of 1\.001"):  # the noise is that of length 1
+        door.release_moments(NoisyMoments(eps=1.0), 1.001 * torch.eye(30))
+    assert vault.eps_spent == 0
+    assert door.release_moments(NoisyMoments(eps=1.0), torch.eye(30)).shape == (30, 3)
+    assert (vault.eps_spent, vault.trust) == (1.0, "central")
+    with pytest.raises(BudgetError):
+        door.release_moments(NoisyMoments(eps=1.0), torch.eye(30))
+    with pytest.raises(InputError, match="use mechanism=noisy_moments"):
+        LabelVault(torch.arange(3) % 3, 3).open(1.0, seed=0).release_moments(
+            Rappor(eps=1.0), torch.eye(3)
+        )

@@ -1,0 +1,125 @@
+"""The theory's mechanisms: the eps of each audited, their noise, what the vault charges."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import dlaplace, kstest
+
+from labeldp.audit.groups import group_epsilon
+from labeldp.audit.mechanism import exact_real_epsilon
+from labeldp.mechanisms import (
+    ClippedCubeMeans,
+    ClippedLaplace,
+    CubeMeans,
+    ExponentialCubes,
+    FullClippedCubeMeans,
+    FullCubeMeans,
+    FullExponentialCubes,
+    Laplace,
+    LocalFull,
+    NoisyClusters,
+    Rappor,
+)
+from labeldp.mechanisms.draws import step_of
+from labeldp.store.ledger import BudgetError
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import InputError
+from tests.laws import has_law
+
+LOCAL = [Laplace(0.7), ClippedLaplace(0.7, clip=2.5)]
+GROUPS = [
+    ExponentialCubes(0.7), FullExponentialCubes(0.7), FullExponentialCubes(0.7, constant="tight"),
+    CubeMeans(0.7), ClippedCubeMeans(0.7, clip=3.0), FullCubeMeans(0.7),
+    FullClippedCubeMeans(0.7, clip=3.0), LocalFull(0.7), NoisyClusters(0.7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", LOCAL)
+def test_local_mechanisms_reach_their_eps(mechanism):
+    # They would leak more than they claim, or waste budget.
+    assert exact_real_epsilon(mechanism) == pytest.approx(0.7, abs=1e-9)
+    grid = torch.linspace(-9, 9, 400, dtype=torch.float64)
+    values = torch.linspace(-1, 1, 21, dtype=torch.float64)
+    densities = mechanism.log_density(grid, values, 1.0)
+    # The breakpoints are no arbitrary choice: nothing between them is worse.
+    assert float((densities.amax(1) - densities.amin(1)).max()) <= 0.7 + 1e-9
+    mass = torch.trapezoid(
+        mechanism.log_density(torch.linspace(-99, 99, 200_001).double(), values[:1], 1.0).exp(),
+        dx=198 / 200_000, dim=0,
+    )  # fmt: skip
+    assert float(mass) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", GROUPS, ids=repr)
+def test_group_mechanisms_hold_their_eps(mechanism):
+    # The same for those that answer about cubes.
+    found = group_epsilon(mechanism)
+    assert found <= 0.7 + 1e-9
+    assert found > (0.3 if mechanism == FullExponentialCubes(0.7) else 0.6)
+
+
+def test_weight_eps_over_four_is_half_of_the_budget():
+    # docs/theory.md says that equation 33 wastes half; and twice the tight weight must be caught.
+    assert group_epsilon(FullExponentialCubes(1.0)) <= 0.5
+    assert group_epsilon(FullExponentialCubes(2.0, constant="tight")) > 1.9
+
+
+def test_exponential_mechanism_with_one_cube_and_two_classes():
+    # P(1) = 1 / (1 + exp(eps (b - a) / 2)) for counts (a, b).
+    counts = torch.tensor([[3, 7]])
+    found = ExponentialCubes(0.8).log_probabilities(counts).exp()[0, 0]
+    assert float(found) == pytest.approx(1 / (1 + math.exp(0.8 * 4 / 2)), abs=1e-12)
+    labels = torch.cat([torch.zeros(3), torch.ones(7)]).long().repeat(20_000)
+    groups = torch.arange(20_000).repeat_interleave(10)
+    drawn = ExponentialCubes(0.8).release_groups(
+        labels, 2, groups, 20_000, seeding.generator(0, "test")
+    )
+    assert float((drawn == 0).double().mean()) == pytest.approx(float(found), abs=0.01)
+
+
+def test_local_full_has_the_stated_noise(monkeypatch):
+    # Its audit believes the scales that the mechanism states.
+    one, cubes = torch.tensor([0]), 5000
+    found = LocalFull(0.5).release_groups(one, 2, one, cubes, seeding.generator(0, "test"))
+    assert has_law(found[1:].flatten(), dlaplace(0.5 / 2))
+    assert not has_law(found[1:].flatten(), dlaplace(0.5 / 1.9))
+    assert group_epsilon(LocalFull(0.7, clip=3.0)) == pytest.approx(0.7)
+    monkeypatch.setattr(LocalFull, "value_scale", lambda self, clip: 2 * clip / self.eps)
+    assert group_epsilon(LocalFull(0.7)) == pytest.approx(1.5 * 0.7)  # the audit can say no
+    seen = []
+    monkeypatch.setattr(
+        "labeldp.mechanisms.local_full.laplace_sums",
+        lambda counts, scale, stream: seen.append(scale) or torch.zeros(counts.shape),
+    )
+    values = torch.tensor([0.25], dtype=torch.float64)
+    LocalFull(0.5, clip=3.0).release_groups(values, math.inf, one, 4, seeding.generator(0, "t"))
+    assert seen == [2 * 3.0 / 0.5 / step_of(3.0), 4 / 0.5]  # noise has the scales that are audited
+
+
+def test_cube_means_have_the_stated_noise():
+    # The second term of the central rate is this noise.
+    values = torch.full((40_000,), 0.3, dtype=torch.float64)
+    groups = torch.arange(10_000).repeat_interleave(4)
+    means = CubeMeans(0.5).release_groups(values, 1.0, groups, 10_000, seeding.generator(0, "test"))
+    whole = means * 4 / step_of(1.0)
+    assert (whole == whole.round()).all()
+    assert kstest((means - 0.3).numpy(), "laplace", (0, 2 / (4 * 0.5))).pvalue > 1e-3
+
+
+def test_vault_charges_every_label_of_a_group_release_once():
+    # Central answers would be free, or could be asked for again with other cubes.
+    vault = LabelVault(torch.zeros(50, dtype=torch.int64), 2).open(1.0, seed=0)
+    groups = torch.arange(50) % 5
+    vault.release_groups(ExponentialCubes(1.0), groups, 5)
+    assert (vault.eps_spent, vault.trust, vault.ledger[0].num_labels) == (1.0, "central", 50)
+    with pytest.raises(BudgetError):
+        vault.release_groups(Rappor(1.0), groups, 5)
+    real = LabelVault(torch.zeros(50, dtype=torch.float64), 0, bound=1.0).open(1.0, seed=0)
+    with pytest.raises(InputError, match="this data set has real labels"):
+        real.release_groups(Rappor(1.0), groups, 5)
+    with pytest.raises(InputError, match=r"single labels \(use learner=local_averages\)"):
+        real.release(CubeMeans(1.0))
+    with pytest.raises(InputError, match="finite and in"):
+        LabelVault(torch.full((3,), 2.0, dtype=torch.float64), 0, bound=1.0)

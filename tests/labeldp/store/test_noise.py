@@ -1,0 +1,127 @@
+"""The noise of releases: a stream of its own, shared by nothing that differs."""
+
+import hashlib
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
+from labeldp.store.ledger import BudgetError
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from tests.labeldp.store.test_privacy import LABELS, open_vault
+
+
+def test_noise_has_a_stream_of_its_own():
+    # Public randomness (order, augmentation, ties) would tell something of the noise, or shift it.
+    torch.manual_seed(1)
+    first = open_vault().release(Rappor(1.0)).outputs
+    torch.manual_seed(2)
+    torch.rand(7)
+    state = torch.random.get_rng_state()
+    assert torch.equal(first, open_vault().release(Rappor(1.0)).outputs)
+    assert torch.equal(state, torch.random.get_rng_state())
+    streams = {seeding.derive(0, *names) for names in (
+        ("privacy",), ("data",), ("train",), ("train", "order"), ("train", "augment"),
+        ("stages",), ("held_out",), ("ties",), ("retrain",), ("trial", 0),
+    )}  # fmt: skip
+    assert len(streams) == 10
+
+
+def test_releases_of_one_seed_that_differ_share_no_noise():
+    # Two answers with the same noise tell a label outright: composition asks for independent ones.
+    labels = torch.arange(4).repeat(2000)
+    closed = LabelVault(labels, 4)
+
+    def opened(data: str = "") -> LabelVault:
+        return closed.open(1.0, seed=0, data=data, again="test")
+
+    one, more = (opened().release_histogram(torch.arange(n), 1.0) for n in (100, 104))
+    assert not torch.equal(more - one, torch.ones(4, dtype=torch.float64))
+    plain, with_prior, half = (
+        RandomizedResponse(1.0), RandomizedResponseWithPrior(1.0), torch.arange(4000)
+    )  # fmt: skip
+    # One network on two devices: its predictions differ in rounding, and so does their order.
+    priors = [torch.tensor(p, dtype=torch.float64) for p in ([0.28, 0.26, 0.24, 0.22],
+                                                             [0.26, 0.28, 0.24, 0.22])]  # fmt: skip
+    cases = {
+        "prior": [opened().release(with_prior, None, prior) for prior in priors],
+        "part": [opened().release(plain, part) for part in (None, half)],
+        "data": [opened(data).release(plain) for data in ("mnist", "kmnist")],
+    }
+    for name, releases in cases.items():
+        one, other = (release.outputs[:4000] == labels[:4000] for release in releases)
+        together = float((one & other).double().mean())
+        expected = float(one.double().mean() * other.double().mean())
+        assert together == pytest.approx(expected, abs=0.03), name
+    # What is the same release in both runs costs nothing twice: a loss is another use of it.
+    for mechanism, prior in ((plain, None), (with_prior, priors[0])):
+        same = [opened().release(mechanism, None, prior).outputs for _ in range(2)]
+        assert torch.equal(*same)
+
+
+def test_who_knows_the_seed_undoes_the_noise_and_none_keeps_it_secret():
+    # docs/privacy.md says so: a benchmark is repeatable, a deployment must not be.
+    mechanism = RandomizedResponse(1.0)
+    released = open_vault().release(mechanism).outputs
+    name = "RandomizedResponse({'eps': 1.0})"
+    noise = seeding.keyed_generator(b"0", "privacy", "", name, 0, "-", "-")
+    flipped = torch.rand(50, generator=noise, dtype=torch.float64) < 3 * mechanism.p_flip(4)
+    shift = torch.randint(1, 4, (50,), generator=noise)
+    assert torch.equal(torch.where(flipped, (released - shift) % 4, released), LABELS)
+    secret = [LabelVault(LABELS, 4).open(1.0, seed=None).release(mechanism) for _ in range(2)]
+    assert not torch.equal(secret[0].outputs, secret[1].outputs)
+
+
+def test_all_bits_of_a_key_count():
+    # torch's manual_seed keeps 32 bits of a seed: all of them are tried in an hour, and a few known
+    # labels tell which one it was.
+    key = bytes(32)
+    released = []
+    for changed in (key, *(key[:i] + b"\1" + key[i + 1 :] for i in range(32))):
+        vault = LabelVault(LABELS.repeat(20), 4).open(1.0, seed=0)
+        vault._account.noise.key = changed
+        released.append(tuple(vault.release(RandomizedResponse(1.0)).outputs.tolist()))
+    assert len(set(released)) == 33
+    for seeds in ((5, 5 + 2**32), (0, 2**40)):
+        one, other = (LabelVault(LABELS.repeat(20), 4).open(1.0, seed) for seed in seeds)
+        mechanism = RandomizedResponse(1.0)
+        assert not torch.equal(one.release(mechanism).outputs, other.release(mechanism).outputs)
+
+
+def test_keyed_generator_is_the_mersenne_twister_in_the_state_that_the_key_gives():
+    # Torch lays its state out in a way of its own; words in the wrong place would stay zeros.
+    shaken = hashlib.shake_256((3).to_bytes(8, "big") + b"key" + b"a/1").digest(4 * 624)
+    twister = np.random.MT19937()
+    state = twister.state
+    state["state"] = {"key": np.frombuffer(shaken, "<u4").copy(), "pos": 624}
+    twister.state = state
+    high, low = twister.random_raw(2000).reshape(-1, 2).T
+    drawn = torch.empty(1000, dtype=torch.int64).random_(
+        -(2**63), None, generator=seeding.keyed_generator(b"key", "a", 1)
+    )
+    assert (drawn.numpy().view(np.uint64) == (high << np.uint64(32)) + low).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_of_an_open_vault_releases_nothing_secret():
+    # Each process would draw and book every label once, and nobody would see both.
+    vault = LabelVault(LABELS, 4).open(1.0, None)
+    theirs, ours = multiprocessing.get_context("fork").Pipe(duplex=False)
+
+    def release() -> None:
+        try:
+            vault.release(Rappor(1.0))
+            ours.send("a second release")
+        except BudgetError as error:
+            ours.send(str(error))
+
+    child = multiprocessing.get_context("fork").Process(target=release)
+    child.start()
+    assert theirs.poll(60)
+    assert "before this process was forked" in theirs.recv()
+    child.join()
+    assert vault.release(Rappor(1.0)).outputs.shape == (len(LABELS), 4)

@@ -1,0 +1,186 @@
+"""Answers from releases alone: right in the mean, and intervals that hold as often as they say."""
+
+import math
+import runpy
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+
+import labeldp as ldp
+from labeldp.conformal import threshold
+from labeldp.estimates import share_with_interval
+from labeldp.known import class_mechanisms
+from labeldp.support.validate import InputError
+from labeldp.unbiased import possible_values, unbiased_labels
+from tests.conftest import CHECKOUT
+
+
+class Constant:
+    """Says the same class for every row."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def predict(self, X):
+        return np.array([self.name] * len(X))
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "hadamard", "optimal", "alibi"])
+def test_estimates_of_labels_are_unbiased(name):
+    # A wrong inverse of the channel would shift the mean.
+    labels = np.repeat([0, 1, 2], [6000, 3000, 1000])
+    release = ldp.privatize(labels, classes=[0, 1, 2], eps=1.0, mechanism=name, seed=0)
+    found = unbiased_labels(release)
+    error = found.std(0) / 100
+    assert (np.abs(found.mean(0) - [0.6, 0.3, 0.1]) < 4 * error).all()
+
+
+def test_rows_of_the_fit_are_refused():
+    stream = np.random.default_rng(0)
+    X, y = stream.normal(size=(300, 2)), stream.integers(0, 2, 300)
+    release = ldp.privatize(y, classes=[0, 1], eps=4.0, seed=0)
+    clf = ldp.LabelDPClassifier(penalty=0.1).fit(X[:200], release[:200])
+    with pytest.raises(InputError, match="50 of 150 rows were used in the fit"):
+        ldp.estimate_accuracy(clf, X[150:], release[150:])
+    assert 0 <= ldp.estimate_accuracy(clf, X[200:], release[200:]).value <= 1
+    table = ldp.calibration(clf, X[200:], release[200:], bins=4)
+    assert table.rows.tolist() == [25] * 4
+    sets = ldp.PredictionSets(clf, X[200:], release[200:], coverage=0.8).predict(X)
+    assert sets.shape == (300, 2)
+
+
+def test_intervals_hold_as_often_as_they_say():
+    # The small version of scripts/interval_coverage.py; an interval half as wide would hold 67 %.
+    hits = shares = 0
+    warnings.simplefilter("ignore")
+    for seed in range(100):
+        labels = (np.random.default_rng(seed).random(300) < 0.3).astype(int)
+        release = ldp.privatize(labels, classes=[0, 1], eps=1.0, mechanism="rr", seed=seed)
+        found = ldp.estimate_accuracy(Constant(1), labels, release)
+        hits += found.low <= 0.3 <= found.high
+        share = ldp.class_shares(release)[1]
+        shares += share.low <= 0.3 <= share.high
+    for count in (hits, shares):
+        assert binomtest(count, 100, 0.95).pvalue > 1e-3
+        assert binomtest(count, 100, 0.67).pvalue < 1e-4
+
+
+def test_rows_of_one_person_count_as_one_person():
+    # Eight rows of each of 40 people are alike; counted as 320 people the interval holds 0.3 in
+    # half of the draws.
+    whose = np.repeat(np.arange(40), 8)
+    kept = rowwise = 0
+    for seed in range(100):
+        labels = (np.random.default_rng(seed).random(40) < 0.3).astype(int)[whose]
+        release = ldp.privatize(labels, classes=[0, 1], eps=3.0, mechanism="rr", seed=seed)
+        for found in (
+            ldp.class_shares(release, persons=whose)[1],
+            ldp.estimate_accuracy(Constant(1), labels, release, persons=[f"p{n}" for n in whose]),
+        ):
+            kept += found.low <= 0.3 <= found.high
+        rows = ldp.class_shares(release)[1]
+        rowwise += rows.low <= 0.3 <= rows.high
+    assert 178 <= kept <= 200  # two estimates of each draw
+    assert rowwise < 75
+
+
+def test_persons_of_one_row_each_change_nothing_and_one_person_tells_nothing():
+    release = ldp.privatize([0, 1] * 20, classes=[0, 1], eps=2.0, mechanism="rr", seed=0)
+    alone = ldp.class_shares(release, persons=np.arange(40))
+    assert alone == ldp.class_shares(release)
+    one = ldp.class_shares(release, persons=["Ann"] * 40)[1]
+    assert (one.low, one.high) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("persons", "message"),
+    [
+        (["Ann"], "persons must name a person for each of 4 labels, got 1"),
+        (["Ann", None, "Bo", "Cy"], "persons: row 1 names no person"),
+        ("Anna", "persons must be a sequence or array"),
+    ],
+)
+def test_wrong_persons_end_in_one_line(persons, message):
+    release = ldp.privatize([0, 1, 1, 0], classes=[0, 1], eps=2.0, seed=0)
+    with pytest.raises(InputError, match=message):
+        ldp.class_shares(release, persons=persons)
+
+
+def test_without_noise_the_interval_is_the_exact_one():
+    found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5), (0.0, 1.0))
+    exact = binomtest(45, 50).proportion_ci(0.95, method="exact")
+    assert (found.value, found.low, found.high) == pytest.approx((0.9, exact.low, exact.high))
+    ones = share_with_interval(np.ones(50), (0.0, 1.0))
+    assert ones.low == pytest.approx(0.025 ** (1 / 50)) and ones.high == 1
+
+
+def released(name, labels, classes, eps, seed=0):
+    warnings.simplefilter("ignore")
+    return ldp.privatize(labels, classes=range(classes), eps=eps, mechanism=name, seed=seed)
+
+
+def test_a_class_that_was_never_released_has_the_exact_interval():
+    # The other value was guessed as 1 - a, which holds for two classes: 0.134 in place of 0.204.
+    releases = (released("rr", np.zeros(20, dtype=int), 10, 3.0, seed) for seed in range(50))
+    release = next(each for each in releases if 9 not in each.outputs)
+    found = ldp.class_shares(release)[9]
+    assert (found.value, found.low) == (0, 0) and found.high == pytest.approx(0.204, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "optimal"])
+@pytest.mark.parametrize("eps", [0.5, 3.0])
+def test_few_rows_are_covered_as_often_as_many(name, eps):
+    # The probability of each count is known, so the coverage is too: it was 0.925 for rr at 0.14.
+    low, high = possible_values(released(name, [0], 10, eps))
+    counts = np.arange(21)
+    intervals = [share_with_interval(np.repeat([low, high], [20 - ones, ones]), (low, high))
+                 for ones in counts]  # fmt: skip
+    for share in (0.0, 0.02, 0.14, 0.2, 0.5, 0.9, 1.0):
+        chance = binom.pmf(counts, 20, (share - low) / (high - low))
+        held = [found.low <= share <= found.high for found in intervals]
+        assert chance[held].sum() >= 0.95
+
+
+TWO_VALUED = "hadamard local_hashing lp_1st none optimal oue rappor rr subset_selection unary"
+"""Those of ours that treat all classes alike; one that somebody adds need not."""
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("name", class_mechanisms())
+def test_estimates_take_the_values_that_the_law_allows(name, classes):
+    # A value that is not foreseen would put an interval anywhere.
+    eps = math.inf if name == "none" else 1.0
+    release = released(name, np.arange(2000) % classes, classes, eps)
+    values = possible_values(release)
+    if name == "alibi":
+        assert values is None
+        return
+    assert len(values) == 2 or name not in TWO_VALUED.split()
+    found = unbiased_labels(release)
+    assert np.abs(found[..., None] - np.array(values)).min(-1).max() < 1e-9
+
+
+def test_estimates_that_are_all_alike_are_not_certain():
+    # Zero spread gave the t law an interval without width; one row gave it NaN.
+    found = share_with_interval(np.zeros(20), (-0.5, 0.0, 1.5))
+    assert found.high > 0.5
+    one = share_with_interval(np.array([0.3]), None)
+    assert (one.low, one.high) == (0, 1)
+    # Two draws from a continuum are no coin.
+    two = share_with_interval(np.array([0.4, 0.41]), None)
+    assert (two.low, two.high) == pytest.approx((0.405 - 0.0635, 0.405 + 0.0635), abs=1e-4)
+
+
+def test_threshold_with_true_labels_is_the_conformal_quantile():
+    scores = np.random.default_rng(0).random((99, 3))
+    labels = np.eye(3)[np.random.default_rng(1).integers(0, 3, 99)]
+    own = np.sort(scores[labels == 1])
+    assert threshold(scores, labels, 0.9) == pytest.approx(own[89])  # the 90th of 99
+
+
+def test_coverage_script_runs(tmp_path):
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "interval_coverage.py"))
+    found = script["simulate"]("rr", 1.0, 2)
+    assert found.question.tolist() == list(script["NOMINAL"])

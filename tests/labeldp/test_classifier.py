@@ -1,0 +1,293 @@
+"""The classifier: what it takes, what it learns, and that scikit-learn accepts it."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from torch import nn
+
+import labeldp as ldp
+from labeldp.support.validate import InputError
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+RELEASE = ldp.privatize(NAMES[Y], classes=NAMES.tolist(), eps=3.0, seed=0)
+
+with torch.random.fork_rng():
+    torch.manual_seed(0)
+    NETWORK = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+class OnTrueLabels(ldp.LabelDPClassifier):
+    """For scikit-learn's checks, which give labels: released without privacy, then learnt."""
+
+    def fit(self, X, y):
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import check_X_y
+
+        _, y = check_X_y(X, y, dtype=None)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError("needs two classes, got one class")
+        release = ldp.privatize(y, classes=classes, eps=float("inf"), mechanism="none", seed=0)
+        super().fit(X, release)
+        self.classes_ = classes
+        return self
+
+    def score(self, X, y):
+        return float((self.predict(X) == y).mean())
+
+
+# Features go to another estimator as they are, so that it may take texts or images: it is that one
+# which refuses a wrong shape, in its own words, and what is an array only when asked.
+AS_THEY_ARE = {"check_classifier_data_not_an_array", "check_fit2d_predict1d"}
+
+
+@pytest.mark.parametrize(
+    ("own", "declared"),
+    [
+        (OnTrueLabels(penalty=1e-3), set()),
+        (OnTrueLabels(GaussianNB(), penalty=1e-3, max_rounds=1), AS_THEY_ARE),
+    ],
+    ids=["linear", "by_em"],
+)
+def test_scikit_learns_own_checks(own, declared):
+    passed, failed, skipped = 0, {}, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for estimator, check in estimator_checks_generator(own):
+            name = check.func.__name__
+            try:
+                check(estimator)
+                passed += 1
+            except Exception as error:
+                if type(error).__name__ == "SkipTest":
+                    skipped.append(name)
+                else:
+                    failed[name] = str(error)
+    assert set(failed) == declared, failed
+    assert skipped == ["check_array_api_input"]  # unless SCIPY_ARRAY_API is set
+    assert passed + len(failed) >= 54
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        None,
+        HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=5),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        "boosted_trees",
+        "mlp",
+        NETWORK,
+    ],
+    ids=["linear", "boosting", "pipeline", "boosted_trees", "mlp", "module"],
+)
+def test_learns_from_a_release(estimator):
+    clf = ldp.LabelDPClassifier(estimator, epochs=600, max_rounds=2).fit(X, RELEASE)
+    assert clf.classes_.tolist() == NAMES.tolist()
+    probabilities = clf.predict_proba(X)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert (clf.predict(X) == NAMES[Y]).mean() > 0.8
+
+
+@pytest.mark.parametrize("estimator", [None, GaussianNB(), "mlp"], ids=["linear", "by_em", "mlp"])
+def test_classes_are_predicted_in_parts(estimator, monkeypatch):
+    # All rows at once hold rows x K numbers; the last part is a short one.
+    clf = ldp.LabelDPClassifier(estimator, epochs=5, penalty=1e-3, max_rounds=1).fit(X, RELEASE)
+    whole = clf.classes_[clf.predict_proba(X).argmax(1)]
+    sizes, real = [], type(clf)._probabilities
+    monkeypatch.setattr(
+        type(clf), "_probabilities", lambda self, X: sizes.append(len(X)) or real(self, X)
+    )
+    monkeypatch.setattr("labeldp.classifier.PROBABILITIES", 3 * 40)
+    assert (clf.predict(X) == whole).all()
+    assert sizes == [40, 40, 40, 30]
+
+
+def test_smooth_functions():
+    clf = ldp.LabelDPClassifier(features="smooth").fit(X, RELEASE)
+    assert (clf.predict(X) == NAMES[Y]).mean() > 0.8
+
+
+def test_data_frames():
+    columns = ["a", "b", "c", "d"]
+    pandas = ldp.LabelDPClassifier(penalty=0.01).fit(pd.DataFrame(X, columns=columns), RELEASE)
+    polars = ldp.LabelDPClassifier(penalty=0.01).fit(pl.DataFrame(X, schema=columns), RELEASE)
+    assert pandas.feature_names_in_.tolist() == columns
+    assert np.array_equal(
+        pandas.predict(pd.DataFrame(X, columns=columns)),
+        polars.predict(pl.DataFrame(X, schema=columns)),
+    )
+
+
+def test_a_frame_in_another_order_is_refused():
+    # Every row would learn the label of another one.
+    names = [f"p{n}" for n in range(150)]
+    release = ldp.privatize(
+        Y, classes=[0, 1, 2], eps=3.0, mechanism="subset_selection", row_ids=names, seed=0
+    )
+    frame = pd.DataFrame(X, index=names)
+    mixed = frame.sample(frac=1, random_state=0)
+    clf = ldp.LabelDPClassifier(penalty=0.01)
+    with pytest.raises(InputError, match=r"row 0 is p\d+ in X and p0 in the release") as caught:
+        clf.fit(mixed, release)
+    assert "\n" not in str(caught.value)
+    own = clf.fit(mixed.loc[release.row_ids], release)
+    with pytest.raises(InputError, match="another order"):
+        ldp.released_accuracy(own, mixed, release)
+    clf.fit(frame.reset_index(drop=True), release)  # an index that says nothing
+    clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
+
+
+def test_sets_are_not_made_from_a_frame_in_another_order():
+    # Each row was scored by the label of another one: sets of any coverage, without a word.
+    names = [f"p{n}" for n in range(150)]
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=3.0, row_ids=names, seed=0)
+    frame = pd.DataFrame(X, index=names)
+    clf = ldp.LabelDPClassifier(penalty=0.01).fit(frame[:100], release[:100])
+    ldp.PredictionSets(clf, frame[100:], release[100:])
+    with pytest.raises(InputError, match="another order"):
+        ldp.PredictionSets(clf, frame[100:][::-1], release[100:])
+
+
+def test_few_rows_for_smooth_functions_are_one_line():
+    # It named a key of the benchmark's command line.
+    with pytest.raises(InputError, match="features='smooth' needs more than 10 rows, got 5"):
+        ldp.LabelDPClassifier(features="smooth").fit(X[:5], RELEASE[:5])
+
+
+def test_scikit_learns_tools():
+    clf = ldp.LabelDPClassifier(penalty=0.01)
+    scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)
+    assert scores.shape == (3,)
+    steps = make_pipeline(StandardScaler(), clone(clf))
+    search = GridSearchCV(
+        steps, {"labeldpclassifier__penalty": [0.01, 10.0]}, scoring=ldp.released_accuracy, cv=3
+    ).fit(X[::2], RELEASE[::2])
+    assert search.best_params_ == {"labeldpclassifier__penalty": 0.01}
+    assert ldp.estimate_accuracy(search, X[1::2], RELEASE[1::2]).high > 0.7
+
+
+def test_refuses_what_is_no_release():
+    for labels in (Y, NAMES[Y], Y.tolist(), RELEASE.log_likelihood()):
+        with pytest.raises(InputError, match="fit takes a release as its second argument"):
+            ldp.LabelDPClassifier().fit(X, labels)
+    with pytest.raises(InputError, match="150 rows of features, but 149 releases"):
+        ldp.LabelDPClassifier().fit(X, RELEASE[1:])
+    with pytest.raises(InputError, match="takes sample_weight"):
+        ldp.LabelDPClassifier(LinearRegression).fit(X, RELEASE)
+    with pytest.raises(InputError, match="estimator must be one of linear, mlp"):
+        ldp.LabelDPClassifier("tree").fit(X, RELEASE)
+    with pytest.raises(ValueError):  # a release is no label for other estimators
+        RandomForestClassifier(2).fit(X, RELEASE[:, ...].__array__() + 0.1j.real)
+
+
+def test_marginal_likelihood_beats_the_plain_loss():
+    # With 85 % of the labels of the rare class changed, plain training forgets it.
+    stream = np.random.default_rng(0)
+    features = stream.normal(size=(4000, 2))
+    labels = (features[:, 0] > 1.2).astype(int)
+    release = ldp.privatize(labels, classes=[0, 1], eps=1.0, mechanism="rr", seed=0)
+    rare = labels == 1
+    found = {
+        loss: ldp.LabelDPClassifier(loss=loss, penalty=1e-3)
+        .fit(features, release)
+        .predict(features)
+        for loss in ("plain", "marginal")
+    }
+    assert (found["marginal"][rare] == 1).mean() > 0.6 > (found["plain"][rare] == 1).mean()
+
+
+def test_regressor():
+    stream = np.random.default_rng(0)
+    features = stream.normal(size=(5000, 3))
+    values = 5 + features @ [1.0, -1.0, 0.0]
+    release = ldp.privatize(values, bounds=(0, 10), eps=2.0, seed=0)
+    model = ldp.LabelDPRegressor().fit(features, release)
+    assert np.square(model.predict(features) - values).mean() < 0.2 * values.var()
+    with pytest.raises(InputError, match="fit takes a release"):
+        ldp.LabelDPRegressor().fit(features, values)
+    with pytest.raises(InputError, match="use LabelDPClassifier"):
+        ldp.LabelDPRegressor().fit(X, RELEASE)
+    with pytest.raises(InputError, match="a release of classes is needed, got one of numbers"):
+        ldp.estimate_accuracy(model, features, release)
+
+
+def test_a_regressor_is_scored_on_its_own_rows_alone():
+    # One row was compared with all releases, and a frame in another order row for row.
+    frame = pd.DataFrame({"x": np.arange(100.0)})
+    release = ldp.privatize(frame.x, bounds=(0, 100), eps=50.0, seed=1)
+    model = ldp.LabelDPRegressor().fit(frame, release)
+    assert model.score(frame, release) > -50
+    with pytest.raises(InputError, match="1 rows of features, but 100 releases"):
+        model.score(frame[:1], release)
+    with pytest.raises(InputError, match="reset_index"):
+        model.score(frame[::-1], release)
+    with pytest.raises(InputError, match="score takes a release as its second argument, got list"):
+        model.score(frame, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", ["rr", "rappor", "local_hashing"])
+def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
+    # N x K numbers would not fit into memory; batch by batch they must be the same numbers.
+    release = ldp.privatize(Y, classes=[0, 1, 2], eps=2.0, mechanism=name, seed=0)
+    looked_up = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, release)
+    monkeypatch.setattr("labeldp.network.LOOKED_UP", 0)
+    again = replace(release)
+    made = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, again)
+    assert np.allclose(made.predict_proba(X), looked_up.predict_proba(X), atol=1e-6)
+    assert not {"outputs", "vaulted"} & set(vars(again))
+
+
+@pytest.mark.parametrize("penalty", ["x", -1, float("nan"), True])
+@pytest.mark.parametrize("estimator", [None, GaussianNB()])
+def test_a_wrong_penalty_is_refused(penalty, estimator):
+    with pytest.raises(InputError, match="penalty must be a number >= 0, got"):
+        ldp.LabelDPClassifier(estimator, penalty=penalty).fit(X, RELEASE)
+
+
+def test_classes_may_be_texts_and_numbers():
+    # NumPy made texts of all, so that the model predicted what no release knows.
+    names = [1, 2.5, "refused"]
+    release = ldp.privatize([names[y] for y in Y], classes=names, eps=3.0, seed=0)
+    for estimator in (None, GaussianNB()):
+        model = ldp.LabelDPClassifier(estimator).fit(X[::2], release[::2])
+        assert model.classes_.tolist() == names
+        assert ldp.estimate_accuracy(model, X[1::2], release[1::2]).high > 0.7
+
+
+def test_sparse_features_go_to_the_estimator():
+    sparse = scipy.sparse.csr_matrix(X)
+    model = ldp.LabelDPClassifier(LogisticRegression(), max_rounds=2).fit(sparse, RELEASE)
+    assert (model.predict(sparse) == model.predict(X)).all()
+
+
+def test_a_wrong_loss_is_named_as_the_argument_is():
+    with pytest.raises(InputError, match=r"^loss must be one of .*did you mean plain"):
+        ldp.LabelDPClassifier(loss="plein").fit(X, RELEASE)
+
+
+def test_penalties_of_numpy_are_taken():
+    # A search over np.logspace or a list of np.float32 gives them.
+    for penalty in (np.float32(0.1), np.int64(1), 0):
+        assert ldp.LabelDPClassifier(penalty=penalty).fit(X, RELEASE).score(X, RELEASE) > 0.5
+    two = np.int64(2)
+    assert ldp.LabelDPClassifier("mlp", epochs=two).fit(X, RELEASE).predict(X[:1]).shape == (1,)
+    assert ldp.LabelDPClassifier(GaussianNB(), max_rounds=two).fit(X, RELEASE).score(X, RELEASE)

@@ -1,0 +1,65 @@
+"""Files of releases: what is not written, not read and not replaced."""
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from labeldp.support.validate import InputError
+
+CLASSES = ["no", "yes", "refused", "other"]
+LABELS = np.random.default_rng(0).choice(CLASSES, 400)
+
+
+def released():
+    return ldp.privatize(LABELS, classes=CLASSES, eps=1.0, seed=0)
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_is(tmp_path):
+    path = tmp_path / "Folder" / "a.parquet"
+    with pytest.raises(InputError) as caught:
+        released().save(path)
+    said = f"cannot write {path}: no such file or directory (make the folder, and run again)"
+    assert str(caught.value) == said
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match="there is no file"):
+        ldp.load_release(path)
+    path.write_text("no parquet")
+    with pytest.raises(InputError, match="is not a Parquet file"):
+        ldp.load_release(path)
+
+
+def test_a_file_of_another_release_is_not_replaced(tmp_path):
+    # After a restart nothing is remembered: the first release, maybe handed out, would not count.
+    path = tmp_path / "r.parquet"
+    first = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=1)
+    first.save(path)
+    first.save(path)
+    before = path.read_bytes()
+    second = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=2)
+    with pytest.raises(InputError, match=r"r\.parquet holds another release already"):
+        second.save(path)
+    assert path.read_bytes() == before
+
+
+def test_a_part_of_a_release_does_not_replace_the_whole(tmp_path):
+    # The rows left out would count as never released, and a second release of them as the first.
+    path, release = tmp_path / "r.parquet", released()
+    release[:10].save(path)
+    release.save(path)  # more rows lose nothing
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"r\.parquet holds 390 rows of this release that are not"):
+        release[10:0:-1].save(path)
+    assert path.read_bytes() == before
+    release[::-1].save(path)
+    assert len(ldp.load_release(path)) == 400
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r", "r.parquet.bak"])
+def test_a_name_that_says_no_parquet_is_refused(name, tmp_path):
+    # `labeldp release` would not find it beside its output, and count too little as spent.
+    with pytest.raises(InputError, match=r"whose name must end in \.parquet, got .*" + name):
+        released().save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,305 @@
+"""Releases of files that are read in parts: the law of the whole, and nothing half-done."""
+
+import multiprocessing
+import os
+import resource
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp import streaming
+from labeldp.cli.__main__ import main
+from labeldp.recipe import Recipe
+from labeldp.streaming import Stream
+
+SIZE = 1000
+CLASSES = ["yes", "no", "other"]
+LABELS = np.random.default_rng(0).choice(CLASSES, SIZE)
+
+
+@pytest.fixture(params=["p.csv", "p.tsv.gz", "p.parquet"])
+def people(request, tmp_path, monkeypatch):
+    """A file of people in a folder of its own, by the name of the file."""
+    monkeypatch.chdir(tmp_path)
+    write(request.param, LABELS)
+    return request.param
+
+
+def write(name, labels):
+    table = pd.DataFrame({"age": range(len(labels)), "answer": labels})
+    if name.endswith(".parquet"):
+        table.to_parquet(name)
+    else:
+        table.to_csv(name, index=False, sep="\t" if ".tsv" in name else ",")
+
+
+def release(name, *more, classes=CLASSES, out="r.parquet"):
+    return main(["release", name, "--label", "answer", "--classes", ",".join(classes), "--eps", "1",
+                 "--out", out, *more])  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", ["rr", "rappor", "subset_selection", "hadamard", "alibi"])
+def test_one_part_is_what_privatize_gives(mechanism, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("p.csv", LABELS)
+    assert release("p.csv", "--mechanism", mechanism, "--seed", "3") == 0
+    whole = ldp.privatize(LABELS, classes=CLASSES, eps=1.0, mechanism=mechanism, seed=3)
+    read = ldp.load_release("r.parquet")
+    assert read.manifest.stored == whole.manifest.stored
+    assert np.array_equal(read.log_likelihood(), whole.log_likelihood())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "ann,no",
+        "17,maybe",
+        "no\tann",
+        "ann, no",
+        "ann,No",
+        "ann,other,other",
+        "ann,,NO",
+        "ann no",
+        "ann:maybe",
+        "17;maybe;",
+        "ann|no,x",
+    ],
+)
+def test_a_first_row_of_data_is_not_shown(first, tmp_path, monkeypatch, capsys):
+    # A file without a header: the message listed its first row, label and all; a label with a blank
+    # before it, or in capitals, was no label to it; one that stands there twice was named.
+    monkeypatch.chdir(tmp_path)
+    name = "p.tsv" if "\t" in first else "p.csv"
+    Path(name).write_text(f"{first}\n" + first.replace("no", "yes") + "\n")
+    assert release(name) == 2
+    said = capsys.readouterr().err
+    assert "its first row holds values" in said and "write a header" in said
+    assert not any(cell in said for cell in ("ann", "maybe", " no,", "17", "No", "NO", "other"))
+
+
+def test_a_label_without_a_name_is_one_line(tmp_path, monkeypatch, capsys):
+    # A wrong --label lists the column as pandas calls it; that name was a traceback.
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text("age,\n1,yes\n2,no\n")
+    named = ["--label", "Unnamed: 1", "--classes", "yes,no", "--eps", "1", "--out", "r.parquet"]
+    assert main(["release", "p.csv", *named]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("column Unnamed: 1 has no name in the header (give it one)")
+    assert not Path("r.parquet").exists()
+
+
+def test_columns_of_parquet_may_be_called_by_numbers(tmp_path, monkeypatch, capsys):
+    # A typing error in --label was answered with "write a header", which the file has.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"0": [1.0], "answers": ["yes"]}).to_parquet("p.parquet")
+    assert release("p.parquet") == 2
+    said = capsys.readouterr().err
+    assert "is not a column" in said and "columns: 0, answers" in said
+
+
+def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):
+    # A part that was drawn with the noise of another would tell both their labels.
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    drawn = []
+    original = Recipe.draw
+
+    def draw(self, labels, seed, part=""):
+        drawn.append((len(labels), part))
+        return original(self, labels, seed, part)
+
+    monkeypatch.setattr(Recipe, "draw", draw)
+    assert release(people, "--mechanism", "rr", "--seed", "1") == 0
+    assert "1,000 labels released by rr, eps=1" in capsys.readouterr().out
+    read = ldp.load_release("r.parquet")
+    assert read.row_ids.tolist() == list(range(SIZE))
+    assert max(size for size, _ in drawn) <= 64 and sum(size for size, _ in drawn) == SIZE
+    assert len({part for _, part in drawn}) == len(drawn) > 10
+    codes = np.array([CLASSES.index(label) for label in LABELS])
+    kept = (read.outputs.numpy() == codes).mean()
+    assert kept == pytest.approx(np.e / (np.e + 2), abs=4 * 0.5 / SIZE**0.5)
+    moved = (read.outputs.numpy() != codes)[: 64 * 15].reshape(15, 64)
+    assert len(np.unique(moved, axis=0)) == 15
+
+
+def test_secret_parts_differ(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(streaming, "ROWS", 100)
+    write("p.csv", ["yes"] * 400)
+    assert release("p.csv", "--mechanism", "rr") == 0
+    parts = ldp.load_release("r.parquet").outputs.numpy().reshape(4, 100)
+    assert len(np.unique(parts, axis=0)) == 4
+
+
+def test_a_bad_label_in_the_last_part_leaves_nothing(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    write(people, [*LABELS[:990], "hiv", *LABELS[991:]])
+    before = sorted(os.listdir())
+    assert release(people) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {people}, row 991, column answer: the label is none of yes,no,")
+    assert "hiv" not in line and sorted(os.listdir()) == before
+    write(people, [*LABELS[:990], "", *LABELS[991:]])
+    assert release(people) == 2
+    assert "row 991, column answer: the label is empty" in capsys.readouterr().err
+
+
+def test_a_row_with_a_cell_too_many_is_refused_and_not_shown(tmp_path, monkeypatch, capsys):
+    # Cells after it would be in the columns of others. The message goes into log files.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("age,answer\n1,yes\n2,3,hiv\n")
+    assert release("p.csv") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "p.csv: row 2 has 3 cells, and the header has 2" in line and "hiv" not in line
+    assert not (tmp_path / "r.parquet").exists()
+
+
+def test_persons_ids_and_a_second_release_across_parts(people, monkeypatch, capsys):
+    # Half of the rows were left out, and nothing said so.
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    given = [people, "--mechanism", "rr", "--seed", "1", "--row-id", "age"]
+    assert release(*given) == 0
+    assert release(*given, out="s.parquet") == 2
+    assert "r.parquet holds a release of column answer already" in capsys.readouterr().err
+    assert release(*given, "--again", out="s.parquet") == 0
+    again, first = ldp.load_release("s.parquet"), ldp.load_release("r.parquet")
+    assert again.eps_spent == 2 and again.manifest.identity == first.manifest.identity
+    os.remove("r.parquet"), os.remove("s.parquet")
+    table = pd.DataFrame({"who": np.arange(SIZE) // 4, "answer": LABELS})
+    table.to_csv("p.csv", index=False)
+    assert release("p.csv", "--unit", "who", "--most-rows", "2", "--mechanism", "rr") == 0
+    capped = ldp.load_release("r.parquet")
+    assert capped.row_ids.tolist() == [row for row in range(SIZE) if row % 4 < 2]
+    assert capped.eps_spent == 1
+    left_out = "500 of 1,000 rows are left out: --most-rows 2 keeps the first ones of each who"
+    assert left_out in capsys.readouterr().out
+    assert release("p.csv", "--unit", "who", "--mechanism", "rr", "--again", out="s.parquet") == 0
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_what_the_first_part_has_spent_is_told(tmp_path, monkeypatch, capsys):
+    # The rows of an earlier release are worse off than those of the last part.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(streaming, "ROWS", 100)
+    for labels, more in ((LABELS[:50], []), (LABELS[:250], ["--again"])):
+        write("p.csv", labels)
+        given = ["p.csv", "--mechanism", "rr", "--seed", "1", "--row-id", "age", *more]
+        assert release(*given, out=f"{len(labels)}.parquet") == 0
+    assert "eps=2 spent" in capsys.readouterr().out
+    assert ldp.load_release("250.parquet").eps_spent == 2
+
+
+def test_two_releases_at_one_time_see_each_other(people, monkeypatch, capfd, someone_waits):
+    # Each looked for the other's file before it was written: eps twice, and both files said once.
+    context, original = multiprocessing.get_context("fork"), Stream.write
+    inside, given = context.Event(), [people, "--mechanism", "rr"]
+
+    def write(self, path):
+        inside.set()
+        assert someone_waits.wait(60)
+        original(self, path)
+
+    monkeypatch.setattr(Stream, "write", write)
+    first = context.Process(target=release, args=given)
+    first.start()
+    assert inside.wait(60)
+    assert release(*given, out="s.parquet") == 2
+    first.join(60)
+    said = capfd.readouterr().err
+    assert "waits for another release" in said
+    assert "r.parquet holds a release of column answer already, eps=1" in said
+    assert sorted(os.listdir()) == [people, "r.parquet"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(people, monkeypatch, capsys):
+    # Half a release would pass for a whole one of fewer people.
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    before, (soft, hard) = sorted(os.listdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))  # of one file; the system says no
+    try:
+        assert release(people) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    [line] = capsys.readouterr().err.splitlines()
+    assert "cannot write r.parquet" in line and "free some space" in line
+    assert sorted(os.listdir()) == before
+
+
+def test_a_killed_release_leaves_no_release_and_can_be_made_again(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    drawn = []
+    original = Recipe.draw
+
+    def draw(self, labels, seed, part=""):
+        drawn.append(part)
+        if len(drawn) == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(self, labels, seed, part)
+
+    monkeypatch.setattr(Recipe, "draw", draw)
+    worker = multiprocessing.get_context("fork").Process(target=release, args=(people,))
+    worker.start()
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGKILL
+    assert not os.path.exists("r.parquet")
+    monkeypatch.setattr(Recipe, "draw", original)
+    [left] = Path().glob(".r.parquet.*.partial")  # with four parts of a draw that nobody counts
+    assert release(people, out="s.parquet") == 0
+    assert f"note: {left} holds part of a release that was cut off" in capsys.readouterr().err
+    assert left.exists()
+    os.remove("s.parquet")
+    assert release(people) == 0 and len(ldp.load_release("r.parquet")) == SIZE
+    assert f"note: {left} is removed: it held part of a release" in capsys.readouterr().err
+    assert not left.exists()
+
+
+def test_labels_of_every_type_are_compared_as_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for values, classes in (
+        ([True, False, None], "true,false"),
+        ([1.0, 2.0, 1.0], "1,2"),
+        ([7, 8, 7], "8,7"),
+        (pd.Categorical(["a", "b", "a"]), "a,b"),
+    ):
+        pd.DataFrame({"answer": values}).to_parquet("p.parquet")
+        status = release("p.parquet", "--eps", "inf", classes=classes.split(","))
+        if values[-1] is None:
+            assert status == 2
+            continue
+        assert status == 0
+        texts = [f"{each:g}" if isinstance(each, float) else str(each) for each in values]
+        found = ldp.load_release("r.parquet").outputs.tolist()
+        assert [classes.split(",")[each] for each in found] == texts
+        os.remove("r.parquet")
+
+
+def test_an_empty_line_is_a_row_where_there_is_one_column(tmp_path, monkeypatch, capsys):
+    # It was skipped: each label after it belonged to the features of the row before.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("answer\nyes\n\nno\n")
+    assert release("p.csv") == 2
+    assert "p.csv, row 2, column answer: the label is empty" in capsys.readouterr().err
+    (tmp_path / "p.csv").write_text("age,answer\n1,yes\n\n2,no\n\n")
+    assert release("p.csv") == 0 and len(ldp.load_release("r.parquet")) == 2
+
+
+@pytest.mark.parametrize("label", [[1], {"a": 1}, b"a", pd.Period("2026-11", "M")])
+def test_lists_records_and_bytes_are_no_labels(label, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"answer": [label, label]}).to_parquet("p.parquet")
+    assert release("p.parquet") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "p.parquet, column answer: labels must be texts, numbers or truth values" in line
+
+
+def test_numbers_across_parts(people, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "ROWS", 64)
+    line = ["release", people, "--label", "age", "--bounds", "0,999", "--eps", "2", "--out"]
+    assert main([*line, "r.parquet"]) == 0
+    values = ldp.load_release("r.parquet").unbiased_values()
+    assert values.mean() == pytest.approx(499.5, abs=4 * values.std() / SIZE**0.5)
+    assert main(["release", people, "--label", "answer", *line[4:], "s.parquet"]) == 2
+    assert "row 1, column answer: the label is no finite number" in capsys.readouterr().err

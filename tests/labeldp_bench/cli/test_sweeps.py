@@ -1,0 +1,269 @@
+"""Sweeps: every cell once, done cells never again, whatever happens in between."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from labeldp.support.validate import InputError
+from labeldp_bench.cli.sweeper import group
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.grid import expand
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from tests.conftest import CHECKOUT, TINY_CIRCLE
+from tests.shell import HANGS, printed, quick, records_under, start
+
+EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
+# Eight cells in four jobs, each of about a second.
+SLOW = ["-m", "dataset.trials=30", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
+TIMED = ("wall_seconds", "images_per_second", "checksum")
+
+
+def mtimes(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in records_under(folder)}
+
+
+def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):
+    # A finished sweep would be paid for twice, or end without what a person wants to see.
+    first = quick(EIGHT, tmp_path)
+    assert first.returncode == 0, first
+    assert first.lines[1] == "8 cells: 0 done in results/runs, 8 to run in 2 jobs"
+    before = mtimes(tmp_path)
+    assert len(before) == 8
+    for kind in ("table", "picture"):
+        [path] = re.findall(rf"^{kind} +(\S+)$", first.stdout, re.M)
+        assert (tmp_path / path).stat().st_size > 0
+        assert path.endswith(".png" if kind == "picture" else ".md")
+    assert re.search(r"^\| RAPPOR +\|( \d+\.\d\d ± \d+\.\d\d +\|){2}$", first.stdout, re.M)
+    # A reduced run would look like the paper's.
+    assert "- circle: 300 training examples, 100 test examples, 2 trials, 2 seeds, model knn." in (
+        first.lines
+    )
+    again = quick(EIGHT, tmp_path)
+    assert again.returncode == 0
+    assert again.lines[1] == "8 cells: 8 done in results/runs, 0 to run in 0 jobs"
+    assert again.lines[2:] == [line for line in first.lines[2:] if not line.startswith("[")]
+    assert mtimes(tmp_path) == before
+    wider = quick([*EIGHT, "mechanism=rr,rappor,none"], tmp_path)
+    # Cells of `none` are one for all eps.
+    assert wider.lines[1] == "10 cells: 8 done in results/runs, 2 to run in 2 jobs"
+    assert mtimes(tmp_path).items() >= before.items()
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_sweep_resumes_with_the_missing_cells(kill, tmp_path):
+    # Hours of finished cells would be lost to Ctrl-C or to a power cut.
+    process = start(SLOW, tmp_path)
+    while len(records_under(tmp_path)) < 2 and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, kill)
+    output = process.communicate(timeout=HANGS)[0]
+    before = mtimes(tmp_path)
+    assert 2 <= len(before) < 8, "the sweep ended before it was killed"
+    assert "Traceback" not in output
+    if kill == signal.SIGINT:
+        assert process.returncode == 130
+        left = f"interrupted: {8 - len(before)} of 8 cells left; the same command goes on"
+        assert output.splitlines()[-1] == left
+    resumed = quick(SLOW, tmp_path)
+    assert resumed.returncode == 0
+    assert resumed.lines[1].startswith(
+        f"8 cells: {len(before)} done in runs, {8 - len(before)} to run"
+    )
+    assert len(records_under(tmp_path)) == 8
+    assert mtimes(tmp_path).items() >= before.items()
+
+
+def test_failing_cell_leaves_the_others_alone(tmp_path):
+    # One bad cell would end a night of runs, or pass unnoticed.
+    line = ["-m", *TINY_CIRCLE, "learner.loss=plain", "mechanism=rr,rappor,none", "eps=1"]
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode == 1
+    [error] = outcome.stderr.splitlines()
+    assert error.startswith("error: rappor (plain) on circle")
+    assert "learner.loss=plain needs one label" in error
+    assert outcome.stdout.splitlines()[-1] == "1 of 3 cells failed; each has an error.txt"
+    assert "Traceback" not in outcome.stdout + outcome.stderr
+    [path] = tmp_path.rglob("error.txt")
+    assert not (path.parent / "record.json").exists()
+    assert len(records_under(tmp_path)) == 2
+    assert list(tmp_path.rglob("sweep-*.png"))
+    assert quick(line, tmp_path).lines[1] == "3 cells: 2 done in results/runs, 1 to run in 1 job"
+
+
+def test_cells_that_eps_does_not_matter_to_are_one(tmp_path):
+    # The baseline would be trained once per budget, with the same result.
+    outcome = quick(["-m", *TINY_CIRCLE, "mechanism=none", "eps=0.5,1"], tmp_path)
+    assert outcome.lines[1] == "1 cell: 0 done in results/runs, 1 to run in 1 job"
+    assert len(records_under(tmp_path)) == 1
+
+
+def test_two_processes_never_write_one_record_twice(tmp_path):
+    # Two people on one machine would pay twice, or read a record while it is written.
+    line = ["-m", "dataset.trials=10", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
+    processes = [start(line, tmp_path) for _ in range(2)]
+    seen: dict[Path, set[tuple[int, int]]] = {}
+    while any(process.poll() is None for process in processes):
+        for path in records_under(tmp_path):
+            status = path.stat()
+            seen.setdefault(path, set()).add((status.st_ino, status.st_mtime_ns))
+            json.loads(path.read_text())  # never half-written
+        time.sleep(0.02)
+    outputs = [process.communicate()[0] for process in processes]
+    codes = [process.returncode for process in processes]
+    assert 0 in codes and set(codes) <= {0, 75}, outputs
+    for code, output in zip(codes, outputs, strict=True):
+        assert ("cells left to another process" in output) == (code == 75)
+    [table] = (tmp_path / "runs" / "sweeps").glob("*.csv")
+    with table.open() as file:  # the last to write it saw the cells of both
+        assert [row["seeds"] for row in csv.DictReader(file)] == ["4", "4"]
+    assert len(records_under(tmp_path)) == 8
+    assert all(len(written) == 1 for written in seen.values())
+    assert all("Traceback" not in output for output in outputs)
+
+
+def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):
+    # A ready grid could not be made small, or `eps=7` would be ignored without a word.
+    small = ["dataset.trials=2", "dataset.n_train=300", "dataset.n_test=50", "model.k=20"]
+    outcome = quick(["sweep=circle", *small, "dataset.num_classes=3,10"], tmp_path)
+    assert outcome.lines[1] == "4 cells: 0 done in results/runs, 4 to run in 2 jobs"
+    assert {path.parts[-3] for path in records_under(tmp_path)} == {"eps=1", "eps=2"}
+    assert list(tmp_path.rglob("sweeps/circle-*.png"))  # a part of the sweep, so not its name
+    outcome = quick(["experiment=quickstart", *small, "eps=7", "out_dir=seven"], tmp_path)
+    assert outcome.lines[1] == "21 cells: 0 done in seven, 21 to run in 7 jobs"
+    records = [json.loads(path.read_text()) for path in records_under(tmp_path / "seven")]
+    assert {record["eps"] for record in records} == {7.0, "inf"}
+    assert {record["n_train"] for record in records} == {300}
+
+
+def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_path):
+    # A clone would train what the repository already knows; or a user's own sweep would be empty.
+    for name in ("labeldp", "labeldp_bench", "configs", "scripts"):
+        shutil.copytree(CHECKOUT / name, tmp_path / name)
+    small = ("dataset.trials=1 dataset.n_train=200 dataset.n_test=50 model.k=20 "
+             "dataset.num_classes=3,10")  # fmt: skip
+    run, elsewhere = f"python -m labeldp_bench experiment=quickstart {small}", "out_dir=elsewhere"
+    texts = printed(
+        [
+            run,
+            "python scripts/collect.py",
+            f"{run} {elsewhere}",
+            # The same cells as the experiment's, asked for by a plain sweep.
+            f"python -m labeldp_bench -m {small} {elsewhere}",
+            f"{run} rerun=true {elsewhere}",
+        ],
+        tmp_path,
+    )
+    assert all(text.endswith("exit 0\n") for text in texts), texts
+    first, _, again, plain, anew = texts
+    assert "6 cells: 0 done in results/runs, 6 to run" in first
+    assert len(read_committed(tmp_path / "results" / "records.csv")) == 6
+    assert "6 cells: 6 stored in results/records.csv (rerun=true trains anew), 0 done in" in again
+    start_of_table = "circle, eps=1"
+    told = (again.replace("elsewhere", "results/runs"), first)
+    tables = [text[text.index(start_of_table) :].splitlines() for text in told]
+    assert tables[0][:-2] == tables[1][:-2]  # the last line says where the numbers come from
+    assert "2 cells: 0 done in elsewhere, 2 to run" in plain
+    assert "6 cells: 2 done in elsewhere, 4 to run" in anew and "stored" not in anew
+
+
+def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):
+    # The search would be paid once per mechanism, or a neighbour cell would change a result.
+    blocks = [{"grid": {"mechanism": ["rr", "rappor"], "eps": [1, 2], "seed": [0, 1]}}]
+    axes = {text.split("=")[0]: [text.split("=")[1]] for text in TINY_CIRCLE}
+    pairs = [(compose_cell(spelled), spelled) for spelled in expand(blocks, axes)]
+    for changed in ("dataset.num_classes=5", "dataset.sigma=0.1", "model.k=10"):
+        spelled = [*pairs[0][1], changed]
+        pairs.append((compose_cell(spelled), spelled))
+    jobs = group(pairs)
+    assert sorted(len(job) for job in jobs) == [1, 1, 1, 4, 4]
+    assert all(len({cell.seed for cell, _ in job}) == 1 for job in jobs)
+    shared = [cell for cell, _ in max(jobs, key=len)]
+    together = Environment(tmp_path / "together", tmp_path, torch.device("cpu"))
+    alone = Environment(tmp_path / "alone", tmp_path, torch.device("cpu"))
+    assert run_cells(shared, together) == 0
+    for cell in shared:
+        assert run_cells([cell], alone) == 0
+        records = [
+            json.loads((place.out_dir / cell.folder / "record.json").read_text())
+            for place in (together, alone)
+        ]
+        one, two = ({k: v for k, v in r.items() if k not in TIMED} for r in records)
+        assert one == two
+
+
+def test_networks_and_neighbours_are_not_grouped():
+    # Cells that share nothing would wait for each other.
+    cells = [compose_cell(["dataset=mnist", f"mechanism={name}"]) for name in ("rr", "rappor")]
+    assert len(group([(cell, []) for cell in cells])) == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, 0.5, float("inf"), 1e-05, True, None, "2/K", "a,b", "it's", 'say "hi"', "x=y", "", "null",
+     "10", "a\\b", "end\\", "sp ace", "[1]", [1, 2.5], ["a,b", None], [[1], []], {"a": 1}],
+)  # fmt: skip
+def test_values_of_a_block_come_back_from_an_override(value):
+    # A cell would run with another value than the YAML says, or not parse.
+    [[text]] = expand([{"set": {"key": value}}], {})
+    override = OverridesParser.create().parse_override(text)
+    assert not override.is_sweep_override()
+    read = plain(override.value())
+    assert read == value
+    assert type(read) is type(value)
+
+
+def plain(value):
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    return getattr(value, "text", value)  # a quoted string
+
+
+def test_a_block_leaves_out_what_a_mechanism_brings_for_another_learner():
+    # topk_subset brings a first stage, and cluster_prior has none: no cell of it could be built.
+    block = {"mechanism": "topk_subset", "learner": "cluster_prior", "~learner.first": None}
+    [overrides] = expand([{"set": block | {"dataset": "mnist", "model": "ridge"}}], {})
+    assert "~learner.first" in overrides
+    assert "first" not in compose_cell(overrides).config["learner"]
+    with pytest.raises(InputError, match=r"~learner\.first"):
+        compose_cell([text for text in overrides if text[0] != "~"]).build()
+
+
+def test_blocks_expand_in_order_and_the_command_line_wins():
+    # A table would have cells that nobody asked for.
+    blocks = [{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}, {"set": {"mechanism": "rr"}}]
+    assert expand(blocks, {"eps": ["7"], "model.k": ["3", "4"]}) == [
+        ["eps=7", "seed=0", "model.k=3"], ["eps=7", "seed=0", "model.k=4"],
+        ["eps=7", "seed=1", "model.k=3"], ["eps=7", "seed=1", "model.k=4"],
+        ["mechanism=rr", "eps=7", "model.k=3"], ["mechanism=rr", "eps=7", "model.k=4"],
+    ]  # fmt: skip
+    assert expand([{}], {}) == [[]]
+    assert expand([{"set": None, "grid": {"seed": []}}], {}) == []
+
+
+def test_values_that_an_experiment_has_pick_its_cells():
+    # BlockRR's cell of one eps would run with the sigma of another.
+    blocks = [{"set": {"eps": 1, "a": 5}}, {"set": {"a": 6}, "grid": {"eps": [2, 4]}}, {}]
+    assert expand(blocks, {"eps": ["2.0"]}) == [["a=6", "eps=2"], ["eps=2.0"]]
+    assert expand(blocks, {"eps": ["1", "4"]})[:2] == [["eps=1", "a=5"], ["a=6", "eps=4"]]
+    # One value that no block has: all of them are meant for every block.
+    assert expand(blocks, {"eps": ["2", "7"]})[:2] == [["eps=2", "a=5"], ["eps=7", "a=5"]]
+
+
+@pytest.mark.parametrize("blocks", [3, {"set": {}}, [3], [{"sett": {}}], [{"grid": {"eps": 3}}]])
+def test_malformed_cells_are_refused(blocks):
+    # The author of an experiment would get a traceback, or a sweep without cells.
+    with pytest.raises(InputError):
+        expand(blocks, {})

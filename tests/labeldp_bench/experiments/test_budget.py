@@ -1,0 +1,202 @@
+"""Budgets: smaller versions of cells, marked as such and never mixed with the paper's."""
+
+import json
+
+import pytest
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.scale import key_of, scaled
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.tables.base import load_table
+from tests.papers.test_tables import record_of
+from tests.shell import quick, records_under
+
+BLOCKRR = ["dataset=cifar10_1", "trainer=blockrr", "model.network.preactivation=true",
+           "mechanism=rr", "eps=0.6", "trainer.epochs=110", "seed=3"]  # fmt: skip
+
+
+def small(*overrides, asked=(), budget="quick"):
+    return compose_cell(scaled([*overrides, f"budget={budget}"], asked=asked))
+
+
+def trained(cell, trainer="trainer"):
+    """How a network is trained, and which: keys of the trainer and of the network."""
+    found = {
+        key.removeprefix("pretrain."): value
+        for key, value in cell.identity.items()
+        if key.startswith((f"{trainer}.", "model"))
+    }
+    assert "trainer.epochs" in found
+    return found
+
+
+def test_paper_is_no_budget_at_all():
+    # Finished cells would be trained again under another name.
+    for spelled in (["budget=paper"], ["budget=null"], []):
+        assert compose_cell(scaled([*BLOCKRR, *spelled])) == compose_cell(BLOCKRR)
+    assert "budget" not in compose_cell(BLOCKRR).identity
+    assert compose_cell(["budget=paper"]).config_hash == compose_cell([]).config_hash
+
+
+@pytest.mark.parametrize("budget", ["card", "quick", "smoke"])
+def test_a_smaller_cell_has_another_identity_and_says_so(budget):
+    # A quick run would fill a cell of the paper's table.
+    for overrides in (BLOCKRR, ["dataset=mnist", "trainer.epochs=1", "seed=0"], []):
+        cell = small(*overrides, budget=budget)
+        assert cell.identity["budget"] == cell.budget == cell.config["budget"] == budget
+        # Even where the budget leaves every value as it is.
+        assert cell.config_hash != compose_cell(overrides).config_hash
+        assert cell.title.endswith(f"budget {budget}")
+    fixed = {key: value for key, value in small().identity.items() if key != "budget"}
+    assert fixed == compose_cell(["dataset.trials=50"]).identity
+
+
+def test_quick_wins_over_an_experiment():
+    # 110 epochs of an experiment would stay 110; or its mixup would come into another recipe.
+    mixed = [*BLOCKRR[:-1], "trainer.mixup.alpha=4", "seed=2"]
+    cell, recipe = small(*mixed), ["dataset=cifar10_1", "trainer=half_hour", "model=resnet18_w16"]
+    assert trained(cell) == trained(compose_cell(recipe))
+    assert (cell.identity["model"], cell.seed, small(*BLOCKRR).seed) == ("resnet18_w16", 2, 2)
+    kept = small("dataset=cifar10", "model=linear", "trainer=blockrr")  # takes images of one size
+    assert (kept.identity["trainer.epochs"], kept.identity["trainer.mixup"]) == (4, "Mixup")
+
+
+def test_quick_shrinks_a_schedule():
+    # The rate would never fall.
+    trainer = small("dataset=mnist", "trainer=blockrr").build().model.trainer
+    assert (trainer.epochs, trainer.schedule.epochs, trainer.selection) == (2, 2, "last")
+    assert trainer.schedule(1, 2) < 0.01
+
+
+@pytest.mark.parametrize(
+    "name", ["vector_approximation/table2", "vector_approximation/table3", "blockrr/table5"]
+)
+def test_at_quick_all_methods_are_trained_alike(name):
+    # What a method loses to another recipe or network would be called the method's.
+    cells = read_experiment(name).cells("quick")
+    assert len({str(trained(cell)) for cell in cells}) == 1
+    assert {cell.seed for cell in cells} == {0, 1, 2}
+    pretrained = {str(trained(c, "pretrain.trainer")) for c in cells if c.config["pretrain"]}
+    assert pretrained in (set(), {str(trained(cells[0]))})
+
+
+def test_the_command_line_wins_over_a_budget():
+    # A user could not train a quick cell a little longer, or with another network.
+    own = [*BLOCKRR[:-2], "trainer.epochs=7", "model=resnet18", "seed=3"]
+    cell = small(*own, asked=["trainer.epochs", "model", "seed"])
+    assert (cell.setting("trainer.epochs"), cell.identity["model"], cell.seed) == (7, "resnet18", 3)
+
+
+def test_a_budget_never_makes_a_cell_larger():
+    assert small("dataset.trials=7").setting("dataset.trials") == 7
+    cell = small("dataset=mnist", "dataset.limit_train=100", budget="smoke")
+    assert (cell.setting("dataset.limit_train"), cell.setting("dataset.limit_test")) == (100, 200)
+
+
+@pytest.mark.parametrize("budget", ["card", "quick", "smoke"])
+@pytest.mark.parametrize("name", ["blockrr/table3", "vector_approximation/table2", "quickstart"])
+def test_every_cell_of_an_experiment_has_one_smaller_version(name, budget):
+    # Seeds would be trained again and again, or a cell could not be built.
+    experiment = read_experiment(name)
+    paper, less = experiment.cells(), experiment.cells(budget)
+    seeds = 3 if budget == "quick" else 1
+    assert len(less) == len({cell.config_hash for cell in paper if cell.seed < seeds})
+    assert not {cell.config_hash for cell in less} & {cell.config_hash for cell in paper}
+    for cell in less[:2] + less[-1:]:
+        cell.build()
+
+
+@pytest.mark.parametrize("budget", ["quick", "smoke"])
+@pytest.mark.parametrize("asked", [
+    "mechanism=pate_fm", "mechanism=pate_fm encoder=resnet18", "mechanism=rr learner=fixmatch",
+    "mechanism=rr tuning=held_out_releases",
+])  # fmt: skip
+def test_a_smaller_cell_of_photographs_can_be_built(asked, budget):
+    # A rule sets what another part of the cell cannot take, and the user never gave the key.
+    cell = small("dataset=cifar10", *asked.split(), budget=budget)
+    assert cell.build().model.recipe.epochs <= 16
+    assert cell.choices["model"] == "resnet18_w16"
+
+
+def test_identities_of_committed_records_stand():
+    # What was trained before budgets came would no longer be found.
+    records = read_committed()
+    found = {
+        cell.config_hash
+        for name in ("mechanisms/circle", "vector_approximation/table1a")
+        for cell in read_experiment(name).cells()
+    }
+    assert len(found & set(records)) >= 28 + 13
+
+
+def test_budgets_on_the_command_line(tmp_path):
+    # One run and a sweep of the same cell would differ, or a user's own value be ignored.
+    tiny = ["dataset.n_test=100", "model.k=20", "dataset.num_classes=4", "mechanism=rr"]
+    one = quick([*tiny, "budget=smoke"], tmp_path)
+    assert one.returncode == 0, one.lines
+    [path] = records_under(tmp_path)
+    record = json.loads(path.read_text())
+    assert record["budget"] == record["identity"]["budget"] == "smoke"
+    assert (record["trials"], record["n_train"], record["n_test"]) == (2, 1000, 100)
+    again = quick(["-m", *tiny, "budget=smoke", "seed=0"], tmp_path)
+    assert again.lines[1].startswith("1 cell: 1 done")
+    plain = quick([*tiny, "budget=paper", "dataset.trials=1", "dataset.n_train=200"], tmp_path)
+    assert plain.returncode == 0
+    assert {json.loads(p.read_text())["budget"] for p in records_under(tmp_path)} == {
+        "smoke", "paper",
+    }  # fmt: skip
+    sweep = ["experiment=quickstart", "budget=smoke", "dataset.num_classes=3", "model.k=20"]
+    outcome = quick([*sweep, "mechanism=rr", "out_dir=sweep"], tmp_path)
+    assert outcome.returncode == 0 and outcome.lines[1].startswith("1 cell: 0 done")
+    assert list((tmp_path / "sweep" / "sweeps").glob("quickstart_smoke-*.md"))
+
+
+def test_what_is_asked_with_pluses_wins_too():
+    # The run would be the budget's, without a word.
+    given = ["dataset=mnist", "++trainer.epochs=5", "budget=quick"]
+    assert "++trainer.epochs=5" in scaled(given, asked=[key_of(text) for text in given])
+
+
+@pytest.mark.parametrize(
+    ("budget", "recipe"),
+    [("quick", "resnet18_w16, 16 epochs, "), ("card", "resnet18, 30 epochs, ")],
+)
+def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
+    # A run of 4 epochs on a small network, or of 30 in place of 160, would be compared with the
+    # printed number; or what a card found would be in no table at all.
+    table = load_table("blockrr/table3")
+    at = [c for c in table.experiment.cells(budget) if table.method_of(c) == "rr"]
+    cell = next(c for c in at if c.identity["mechanism.eps"] == 1)
+    smoke = table.experiment.cells("smoke")[0]
+    records = {
+        cell.config_hash: record_of(cell, accuracy=0.31, n_test=3350, budget=budget),
+        smoke.config_hash: record_of(smoke, accuracy=0.99, n_test=200, budget="smoke"),
+    }
+    rows = table.rows(records)
+    [row] = rows[rows.n > 0].to_dict("records")
+    assert (row["budget"], row["ours"], row["n"]) == (budget, 31, 1)
+    assert row["published"] != row["published"] and row["difference"] != row["difference"]
+    assert rows[rows.budget == "paper"].n.sum() == 0
+    text = table.markdown(rows)
+    [line] = [line for line in text.splitlines() if "31.0" in line]
+    assert line.split("|")[2].strip() == f"ours ({budget})"
+    assert f"Ours ({budget}): {recipe}" in text
+    other = {"card": "quick", "quick": "card"}[budget]
+    assert f"*ours ({budget})*: " in text and f"ours ({other})" not in text
+    assert "0 of 270 runs done" in text and "99.0" not in text
+    latex = [line for line in table.latex(rows).splitlines() if "31.0" in line]
+    assert len(latex) == 1 and latex[0].startswith(f"RR ({budget}) &")
+
+
+def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():
+    # ALIBI at "2" is 2.1: its quick value would get a column without any printed number.
+    table = load_table("vector_approximation/table2")
+    [cell] = [
+        cell
+        for cell in table.experiment.cells("quick")
+        if cell.identity.get("mechanism.eps") == 2.1 and cell.seed == 0
+    ]
+    record = record_of(cell, accuracy=0.51, n_test=10_000, budget="quick")
+    text = table.markdown(table.rows({cell.config_hash: record}))
+    assert "51.0 (1) at eps=2.1" in text and "eps=2.1  " not in text.split("\n")[4]

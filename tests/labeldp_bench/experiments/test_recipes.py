@@ -1,0 +1,282 @@
+"""Recipes and experiments: what is written in YAML reaches the objects that train."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.store.vault import LabelVault
+from labeldp.support.validate import InputError
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.grid import expand
+from labeldp_bench.learners import MultiStage
+from labeldp_bench.reports.naming import setting_of
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.training.augment import Cutout, Flip, Mixup, PadCrop
+from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.schedules import EpochSteps
+from labeldp_bench.training.trainer import Trainer
+from tests.conftest import CHECKOUT
+
+CPU = torch.device("cpu")
+EXPERIMENTS = CHECKOUT / "configs" / "experiment"
+PAPERS = ("vector_approximation", "blockrr")
+TABLES = [path for paper in PAPERS for path in sorted((EXPERIMENTS / paper).glob("*.yaml"))]
+RECIPES = sorted(path.stem for path in (CHECKOUT / "configs" / "trainer").glob("*.yaml"))
+COUNTS = {
+    "blockrr/table3": 3 * 9 * 10,
+    "blockrr/table5": 3 * 9 * 10,
+    "blockrr/table7": 7 * 6 * 10,
+    "vector_approximation/table1a": (1 + 4 * 6) * 5,
+    "vector_approximation/table1b": (1 + 4 * 4) * 5,
+    "vector_approximation/table2": (1 + 4 + 4 * 4 + 2) * 3,
+    "vector_approximation/table3": (1 + 6 + 5 + 5) * 3,
+}
+
+
+def overrides_of(table):
+    return expand(read_experiment(table).blocks, {})
+
+
+def cell(table, **wanted):
+    """The one cell of a table, at seed 0, whose overrides hold `wanted`."""
+    texts = {f"{key}={value}" for key, value in (wanted | {"seed": 0}).items()}
+    found = [overrides for overrides in overrides_of(table) if texts <= {*overrides}]
+    assert len(found) == 1, found
+    return compose_cell(found[0])
+
+
+def trainer_of(recipe, *overrides):
+    found = compose_cell(["dataset=cifar10", f"trainer={recipe}", *overrides])
+    return found.build().model.trainer
+
+
+def test_every_table_is_counted():
+    # A new table would be checked by nothing below.
+    names = {f"{path.parent.name}/{path.stem}" for path in TABLES}
+    assert names >= {*COUNTS}
+
+
+@pytest.mark.parametrize("table", COUNTS)
+def test_table_has_its_cells_and_each_can_be_built(table):
+    # `experiment=` would stop in the middle, or a column of the table would stay empty.
+    every = overrides_of(table)
+    # A cell with another loss is a row of ours, below those of the paper.
+    of_the_paper = [x for x in every if not any(text.startswith("learner.loss=") for text in x)]
+    assert len(of_the_paper) == COUNTS[table]
+    hashes = Counter()
+    for overrides in every:
+        if overrides[-1] == "seed=0":
+            built = compose_cell(overrides)
+            built.build()
+            hashes[built.config_hash] += 1
+    assert set(hashes.values()) == {1}
+    seeds = len({overrides[-1] for overrides in every})
+    assert len(hashes) * seeds == len(every)
+
+
+def test_lp_2st_at_4_has_the_values_of_the_released_profile():
+    # Ghazi et al. tuned them to eps; one set for all would be another method.
+    found = cell("vector_approximation/table2", mechanism="lp_2st", eps=4)
+    parts = found.build()
+    learner, model = parts.learner, parts.model
+    assert (learner.fractions, learner.temperature) == ([0.6, 0.4], 0.5)
+    assert learner.warm_start and learner.filter_earlier
+    assert [model.trainer.mixup.at(stage, 2).alpha for stage in (0, 1)] == [8, 4]
+    assert (model.trainer.epochs, model.trainer.batch_size) == (200, 512)
+    assert model.network.keywords["preactivation"] is True
+
+
+@pytest.mark.parametrize(
+    ("overrides", "setting"),
+    [
+        ([], "halves"),
+        (["stages=halves"], "halves"),
+        *(([f"stages=code_eps{eps}"], "code's stages") for eps in (1, 2, 4)),
+        (["stages=code_eps1", "trainer=ghazi_mnist", "trainer.mixup.alpha=[16,8]"],
+         "code's recipe"),
+        (["stages=code_eps1", "learner.warm_start=false"], ""),
+        (["learner.warm_start=true"], ""),
+        (["stages=halves", "learner.temperature=0.5"], ""),
+        (["learner.fractions=[0.4,0.6]"], ""),
+    ],
+)  # fmt: skip
+def test_what_is_called_lp_2st_has_a_name_for_each_of_its_settings(overrides, setting):
+    # One name stood for three methods, whose numbers do not compare.
+    found = compose_cell(["dataset=mnist", "mechanism=lp_2st", *overrides])
+    found.build()
+    assert setting_of(found.identity) == setting
+
+
+def test_naming_the_stages_is_no_other_run():
+    # Committed records would lose their cells.
+    spelled = ["learner.fractions=[0.7,0.3]", "learner.temperature=0.5",
+               "learner.filter_earlier=true", "learner.warm_start=true"]  # fmt: skip
+    for named, keys in (("halves", []), ("code_eps2", spelled)):
+        one, other = (
+            compose_cell(["dataset=mnist", "mechanism=lp_2st", *rest])
+            for rest in ([f"stages={named}"], keys)
+        )
+        assert one.config_hash == other.config_hash
+
+
+@pytest.mark.parametrize(
+    ("eps", "fractions", "temperature", "alphas"),
+    [(1, [0.8, 0.2], 0.6, [16, 8]), (2, [0.7, 0.3], 0.5, [8, 8]), (4, [0.6, 0.4], 0.5, [8, 4])],
+)
+@pytest.mark.parametrize("mechanism", ["lp_2st", "lp_2st_star"])
+def test_lp_2st_by_eps(mechanism, eps, fractions, temperature, alphas):
+    found = cell("vector_approximation/table2", mechanism=mechanism, eps=eps)
+    parts = found.build()
+    assert parts.learner.fractions == fractions
+    assert parts.learner.temperature == temperature
+    assert parts.model.trainer.mixup.alpha == alphas
+    assert (parts.pretrain is not None) == (mechanism == "lp_2st_star")
+
+
+BLOCKRR = {
+    "table3": [(0.6, 1.4, 6), (0.8, 1.2, 5), (1, 1.2, 5), (2, 0.8, 2), (3, 0.78, 0), (4, 0.5, 0),
+               (6, 0.5, 0), (8, 0.5, 0)],
+    "table5": [(0.6, 1.2, 2), (0.8, 1.2, 6), (1, 1.2, 5), (2, 0.8, 6), (3, 0.8, 0), (4, 0.5, 0),
+               (6, 0.2, 0), (8, 0.2, 0)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("table", BLOCKRR)
+def test_blockrr_has_sigma_and_l_of_its_appendix(table):
+    # Tables 8 and 9: other blocks, other accuracies on the rare classes.
+    for eps, sigma, favoured in BLOCKRR[table]:
+        parts = cell(f"blockrr/{table}", mechanism="blockrr", eps=eps).build()
+        mechanism, trainer = parts.mechanism, parts.model.trainer
+        assert (mechanism.eps, mechanism.sigma, mechanism.favoured) == (eps, sigma, favoured)
+        epochs = 110 if eps == 0.6 else 160
+        assert (trainer.epochs, trainer.schedule.epochs) == (epochs, epochs)
+        assert trainer.selection == "mean_last_10"
+
+
+@pytest.mark.parametrize("mechanism", ["rr", "rrwithprior", "blockrr"])
+def test_blockrr_trains_on_the_data_that_the_paper_says(mechanism):
+    # RR on all 33,500 images, the others on 99 %.
+    learner = cell("blockrr/table3", mechanism=mechanism, eps="inf").build().learner
+    assert getattr(learner, "fraction", None) == (None if mechanism == "rr" else 0.01)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_builds_a_trainer_and_says_where_it_comes_from(recipe):
+    # A number without a source cannot be checked by a reader.
+    assert isinstance(trainer_of(recipe), Trainer)
+    text = (CHECKOUT / "configs" / "trainer" / f"{recipe}.yaml").read_text()
+    assert "paper" in text or "stated" in text
+
+
+def test_blockrr_recipe_is_that_of_the_authors_code():
+    trainer = trainer_of("blockrr")
+    assert trainer.schedule == EpochSteps(epochs=160, decay_at=[0.3, 0.6, 0.9])
+    cutout = Cutout(size=8, scope="per_sample", skip_last=True)
+    assert list(trainer.augment) == [Flip(), PadCrop(4, "reflect"), cutout]
+    assert trainer.mixup == Mixup(8.0)
+    assert not trainer.reshuffle
+    images = torch.zeros(1, 2, 2, 3, dtype=torch.uint8)
+    mean, stddev = pixel_scale(trainer.pixels, images, CPU)
+    assert torch.allclose(mean / 255, torch.tensor([0.4914, 0.4822, 0.4465]))
+    assert torch.allclose(stddev / 255, torch.tensor([0.2023, 0.1994, 0.2010]))
+
+
+def test_decays_of_ghazi_can_be_moved():
+    # T4: text and code differ; either must be one override away.
+    schedule = trainer_of("ghazi_cifar10", "trainer.schedule.decay_anchor=post_warmup").schedule
+    assert schedule(35, 100) == 1
+    assert trainer_of("ghazi_cifar10").schedule(35, 100) == pytest.approx(0.1)
+    assert trainer_of("ghazi_cifar100").batch_size == 256
+
+
+def test_older_cells_keep_their_identity():
+    # Committed records would no longer be found: hashes from before pretrain and pixel lists.
+    golden = {"rr": "b4e7efdca079f05f", "rappor": "04c43686ec8ed2d3"}
+    for mechanism, expected in golden.items():
+        assert compose_cell(["dataset=mnist", f"mechanism={mechanism}"]).config_hash == expected
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        ("raw", "trainer.pixels must be one of standardised, unit; got 'raw'"),
+        ([[0.5]], "two lists, means and standard deviations"),
+        ([[0.5], [0.2, 0.2]], "two lists, means and standard deviations"),
+        ([[0.5], [0]], "trainer.pixels must be a number > 0, got 0"),
+        (3, "trainer.pixels must be one of"),
+    ],
+)
+def test_wrong_pixels_are_refused_in_one_line(pixels, message):
+    with pytest.raises(InputError, match=message) as caught:
+        replace(trainer_of("alibi"), pixels=pixels)
+    assert "\n" not in str(caught.value)
+
+
+def test_pixels_of_another_number_of_channels_are_refused():
+    grey = torch.zeros(1, 2, 2, 1, dtype=torch.uint8)
+    with pytest.raises(InputError, match="each of 1 channels, got 3"):
+        pixel_scale([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]], grey, CPU)
+
+
+def test_mixup_of_each_stage():
+    mixup = Mixup([16, 8])
+    assert [mixup.at(stage, 2) for stage in (0, 1)] == [Mixup(16), Mixup(8)]
+    assert Mixup(8.0).at(4, 5) == Mixup(8.0)
+    with pytest.raises(InputError, match=r"which has 1; got \[16, 8\]"):
+        mixup.at(0, 1)
+    with pytest.raises(InputError, match="alpha must be a number > 0, got 0"):
+        Mixup([16, 0])
+
+
+class Spy:
+    """A model that writes down which stage it was fitted for."""
+
+    def __init__(self):
+        self.stages = []
+
+    def fit(self, features, supervision, session):
+        self.stages.append((session.stage, session.stages))
+        return self
+
+    def scores(self, features):
+        return torch.zeros(len(features), 3)
+
+    def probabilities(self, features, temperature=1.0):
+        return self.scores(features).double().softmax(1)
+
+
+def test_learner_tells_the_stage_to_the_fit():
+    # All stages would take the first one's mixup; retraining belongs to the last.
+    labels = torch.arange(30) % 3
+    learner = MultiStage("plain", [0.5, 0.5], RandomizedResponse(1.0), retrain="consensus")
+    spy = Spy()
+    session = Session(0, torch.device("cpu"))
+    vault = LabelVault(labels, 3).open(1.0, seed=0)
+    mechanism = RandomizedResponseWithPrior(1.0)
+    learner.fit(torch.zeros(30, 2), vault, mechanism, spy, session)
+    assert spy.stages == [(0, 2), (1, 2), (1, 2)]
+
+
+def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch):
+    # The list would be read, and one number used for both stages.
+    alphas = []
+    original = Mixup.__call__
+
+    def spy(self, images, generator):
+        alphas.append(self.alpha)
+        return original(self, images, generator)
+
+    monkeypatch.setattr(Mixup, "__call__", spy)
+    found = compose_cell(
+        ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=lp_2st",
+         "trainer=ghazi_mnist", "trainer.augment=[]", "trainer.mixup.alpha=[16,8]",
+         "trainer.epochs=1", "trainer.batch_size=120", "trainer.precision=float32"]
+    )  # fmt: skip
+    assert run_cells([found], Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))) == 0
+    assert alphas == [16, 8, 8]

@@ -1,0 +1,139 @@
+"""The held-out prior: its noise, its part of the examples, its budget, its notes."""
+
+import pytest
+import torch
+from scipy.stats import dlaplace
+
+from labeldp.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.vault import LabelVault
+from labeldp.support.validate import InputError
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.learners import HeldOutPrior
+from labeldp_bench.learners.held_out_prior import prior_notes, prior_of
+from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.records.record import read_record
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from tests.conftest import TINY_CIRCLE
+from tests.laws import has_law
+from tests.learning import CPU, RR_FIRST, Spy, circle, session
+
+
+@pytest.mark.parametrize("eps", [0.3, 1.0, 4.0])
+def test_histogram_noise_has_scale_two_over_eps(eps):
+    # Half the scale would cost twice the eps that the ledger says.
+    closed = LabelVault(torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3)
+    exact = torch.tensor([5.0, 3.0, 2.0]).double()
+    everyone = torch.arange(10)
+    noise = torch.cat(
+        [
+            closed.open(eps, s, again="test").release_histogram(everyone, eps) - exact
+            for s in range(1500)
+        ]
+    ).numpy()
+    assert has_law(noise, dlaplace(eps / 2))
+    assert not has_law(noise, dlaplace(eps / 1.7))
+
+
+def test_prior_is_clipped_and_normalised():
+    # A negative count would become a negative probability.
+    assert prior_of(torch.tensor([3.0, -2.0, 1.0])).tolist() == [0.75, 0.0, 0.25]
+    assert prior_of(torch.tensor([-1.0, -2.0, 0.0, -0.5])).tolist() == [0.25] * 4
+
+
+def test_held_out_examples_are_not_trained_on(monkeypatch):
+    # Their labels would be spent twice.
+    held_out = []
+    counted = LabelVault.release_histogram
+    monkeypatch.setattr(
+        LabelVault,
+        "release_histogram",
+        lambda self, indices, eps: held_out.append(indices) or counted(self, indices, eps),
+    )
+    features, vault = circle()
+    where, spy = session(), Spy(NearestNeighbours(20))
+    learner = HeldOutPrior(loss="plain")
+    learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), spy, where)
+    trained_on = spy.fits[0][0].indices
+    assert len(held_out[0]) == 4  # 1 % of 400
+    union = torch.cat([held_out[0], trained_on]).sort().values
+    assert torch.equal(union, torch.arange(400))
+    central, local = vault.ledger
+    assert (central.mechanism, central.trust, central.num_labels) == (
+        "LaplaceHistogram",
+        "central",
+        4,
+    )
+    assert (local.trust, local.num_labels) == ("local", 396)
+    # One global prior, the one of the notes.
+    prior = vault.releases[0].prior
+    assert prior.shape == (4,)
+    assert where.notes["prior"] == pytest.approx(prior.tolist(), abs=1e-6)
+    assert where.notes["top_k"] == int(RandomizedResponseWithPrior(eps=1.0).top_k(prior[None]))
+
+
+def test_held_out_part_is_random_and_seeded():
+    # The prior would come from the head of the file.
+    spies = []
+    for seed in (0, 0, 1):
+        features, vault = circle()
+        spies.append(Spy(NearestNeighbours(20)))
+        HeldOutPrior("plain", 0.1).fit(
+            features, ReleaseDoor(vault), RR_FIRST, spies[-1], session(seed)
+        )
+    first, again, other = (spy.fits[0][0].indices for spy in spies)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_histogram_can_have_a_budget_of_its_own():
+    # prior_eps would be ignored, or drawn from the budget of the other labels.
+    features, vault = circle()
+    learner = HeldOutPrior("plain", 0.1, prior_eps=0.25)
+    learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
+    assert [entry.eps for entry in vault.ledger] == [0.25, 1.0]
+    assert vault.eps_spent == 1.0
+
+
+@pytest.mark.parametrize("mechanism", ["rrwithprior", "blockrr"])
+def test_record_says_central_and_what_was_drawn(mechanism, tmp_path):
+    # A central run would stand among local ones; seeds could not be told apart (1.7 iii).
+    cell = compose_cell([*TINY_CIRCLE, f"mechanism={mechanism}", "learner.fraction=0.1"])
+    assert run_cells([cell], Environment(tmp_path, tmp_path, CPU)) == 0
+    record = read_record(tmp_path / cell.folder)
+    assert record["trust"] == "central" and record["eps_spent"] == 1.0
+    assert [line["trust"] for line in record["ledger"]] == ["central", "local"]
+    notes = record["notes"]
+    assert sum(notes["prior"]) == pytest.approx(1, abs=1e-5) and len(notes["prior"]) == 4
+    if mechanism == "rrwithprior":
+        assert 1 <= notes["top_k"] <= 4
+    else:
+        assert set(notes["favoured_labels"]).isdisjoint(notes["rare_labels"])
+
+
+def test_notes_of_blockrr_name_its_blocks():
+    # The drawn partition decides the result and would be lost.
+    prior = torch.tensor([0.4, 0.05, 0.5, 0.05]).double()
+    notes = prior_notes(BlockRR(eps=1.0, sigma=1.2, favoured=1), prior)
+    assert notes == {"rare_labels": [1, 3], "favoured_labels": [2]}
+    assert prior_notes(RandomizedResponse(eps=1.0), prior) == {}
+
+
+@pytest.mark.parametrize("size", [9, 300])
+def test_a_part_that_would_be_empty_is_one_line(size):
+    # A histogram of nothing is no prior; a model fitted to nothing ends in a traceback.
+    features = torch.randn(size, 2)
+    vault = LabelVault(torch.arange(size) % 3, 3).open(1.0, 0)
+    learner = HeldOutPrior("plain", 0.01 if size == 9 else 0.999)
+    with pytest.raises(InputError, match=r"hold out at least one of .* and leave one, got 0"):
+        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(1), session())
+    assert vault.eps_spent == 0
+
+
+def test_prior_beyond_the_budget_is_refused():
+    # A generous prior would spend more than the run claims.
+    features, vault = circle()
+    learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
+    with pytest.raises(InputError, match=r"prior_eps must be at most eps=1, .*, got 2"):
+        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
+    assert vault.eps_spent == 0.0

@@ -1,0 +1,247 @@
+"""PATE and FixMatch: who sees which label, what a step learns from, what is refused."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+from labeldp.mechanisms import PateFM, Rappor
+from labeldp.store.door import ReleaseDoor
+from labeldp.store.ledger import BudgetError
+from labeldp.store.vault import LabelVault
+from labeldp.support.validate import InputError
+from labeldp_bench.learners import FixMatch, Pate
+from labeldp_bench.learners.fixmatch import fitted
+from labeldp_bench.learners.teachers import LinearTeachers, NetworkTeachers
+from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.supervision.prediction import predict
+from labeldp_bench.training.augment import Mixup, PadCrop
+from labeldp_bench.training.fixmatch import Consistency
+from tests import training
+from tests.learning import session
+
+STUDENT = Consistency(strong=[PadCrop(padding=1)], threshold=0.5)
+BRISK = functools.partial(torch.optim.Adam, lr=0.01)
+
+
+def network(**changes):
+    return NetworkModel(LinearClassifier, trainer=training.trainer(**changes))
+
+
+def learner(teachers=None, student=STUDENT):
+    return Pate(teachers=teachers or LinearTeachers(), student=student)
+
+
+def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote():
+    labels = torch.arange(60) % 3
+    parts, mechanism = torch.arange(60) % 12, PateFM(1.0, teachers=12, queries=5, answers=5)
+    seen = []
+
+    def vote(indices, own):
+        seen.append(indices)
+        assert torch.equal(own, labels[indices])
+        return own[:5]
+
+    vault = LabelVault(labels, 3).open(1.0, seed=0)
+    released = ReleaseDoor(vault).release_votes(mechanism, parts, vote, "")
+    assert released.shape == (5,) and len(seen) == 12
+    assert sorted(torch.cat(seen).tolist()) == list(range(60))
+    (line,) = vault.ledger
+    assert (line.mechanism, line.trust, line.eps, line.delta) == ("PateFM", "central", 1.0, 1e-5)
+    assert set(vault.unsanitised) == {"data_dependent_eps_unsanitised"}
+    with pytest.raises(BudgetError):
+        vault.release_votes(mechanism, parts, vote, "")
+    again = LabelVault(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
+    again.load_state_dict(vault.state_dict())
+    assert torch.equal(again.release_votes(mechanism, parts, vote, ""), released)
+    assert len(seen) == 12 and again.unsanitised == vault.unsanitised
+
+
+def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():
+    vault = LabelVault(torch.arange(60) % 3, 3).open(1.0, seed=0)
+    mechanism = PateFM(1.0, teachers=12, queries=5, answers=5)
+    for parts, vote, says in (
+        (torch.arange(60) % 11, lambda _, own: own[:5], "each of 12 teachers needs labels"),
+        (torch.arange(60) % 12, lambda _, own: own[:4], "must vote on 5 queries"),
+    ):
+        with pytest.raises(InputError, match=says):
+            vault.release_votes(mechanism, parts, vote, "")
+    assert vault.eps_spent == 0
+
+
+@pytest.mark.parametrize("kind", ["linear", "networks"])
+def test_the_student_learns_from_winners_alone(kind):
+    images, labels = training.images_and_labels(300)
+    teachers = LinearTeachers()
+    if kind == "networks":
+        teachers = NetworkTeachers(training.trainer(epochs=15, optimizer=BRISK))
+    mechanism = PateFM(200.0, teachers=6, queries=60, answers=40)
+    vault = LabelVault(labels, 3).open(200.0, seed=0)
+    where = session()
+    student = learner(teachers).fit(
+        images, ReleaseDoor(vault), mechanism, network(epochs=20, optimizer=BRISK), where
+    )
+    agrees = (predict(student.scores(images), 0) == labels).double().mean()
+    assert float(agrees) > 0.8
+    assert 10 < where.notes["answers"] <= 40
+    # A run that goes on gets the same winners without any label.
+    again = LabelVault(torch.zeros_like(labels), 3).open(200.0, seed=0)
+    again.load_state_dict(vault.state_dict())
+    repeated = learner(teachers).fit(
+        images, ReleaseDoor(again), mechanism, network(epochs=20, optimizer=BRISK), session()
+    )
+    assert torch.equal(repeated.scores(images), student.scores(images))
+
+
+def test_without_weight_fixmatch_is_the_plain_fit_and_with_it_is_not():
+    images, labels = training.images_and_labels(200)
+    supervision = training.supervision_of(labels, Rappor(eps=4.0), "marginal")
+    plain = network().fit(images, supervision, session()).scores(images)
+
+    def scores(weight, threshold=0.5):
+        where = session()
+        student = Consistency([PadCrop(padding=1)], threshold, weight)
+        found = fitted(network(), images, supervision, where, student).scores(images)
+        return found, where.notes["taught_share"]
+
+    off, _ = scores(0.0)
+    assert torch.allclose(off, plain, atol=1e-5)
+    on, share = scores(1.0)
+    assert not torch.allclose(on, plain, atol=1e-2) and 0 < share <= 1
+    assert scores(1.0, threshold=0.0)[1] == 1
+    never, share = scores(1.0, threshold=1.0)
+    assert share == 0 and torch.allclose(never, plain, atol=1e-5)
+
+
+def test_releases_take_part_in_what_is_taught():
+    # At eps=inf the posterior is the label itself, however wrong the network still is.
+    images, labels = training.images_and_labels(200)
+    supervision = training.supervision_of(labels, Rappor(eps=60.0), "marginal")
+    where = session()
+    fitted(network(epochs=1), images, supervision, where, Consistency([PadCrop(padding=1)], 0.99))
+    assert where.notes["taught_share"] > 0.99
+
+
+def test_distorted_images_are_taught_from_the_first_taught_epoch_on():
+    # Taught too early, a network is sure of one class; of the images as they are it learns nothing.
+    images, labels = training.images_and_labels(100)
+    supervision = training.supervision_of(labels, Rappor(eps=4.0), "marginal")
+    distorted = []
+
+    def black(batch, draws):
+        distorted.append(len(batch))
+        return torch.zeros_like(batch)
+
+    def scores(strong, begin=0.0):
+        distorted.clear()
+        student = Consistency(strong, threshold=0.0, begin=begin)
+        model = network(epochs=4, optimizer=BRISK)
+        return fitted(model, images, supervision, session(), student).scores(images)
+
+    taught, plain = scores([black]), scores([])
+    assert sum(distorted) == 0 and not torch.allclose(taught, plain, atol=1e-2)
+    scores([black], begin=0.75)
+    assert sum(distorted) == 100  # the last epoch's
+
+
+def test_what_makes_no_sense_is_one_clear_line():
+    images, labels = training.images_and_labels(50)
+    door = ReleaseDoor(LabelVault(labels, 3).open(1.0, seed=0))
+    votes = PateFM(1.0, teachers=5, queries=5, answers=5)
+    knn, where = NearestNeighbours(5), session()
+    with pytest.raises(InputError, match="use learner=fixmatch"):
+        learner().fit(images, door, Rappor(eps=1.0), network(), where)
+    with pytest.raises(InputError, match="FixMatch trains a network, and NearestNeighbours is"):
+        learner().fit(images, door, votes, knn, where)
+    with pytest.raises(InputError, match="FixMatch trains a network"):
+        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), knn)
+    with pytest.raises(InputError, match="NearestNeighbours is no network"):
+        FixMatch("marginal", STUDENT).fit(images, door, Rappor(eps=1.0), knn, where)
+    with pytest.raises(InputError, match="a network needs images"):  # before any teacher learns
+        learner().fit(images.flatten(1), door, votes, network(), where)
+    with pytest.raises(InputError, match=r"mechanism.teachers=99 and .* examples, 50"):
+        learner().fit(images, door, PateFM(1.0, teachers=99), network(), where)
+    with pytest.raises(InputError, match="must be plain, got 'bce'"):
+        Pate(LinearTeachers(), STUDENT, "bce")
+    with pytest.raises(InputError, match=r"trainer.mixup must be null"):
+        mixed = network(mixup=Mixup(alpha=1.0))
+        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), mixed)
+    with pytest.raises(InputError, match=r"trainer.mixup must be null"):  # before any teacher
+        learner().fit(images, door, votes, network(mixup=Mixup(alpha=1.0)), where)
+
+
+def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
+    images, _ = training.images_and_labels(40)
+    where = session()
+    pixels = network().representation(images, where)
+    assert pixels.shape == (40, 64)
+
+    class Deep(nn.Module):
+        def __init__(self, num_classes, image_shape):
+            super().__init__()
+            self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+            self.head = nn.Linear(5, num_classes)
+
+        def forward(self, images):
+            return self.head(self.body(images))
+
+    below = {"body.1.weight": torch.randn(5, 64), "body.1.bias": torch.zeros(5)}
+    deep = NetworkModel(Deep, trainer=training.trainer(), initial=below)
+    rows = deep.representation(images, where)
+    assert rows.shape == (40, 5)
+    assert torch.allclose(rows.norm(dim=1), torch.ones(40), atol=1e-5)
+
+
+class Spy:
+    """A door that keeps what names the settings of votes."""
+
+    def __init__(self, labels):
+        self.num_classes = 3
+        self.door = ReleaseDoor(LabelVault(labels, 3).open(50.0, seed=0))
+
+    def release_votes(self, mechanism, parts, vote, settings):
+        self.settings = settings
+        return self.door.release_votes(mechanism, parts, vote, settings)
+
+
+def test_other_teachers_have_other_noise():
+    # Two runs of one seed had the same noise: where they differed, a label differed for certain.
+    mechanism = PateFM(1.0, teachers=20, queries=200, answers=100)
+    labels, parts = torch.zeros(20, dtype=torch.int64), torch.arange(20)
+
+    def vote(indices, own):
+        return torch.zeros(200, dtype=torch.int64)
+
+    closed = LabelVault(labels, 3)
+    one, same, other = (
+        closed.open(1.0, 0, again="test").release_votes(mechanism, parts, vote, settings)
+        for settings in ("a", "a", "b")
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_settings_of_votes_name_all_that_they_depend_on():
+    images, labels = training.images_and_labels(60)
+    mechanism = PateFM(50.0, teachers=3, queries=10, answers=10)
+    brief = training.trainer(epochs=1)
+
+    def settings(teachers, pixels=images, seed=0, model=None):
+        door = Spy(labels)
+        where = session(seed=seed)
+        learner(teachers).fit(pixels, door, mechanism, model or network(epochs=1), where)
+        return door.settings
+
+    kinds = {
+        settings(LinearTeachers()), settings(LinearTeachers(2.0)),
+        settings(LinearTeachers(), 255 - images), settings(NetworkTeachers(brief)),
+        settings(NetworkTeachers(training.trainer(epochs=2))),
+        settings(NetworkTeachers(brief), seed=1),
+    }  # fmt: skip
+    assert len(kinds) == 6
+    # The student is another use of the same winners.
+    for teachers in (LinearTeachers(), NetworkTeachers(brief)):
+        assert settings(teachers) == settings(teachers, model=network(epochs=2))

@@ -1,0 +1,225 @@
+"""The neighbour search: the compiled grid and the tree find the same sets."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp.losses import loss_named
+from labeldp.store.door import ReleaseDoor
+from labeldp_bench.data import CircleGaussians
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.models import knn
+from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.targets import Supervision
+from tests.conftest import TINY_CIRCLE
+
+SESSION = Session(0, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def nearest():
+    pytest.importorskip("numba")
+    from labeldp_bench.models.grid_search import nearest
+
+    return nearest
+
+
+def by_full_sort(points, queries, k):
+    """The definition, as a loop: by squared distance in float64, then by index."""
+    squares = [((points - query) ** 2).sum(1) for query in queries]
+    return np.array([np.lexsort((np.arange(len(points)), row))[:k] for row in squares])
+
+
+def sets(found):
+    return np.sort(found, axis=1).tolist()
+
+
+@pytest.mark.parametrize("num_classes", [10, 50, 100])
+def test_grid_equals_tree_on_the_circle(nearest, num_classes):
+    # Both paths fill one table: a vote from another neighbour would be another record.
+    data = CircleGaussians(num_classes, sigma=0.05, n_train=10_000, n_test=300, trials=1)
+    bundle = data.draw(None, seed=num_classes)
+    points, queries = (
+        each.double().numpy() for each in (bundle.train_features, bundle.test_features)
+    )
+    assert sets(nearest(points, queries, 200)) == sets(tree_search(points, queries, 200))
+
+
+def clouds():
+    generator = np.random.default_rng(0)
+    plane = generator.normal(size=(400, 2))
+    line = np.stack([generator.normal(size=400), np.full(400, 0.3)], 1)
+    steps = generator.integers(0, 6, (400, 2)).astype(float)  # many points share a place
+    lattice = np.stack(np.divmod(np.arange(400.0), 20), 1)  # many share a distance
+    far = np.concatenate([plane[:399], [[1e6, -1e6]]])  # nearly all in one cell
+    diagonal = np.repeat(generator.normal(size=(400, 1)), 2, axis=1)
+    tiny = plane * 1e-30
+    return {
+        "plane": plane, "line": line, "upright": line[:, ::-1].copy(), "duplicates": steps,
+        "one place": np.ones((400, 2)), "lattice": lattice, "far": far, "diagonal": diagonal,
+        "tiny": tiny,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [1, 2, 37, 399, 400])
+@pytest.mark.parametrize("name", clouds())
+def test_both_searches_equal_a_full_sort(nearest, name, k):
+    # Ties broken in two ways, a point at the grid's border, a query outside of it.
+    points = clouds()[name]
+    inside = np.random.default_rng(1).normal(size=(20, 2))
+    outlying = np.array([[1e3, 0.0], [-1e3, 1e-9], [0.0, -50.0], [1e7, 1e7], [2.5, 2.5]])
+    queries = np.concatenate([inside, outlying, points[:20], points[:20] * (1 + 1e-16)])
+    expected = sets(by_full_sort(points, queries, k))
+    assert sets(nearest(points, queries, k)) == expected
+    assert sets(tree_search(points, queries, k)) == expected
+
+
+def test_squares_that_overflow_go_to_the_tree(nearest):
+    # The compiled search would turn a NaN into the number of a cell.
+    search = NeighbourSearch()
+    search.compile(print)
+    points = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    search._compiled = lambda *_: pytest.fail("the compiled search was asked")
+    assert search(points * 1e200, points * 1e200, 1).shape == (50, 1)
+    assert search(points, points * 1e151, 1).shape == (50, 1)
+    assert search(points, points[:0], 1).shape == (0, 1)
+    with pytest.raises(ValueError, match="finite"):
+        search(points.clone().fill_(float("nan")), points, 1)
+    # Squares that vanish make ties of all, and a grid has no cells so small.
+    for scale in (1e-170, 1e-310):
+        flat = points * torch.tensor([1.0, scale], dtype=torch.float64)
+        assert search(flat, flat, 1).flatten().tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("guess", [0.0, 1.0, 3.0, 4.0, 9.0, 1e9])
+def test_counting_finds_a_value_with_k_below_it(nearest, guess):
+    # A count that leaves out its own bound would lose a neighbour, or one of two equals.
+    from labeldp_bench.models.grid_search import _kth_smallest
+
+    values = np.array([3.0, 1, 9, 4, 2, 4])
+    for k in range(1, 7):
+        found, within = _kth_smallest(values, k, guess)
+        assert within == (values <= found).sum() == (5 if k == 4 else k)
+
+
+def test_a_single_point_is_found(nearest):
+    # The grid would have no extent, and no cell.
+    point = np.array([[0.5, -0.5]])
+    assert (
+        nearest(point, point + 9, 1).tolist() == tree_search(point, point + 9, 1).tolist() == [[0]]
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["alibi", "rr", "lp_2st", "rappor"])
+def test_compiled_search_leaves_the_record_alone(nearest, mechanism):
+    # Sums of ALIBI's float32 votes depend on their order, and a near tie on the sum.
+    command = [*TINY_CIRCLE, f"mechanism={mechanism}"]
+    scores = []
+    for compiled in (True, False):
+        parts = compose_cell(command).build()
+        model = parts.model
+        if compiled:
+            model.search.compile(print)
+            assert model.search._compiled is nearest
+        bundle = parts.dataset.draw(None, seed=3)
+        vault = bundle.vault.open(1.0, seed=3, again="test")
+        classifier = parts.learner.fit(
+            bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, SESSION
+        )
+        scores.append(classifier.scores(bundle.test_features))
+    assert torch.equal(*scores)
+
+
+def test_neighbours_come_by_rising_index():
+    # The order of the tree, by distance, would round sums otherwise than the grid's.
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(300, 2, generator=generator)
+    found = NeighbourSearch()(points, points[:50], 9)
+    assert found.dtype == torch.int32
+    assert (found.diff(dim=1) > 0).all()
+
+
+@pytest.mark.parametrize("dimensions", [2, 20])
+def test_order_is_for_whoever_asked_for_it(dimensions):
+    # Whoever counts labels pays for no order, and must not take it from whoever sums floats.
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(300, dimensions, generator=generator)
+    search = NeighbourSearch()
+    counted = search(points, points[:50], 9, rising=False)
+    assert counted.dtype == torch.int32
+    assert (counted.diff(dim=1) < 0).any()  # otherwise this test shows nothing
+    summed = search(points, points[:50], 9)
+    assert torch.equal(summed, counted.sort(1).values)
+    assert (counted.diff(dim=1) < 0).any()  # what was handed out stays as it is
+    assert search(points, points[:50], 9) is summed
+    assert torch.equal(search(points, points[:50], 9, rising=False), summed)
+
+
+def test_votes_do_not_depend_on_who_searched_first():
+    # One order for labels and one for bits would round a cell's sums by what ran before it.
+    def scores_of(names):
+        units = {name: compose_cell([*TINY_CIRCLE, f"mechanism={name}"]).build() for name in names}
+        parts = units[names[0]]
+        bundle = parts.dataset.draw(None, seed=0)
+        found = {}
+        for name, each in units.items():
+            vault = bundle.vault.open(1.0, seed=0, again="test")
+            classifier = each.learner.fit(
+                bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
+            )
+            found[name] = classifier.scores(bundle.test_features)
+            if name == "alibi":  # a sum of floats
+                neighbours = parts.model.search(
+                    bundle.train_features, bundle.test_features, parts.model.k
+                )
+                assert (neighbours.diff(dim=1) > 0).all()
+        return found
+
+    one, other = scores_of(("rr", "alibi")), scores_of(("alibi", "rr"))
+    assert torch.equal(one["rr"], other["rr"]) and torch.equal(one["alibi"], other["alibi"])
+
+
+def test_stages_share_the_search_of_single_stages(monkeypatch):
+    # Their releases come in another order; a second search of the same points is for nothing.
+    calls = []
+    search = knn.tree_search
+    monkeypatch.setattr(
+        knn, "tree_search", lambda *given: calls.append(len(given[0])) or search(*given)
+    )
+    parts = compose_cell([*TINY_CIRCLE, "mechanism=lp_2st"]).build()
+    single = compose_cell([*TINY_CIRCLE, "mechanism=rr"]).build()
+    bundle = parts.dataset.draw(None, seed=0)
+    for each in (single, parts, parts):
+        vault = bundle.vault.open(1.0, seed=0, again="test")
+        classifier = each.learner.fit(
+            bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
+        )
+        classifier.scores(bundle.test_features)
+    assert calls == [300, 150]
+
+
+def test_votes_follow_the_examples_of_all_stages():
+    # Sorting the indices without the votes would give every example another's label.
+    features = torch.tensor([[0.0, 0], [1, 0], [2, 0], [3, 0]])
+    indices, labels = torch.tensor([2, 0, 3, 1]), torch.tensor([2, 0, 3, 1])
+    supervision = Supervision(
+        indices, labels, torch.nn.functional.one_hot(labels, 4).bool(), loss_named("plain")
+    )
+    classifier = NearestNeighbours(1).fit(features, supervision, SESSION)
+    assert classifier.scores(features).tolist() == torch.eye(4).tolist()  # one vote each
+
+
+def test_long_run_without_numba_says_what_would_help(monkeypatch, capsys):
+    # A user would wait for minutes and never learn of the extra.
+    monkeypatch.setitem(sys.modules, "labeldp_bench.models.grid_search", None)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    told = []
+    model = NearestNeighbours(5)
+    model.prepare(10, told.append)
+    assert told == []
+    model.prepare(1000, told.append)
+    assert told == ["  pip install 'labeldp_bench[fast]' makes the neighbour search faster"]
+    assert model.search(torch.eye(2), torch.eye(2), 1).tolist() == [[0], [1]]

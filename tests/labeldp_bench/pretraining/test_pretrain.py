@@ -1,0 +1,259 @@
+"""Pre-training: trained once, read back, refused where it makes no sense."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from labeldp.support.validate import InputError
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.models import CNN, LinearClassifier, ResNet
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.pretraining import weights
+from labeldp_bench.pretraining.state import TrainingState
+from labeldp_bench.pretraining.supervised import Pretraining
+from labeldp_bench.records.record import read_record
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.training.classifier import adopt, below_classifier
+from labeldp_bench.training.trainer import Trainer
+from tests.images import write_noise
+from tests.shell import quick
+
+TINY = [
+    "model.network.width=4", "model.network.blocks=[1]", "trainer.epochs=1",
+    "trainer.batch_size=32", "pretrain.trainer.epochs=1", "pretrain.trainer.batch_size=32",
+    "trainer.precision=float32", "pretrain.trainer.precision=float32",
+]  # fmt: skip
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    """A folder with a `cifar10.npz` and a `cifar100.npz` of 16 x 16 noise."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_noise(folder, train=100)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path, data_dir):
+    return Environment(tmp_path / "runs", data_dir, torch.device("cpu"))
+
+
+def tiny_cell(*overrides):
+    return compose_cell(["dataset=cifar10", "mechanism=lp_1st_star", *TINY, *overrides])
+
+
+def weights_file(environment):
+    (path,) = (environment.data_dir / "pretrained").glob("*.safetensors")
+    return path
+
+
+def run(cell, environment):
+    assert run_cells([cell], environment) == 0
+    return read_record(environment.out_dir / cell.folder)
+
+
+def test_a_second_run_reads_the_weights_and_trains_none(environment, monkeypatch):
+    # 200 epochs of pre-training would be repeated for every seed.
+    first = run(tiny_cell(), environment)
+    path = weights_file(environment)
+    written = path.stat().st_mtime_ns
+    monkeypatch.setattr(Pretraining, "train", lambda *_: pytest.fail("trained again"))
+    second = run(tiny_cell("seed=1"), environment)
+    assert path.stat().st_mtime_ns == written
+    shas = {record["notes"]["pretrained_sha256"] for record in (first, second)}
+    assert len(shas) == 1
+    assert 0 <= float(second["notes"]["pretrained_test_accuracy"]) <= 1
+    assert first["pretrain"] == "cifar100"
+    assert first["trust"] == "local" and first["eps_spent"] == 1
+    assert first["config_hash"] != second["config_hash"]
+
+
+def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monkeypatch):
+    # Everything would be random after all, or the classifier of 100 classes would be kept.
+    seen = []
+    plain = Trainer.run
+
+    def spy(self, fit, *rest):
+        seen.append({k: v.clone() for k, v in fit.classifier.network.state_dict().items()})
+        plain(self, fit, *rest)
+
+    monkeypatch.setattr(Trainer, "run", spy)
+    run(tiny_cell(), environment)
+    stored = load_file(weights_file(environment))
+    before_pretraining, before_training = seen
+    assert before_pretraining["head.weight"].shape == (100, 4)
+    assert before_training["head.weight"].shape == (10, 4)
+    assert {*before_training} - {*stored} == {"head.weight", "head.bias"}
+    assert all(torch.equal(before_training[name], stored[name]) for name in stored)
+    assert not torch.equal(stored["stem.0.weight"], before_pretraining["stem.0.weight"])
+    assert stored["stem.1.num_batches_tracked"] == 4  # statistics come along
+
+
+def test_history_holds_the_run_only(environment):
+    # Epochs on the public set would be shown, and averaged, as epochs of the run.
+    cell = tiny_cell()
+    record = run(cell, environment)
+    with (environment.out_dir / cell.folder / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1"]
+    assert record["epochs"] == 1 and record["n_train"] == 100
+
+
+def test_two_stages_both_start_pre_trained(environment):
+    record = run(tiny_cell("mechanism=lp_2st_star"), environment)
+    assert [entry["num_labels"] for entry in record["ledger"]] == [50, 50]
+    assert record["mechanism"] == "lp_2st_star" and record["eps_spent"] == 1
+
+
+def test_another_recipe_is_another_file(environment):
+    # A network of two epochs would be taken for one of 200.
+    run(tiny_cell(), environment)
+    run(tiny_cell("pretrain.trainer.epochs=2"), environment)
+    run(tiny_cell("model.network.width=8"), environment)
+    run(tiny_cell("eps=2", "trainer.batch_size=64"), environment)  # no part of the recipe
+    assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 3
+
+
+def test_the_same_weights_are_the_same_bytes(tmp_path):
+    # Records hold the file's hash: those of one run made twice would differ.
+    tensors = {name: torch.arange(3.0) + len(name) for name in ("b", "aa", "ccc")}
+    notes = {f"note_{number}": str(number) for number in range(5)}
+    contents = set()
+    for number in range(9):
+        weights._write(tmp_path / f"{number}", tensors, {"pretrain": "x"}, notes)
+        contents.add((tmp_path / f"{number}").read_bytes())
+    assert len(contents) == 1
+    read = weights.read(tmp_path / "0")
+    assert all(torch.equal(read.tensors[name], values) for name, values in tensors.items())
+    assert read.notes["pretrained_note_4"] == "4"
+
+
+def test_file_says_what_it_is(environment):
+    # Nobody could tell which of many files belongs to which recipe.
+    from safetensors import safe_open
+
+    cell = tiny_cell()
+    run(cell, environment)
+    with safe_open(weights_file(environment), framework="pt") as file:
+        about = file.metadata()
+    assert json.loads(about["recipe"]) == cell.pretrain_recipe
+    assert 0 <= float(about["test_accuracy"]) <= 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty", "foreign"])
+def test_damaged_file_gives_one_clear_line(environment, damage, capsys):
+    # A traceback, or, worse, a run from random weights that calls itself pre-trained.
+    run(tiny_cell(), environment)
+    path = weights_file(environment)
+    whole = path.read_bytes()
+    if damage == "foreign":
+        save_file({"stem.0.weight": torch.zeros(3)}, path)
+    else:
+        changed = {"cut": whole[: len(whole) // 2], "text": b"not weights", "empty": b""}
+        path.write_bytes(changed[damage])
+    capsys.readouterr()
+    assert run_cells([tiny_cell("seed=1")], environment) == 1
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error")]
+    expected = "do not fit the network" if damage == "foreign" else f"{path} is damaged"
+    assert expected in line
+    assert "Traceback" not in line
+
+
+def test_interrupted_training_leaves_no_file(environment, monkeypatch):
+    # Half a file would be read as damaged by every later run.
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labeldp.support.files.os.replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run_cells([tiny_cell()], environment)
+    left = [path.name for path in (environment.data_dir / "pretrained").iterdir()]
+    assert all(name.endswith(".lock") for name in left)
+
+
+def test_full_disk_costs_the_checkpoint_and_not_the_pre_training(tmp_path, monkeypatch, capsys):
+    # Hours of SimCLR ended because the file that was to save them could not be written.
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    states = TrainingState(tmp_path / "x.checkpoint.pt", {}, every=1).resumed()
+    states.next_fit()
+    states.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
+    assert "(no space left on device); pre-training goes on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["mechanism=lp_1st_star"], "pretrain=cifar100 needs a network, and model=knn has no"),
+        (["pretrain=cifar100", "dataset=cifar100"], "labels of cifar100 as public, and this run"),
+        (
+            ["pretrain=cifar10"],
+            "pretrain must be one of cifar100, mirrored, none, patches, patches_simclr, simclr",
+        ),
+    ],
+)
+def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, overrides, message):
+    outcome = quick(overrides, tmp_path)
+    assert outcome.returncode == 2
+    assert message in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_without_pretraining_nothing_is_in_the_identity():
+    # Every older record would have to be made again.
+    cell = compose_cell(["dataset=cifar10", "mechanism=rr"])
+    assert not any(key.startswith("pretrain") for key in cell.identity)
+    assert cell.pretrain_recipe == {}
+    assert cell.build().pretrain is None
+    without = compose_cell(["dataset=cifar10", "mechanism=lp_1st_star", "pretrain=none"])
+    assert without.pretrain_recipe == {}
+
+
+def test_public_labels_of_an_imbalanced_part_are_protected_too():
+    cell = compose_cell(["dataset=cifar10_1", "pretrain=cifar100", "dataset.source=cifar100"])
+    with pytest.raises(InputError, match="labels of cifar100 as public"):
+        cell.build()
+
+
+@pytest.mark.parametrize(
+    ("network", "left_out"),
+    [
+        (ResNet(10, (8, 8, 3), width=4, preactivation=True), {"head.weight", "head.bias"}),
+        (CNN(10, (8, 8, 1), widths=(4, 4), hidden=8), {"head.3.weight", "head.3.bias"}),
+    ],
+)
+def test_only_the_last_layer_is_left_behind(network, left_out):
+    assert {*network.state_dict()} - {*below_classifier(network)} == left_out
+
+
+def test_network_of_one_layer_has_nothing_to_hand_over():
+    with pytest.raises(InputError, match="more than one layer"):
+        below_classifier(LinearClassifier(10, (8, 8, 3)))
+
+
+def test_images_of_another_shape_are_refused_before_the_training(environment, monkeypatch, capsys):
+    # Hours of pre-training would end in the same line.
+    grey = np.zeros((20, 16, 16), dtype=np.uint8)
+    labels = np.arange(20, dtype=np.int64) % 10
+    arrays = dict(x_train=grey, y_train=labels, x_test=grey, y_test=labels)
+    np.savez(environment.data_dir / "mnist.npz", **arrays)
+    monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained"))
+    cell = tiny_cell("dataset=mnist", "model=resnet18")
+    assert run_cells([cell], environment) == 1
+    assert "do not fit the network: stem.0.weight" in capsys.readouterr().err
+
+
+def test_weights_of_colour_images_do_not_fit_grey_ones():
+    weights = below_classifier(ResNet(10, (8, 8, 3), width=4))
+    with pytest.raises(InputError, match=r"shape \(4, 3, 3, 3\), the network has \(4, 1, 3, 3\)"):
+        adopt(ResNet(10, (8, 8, 1), width=4), weights)
+    assert NetworkModel.__dataclass_fields__["initial"].default is None

@@ -1,0 +1,311 @@
+"""Features learnt without labels, and the linear classifier on them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from labeldp.losses import loss_named
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.store.release import Release
+from labeldp.support.last_results import LastResults
+from labeldp.support.validate import Diverged, InputError
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.models import Probe
+from labeldp_bench.models.encoder import Encoder
+from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
+from labeldp_bench.records.record import read_record
+from labeldp_bench.runs import job
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
+from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.supervision.targets import Supervision
+from tests.shell import quick, records_under
+
+TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",
+        "mechanism=rappor", "eps=4", "pretrain.trainer.epochs=2", "pretrain.trainer.batch_size=64",
+        "pretrain.trainer.precision=float32", "pretrain.trainer.augment=[]"]  # fmt: skip
+TABLE = "dataset=breast_cancer"
+CPU = torch.device("cpu")
+TIMED = ("wall_seconds", "device", "checksum")
+
+
+def session(seed=0):
+    return Session(seed, CPU)
+
+
+def test_loss_equals_a_loop_and_falls_as_views_agree():
+    # A view would be compared with itself, or with another image's view.
+    projected = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
+    directions = projected / projected.norm(dim=1, keepdim=True)
+    for i, loss in enumerate(nt_xent(projected, 0.5)):
+        similar = [float(directions[i] @ directions[j]) / 0.5 for j in range(8)]
+        others = sum(np.exp(similar[j]) for j in range(8) if j != i)
+        assert float(loss) == pytest.approx(-similar[(i + 4) % 8] + np.log(others), abs=1e-5)
+    agreeing = torch.eye(4).repeat(2, 1)
+    others = torch.cat([agreeing[:4], agreeing[:4].roll(1, 0)])
+    assert nt_xent(agreeing, 0.1).max() < 1e-3 < 9 < nt_xent(others, 0.1).min()
+
+
+@pytest.fixture
+def environment(tmp_path, tiny_images):
+    return Environment(tmp_path / "runs", tiny_images, CPU)
+
+
+def run(overrides, environment):
+    cell = compose_cell([*TINY, *overrides])
+    assert run_cells([cell], environment) == 0
+    return read_record(environment.out_dir / cell.folder)
+
+
+def test_pretraining_sees_no_label_and_is_done_once(environment):
+    # Its weights would leak labels past the budget, or every cell would train them again.
+    first = run([], environment)
+    assert first["pretrain"] == "simclr" and first["eps_spent"] == 4
+    assert [entry["mechanism"] for entry in first["ledger"]] == ["Rappor"]
+    folder = environment.data_dir / "pretrained"
+    (path,) = folder.glob("*.safetensors")
+    weights = load_file(path)
+    second = run(["mechanism=rr", "seed=1"], environment)
+    assert second["notes"]["pretrained_sha256"] == first["notes"]["pretrained_sha256"]
+    assert first["notes"]["pretrained_precision"] in ("bf16", "float32")  # what auto came to
+    with np.load(environment.data_dir / "tiny.npz") as archive:
+        arrays = dict(archive)
+    path.unlink()
+    changed = arrays | {"y_train": np.roll(arrays["y_train"], 1)}
+    np.savez(environment.data_dir / "tiny.npz", **changed)
+    run(["seed=2"], environment)
+    again = load_file(path)
+    assert all(torch.equal(again[name], values) for name, values in weights.items())
+    np.savez(environment.data_dir / "tiny.npz", **changed | {"x_train": 255 - arrays["x_train"]})
+    run(["seed=3"], environment)
+    assert len(list(folder.glob("*.safetensors"))) == 2  # other images, another network
+
+
+def probe(**given):
+    """Returns a probe whose network hands 25 pixels on, and 400 images of two classes."""
+
+    class Pixels(nn.Module):
+        def __init__(self, num_classes, image_shape):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(()))
+            self.head = nn.Linear(25, num_classes)
+
+        def forward(self, images):
+            return self.head(self.gain * images.flatten(1))
+
+    draws = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (400,), generator=draws)
+    images = torch.randint(0, 120, (400, 5, 5, 1), generator=draws)
+    images[:, 0, 0, 0] += 100 * labels
+    return Probe(Pixels, initial={}, **given), images.to(torch.uint8), labels
+
+
+def released(labels, eps):
+    mechanism = RandomizedResponse(eps)
+    outputs = mechanism.release(labels, 2, torch.Generator().manual_seed(1))
+    release = Release(torch.arange(len(labels)), outputs, mechanism, 2)
+    return Supervision.of([release], loss_named("marginal"))
+
+
+def test_classifier_is_where_loss_and_penalty_are_least():
+    # A fit that stops early would depend on where it starts.
+    model, images, labels = probe(penalties=[0.01])
+    supervision = released(labels, 2.0)
+    fitted = model.fit(images, supervision, session())
+    weights = fitted.weights.clone().requires_grad_()
+    inputs = fitted.encoder(images)
+    assert inputs.mean(0).abs().max() < 1e-4 and (inputs.std(0) - 1).abs().max() < 1e-3
+    logits = inputs @ weights[:-1] + weights[-1]
+    loss = supervision.loss(logits, supervision.targets).mean()
+    (loss + 0.005 * weights[:-1].square().sum()).backward()
+    assert weights.grad.abs().max() < 1e-3
+    assert float((fitted.scores(images).argmax(1) == labels).double().mean()) > 0.9
+    assert torch.allclose(fitted.probabilities(images).sum(1), torch.ones(400).double())
+
+
+def test_noise_asks_for_a_larger_penalty_and_only_releases_choose():
+    # At small eps the classifier would learn the noise.
+    chosen = {}
+    for eps in (0.3, 20.0):
+        notes = session()
+        model, images, labels = probe(penalties=[1.0, 1e-4])
+        model.fit(images, released(labels, eps), notes)
+        chosen[eps] = notes.notes["penalty"]
+    assert chosen == {0.3: 1.0, 20.0: 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"penalties": []}, "model.penalties must be a list of numbers, got"),
+        ({"penalties": [0.0]}, "model.penalties must be a number > 0, got 0.0"),
+        ({"held_out": 1.0}, "model.held_out must be a number > 0 and < 1, got 1.0"),
+    ],
+)
+def test_bad_value_of_the_probe_is_named(given, message):
+    with pytest.raises(InputError, match=message):
+        probe(**given)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([*TINY, "pretrain=none"], "model=probe needs a pre-trained network (pretrain=simclr"),
+        (
+            [*TINY, "mechanism=ple", "mechanism.k1=2"],
+            "mechanism=ple needs a network (use model=cnn on images, and tuning=none)",
+        ),
+        (["model=probe"], "needs images of shape (N, H, W, C), and circle has features of shape"),
+        ([TABLE, "mechanism=noisy_moments"], "with a curator mechanism=noisy_clusters)"),
+        ([TABLE, "mechanism=labeldp_pro"], "with a curator mechanism=noisy_clusters)"),
+        ([*TINY, "mechanism=noisy_moments"], "Probe is not linear: learner=moments and"),
+        ([*TINY, "mechanism=labeldp_pro"], "need model=ridge"),
+        ([TABLE, "mechanism=pate_fm"], "and breast_cancer has features of shape"),
+        ([TABLE, "model=ridge", "pretrain=patches"], "pretrain=patches needs images of shape"),
+        ([*TINY, "model.network=cnn"], "model.network must be a mapping with a _target_"),
+        ([*TINY, "pretrain.trainer.views=1"], "pretrain.trainer.views must be 2"),
+        ([*TINY, "pretrain.trainer.selection=mean_last_10"], "simclr keeps the last weights"),
+        ([*TINY, "+pretrain.trainer.average=0.9"], "simclr keeps the last weights"),
+        ([*TINY, "pretrain.temperature=0"], "pretrain.temperature must be a number > 0, got 0"),
+    ],
+)
+def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, tiny_images, overrides, message):
+    # Minutes of pre-training would come first, or a traceback.
+    overrides = [text for text in overrides if not text.startswith("pretrain.") or
+                 "pretrain=none" not in overrides]  # fmt: skip
+    outcome = quick([*overrides, f"data_dir={tiny_images}"], tmp_path)
+    assert outcome.returncode != 0
+    (line,) = [line for line in outcome.lines if line.startswith("error")]
+    assert message in line
+    assert not records_under(tmp_path) and "pre-training" not in outcome.stdout
+
+
+def encodings(monkeypatch):
+    """Returns a list that gets an entry for each time that all images go through a network."""
+    made = []
+    real = Encoder.fitted_to.__func__
+    monkeypatch.setattr(
+        Encoder, "fitted_to", classmethod(lambda *given: made.append(1) or real(*given))
+    )
+    monkeypatch.setattr(job, "_LAST_MODEL", LastResults())  # of the test before
+    return made
+
+
+def test_cells_of_one_job_encode_the_images_once(environment, monkeypatch):
+    # Every cell would run the network over all images again, and say nothing of its weights.
+    made = encodings(monkeypatch)
+    cells = [compose_cell([*TINY, f"mechanism={name}"]) for name in ("rr", "rappor")]
+    assert len({cell.shared_work for cell in cells}) == 1
+    assert run_cells(cells, environment) == 0
+    assert len(made) == 1
+    notes = [read_record(environment.out_dir / cell.folder)["notes"] for cell in cells]
+    assert len({note["pretrained_sha256"] for note in notes}) == 1
+
+
+@pytest.mark.parametrize("model", ["probe", "ridge", "graph_gaussian_process"])
+def test_jobs_of_other_seeds_encode_the_images_once(environment, monkeypatch, tmp_path, model):
+    # Five seeds of one sweep would encode the same images five times, or depend on their order.
+    made = encodings(monkeypatch)
+    seeds = [["pretrain=simclr", f"model={model}", f"seed={seed}"] for seed in range(2)]
+    first, second = (run(overrides, environment) for overrides in seeds)
+    assert len(made) == 1
+    assert second["notes"]["pretrained_sha256"] == first["notes"]["pretrained_sha256"]
+    job._LAST_MODEL.clear()
+    alone = run(seeds[1], replace(environment, out_dir=tmp_path / "alone"))
+    assert len(made) == 2
+    assert {**alone, **dict.fromkeys(TIMED)} == {**second, **dict.fromkeys(TIMED)}
+
+
+@pytest.mark.parametrize(
+    "other", [["model.held_out=0.3"], ["pretrain.trainer.epochs=1"], ["dataset.limit_train=100"]]
+)
+def test_jobs_that_differ_in_more_than_the_seed_share_no_features(environment, monkeypatch, other):
+    # The second would be fitted to features of other images, or of another network.
+    made = encodings(monkeypatch)
+    run([], environment)
+    run(["seed=1", *other], environment)
+    assert len(made) == 2
+
+
+def test_a_model_is_forgotten_when_another_job_comes(environment, monkeypatch):
+    # Gigabytes of features would lie in memory beside a network in training.
+    encodings(monkeypatch)
+    run([], environment)
+    (kept,) = [result for _, result in job._LAST_MODEL._kept]
+    assert isinstance(kept, Probe)
+    network = compose_cell([*TINY[:3], "mechanism=rappor", "model=cnn", "trainer.epochs=1"])
+    assert run_cells([network], environment) == 0
+    assert not job._LAST_MODEL._kept
+
+
+def test_sweep_without_pretraining_is_refused_and_trains_no_pack(tmp_path, tiny_images):
+    line = ["-m", *TINY, "pretrain=none", "mechanism=rr,rappor", f"data_dir={tiny_images}"]
+    line = [text for text in line if not text.startswith("pretrain.")]
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode != 0
+    errors = [text for text in outcome.lines if text.startswith("error")]
+    assert errors and all("needs a pre-trained network (pretrain=simclr)" in e for e in errors)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_examples_give_numbers(count):
+    # The mean loss of nothing is not a number, and would choose the first penalty.
+    model, images, labels = probe(held_out=0.9)
+    fitted = model.fit(images[:count], released(labels[:count], 2.0), session())
+    assert fitted.scores(images).isfinite().all()
+
+
+def test_weights_that_are_no_numbers_end_the_run(monkeypatch):
+    model, images, labels = probe(penalties=[0.1])
+    supervision = released(labels, 2.0)
+    supervision.targets.fill_(math.nan)
+    with pytest.raises(Diverged, match="NaN or infinite"):
+        model.fit(images, supervision, session())
+
+
+class Interrupted(Exception):
+    """Stands for a power cut."""
+
+
+def test_pretraining_without_checkpoints_ends_and_leaves_none(environment):
+    # checkpoint_epochs=0, which the page on GPUs recommends, was a division by zero.
+    run(["seed=3"], replace(environment, checkpoint_epochs=0))
+    assert [path.suffix for path in (environment.data_dir / "pretrained").iterdir()
+            if path.suffix != ".lock"] == [".safetensors"]  # fmt: skip
+
+
+def test_interrupted_pretraining_goes_on_bit_for_bit(environment, monkeypatch):
+    # An hour would start afresh, or views would repeat.
+    overrides = ["pretrain.trainer.epochs=3", "pretrain.trainer.augment=[{_target_: "
+                 "labeldp_bench.training.augment.Affine}]", "pretrain.stored=float16"]  # fmt: skip
+    folder = environment.data_dir / "pretrained"
+    environment = replace(environment, checkpoint_epochs=1)
+    run(overrides, environment)
+    (path,) = folder.glob("*.safetensors")
+    whole = load_file(path)
+    assert {values.dtype for values in whole.values()} == {torch.float16}
+    content = path.read_bytes()  # its hash is in the record
+    path.unlink()
+    begin, begun = SimCLRFit.begin_epoch, []
+
+    def cut(fit):
+        begun.append(1)
+        if len(begun) == 2:
+            raise Interrupted
+        begin(fit)
+
+    monkeypatch.setattr(SimCLRFit, "begin_epoch", cut)
+    failed = compose_cell([*TINY, *overrides, "seed=1"])
+    assert run_cells([failed], environment) == 1
+    assert len(list(folder.glob("*.checkpoint.pt"))) == 1 and not path.exists()
+    run([*overrides, "seed=2"], environment)
+    assert len(begun) == 4  # the first, the one that was cut, and the two that were left
+    again = load_file(path)
+    assert all(torch.equal(again[name], values) for name, values in whole.items())
+    assert path.read_bytes() == content
+    assert not list(folder.glob("*.checkpoint.pt"))

@@ -1,0 +1,180 @@
+"""Published numbers: rules of the CSV files, and values that one paper takes from another."""
+
+import math
+import subprocess
+import sys
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.stats import laplace
+
+from labeldp.support.validate import InputError
+from labeldp_bench.records.published import PUBLISHED, TYPES, read_published
+
+CELLS = {
+    ("blockrr", "3"): 27, ("blockrr", "4"): 27, ("blockrr", "5"): 27, ("blockrr", "6"): 27,
+    ("blockrr", "7"): 42, ("blockrr", "10"): 270, ("blockrr", "11"): 270,
+    ("das2025", "unknown"): 15, ("dpmlbench", "unknown"): 18, ("ghazi2021_code", "unknown"): 4,
+    ("ghazi2021", "1"): 26, ("ghazi2021", "2"): 10, ("ghazi2021", "4+5"): 27,
+    ("labeldp_pro", "5+14+15"): 94, ("labeldp_pro", "6"): 25, ("labeldp_pro", "unknown"): 2,
+    ("ple", "1"): 14, ("ple", "text"): 6,
+    ("vector_approximation", "1a"): 25, ("vector_approximation", "1b"): 17,
+    ("vector_approximation", "2"): 23, ("vector_approximation", "3"): 17,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def published():
+    return read_published()
+
+
+def test_every_table_is_complete(published):
+    # A cell would silently have nothing to compare with.
+    assert published.groupby(["paper", "table"]).size().to_dict() == CELLS
+    assert {path.stem for path in PUBLISHED.glob("*.csv")} == {paper for paper, _ in CELLS}
+
+
+def test_spreads_are_in_percent_as_the_values_are(published):
+    # A difference of percentages would be held against a spread of fractions.
+    assert published["std"].dropna().between(0.05, 6).all()
+
+
+def test_text_is_as_printed():
+    # Trailing zeros carry the precision that the paper claims; a spreadsheet would drop them.
+    for path in PUBLISHED.glob("*.csv"):
+        text = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert text.value.str.fullmatch(r"\d{1,2}(\.\d{1,2})?").all(), path.name
+        assert text.eps.map(lambda eps: f"{float(eps):g}").equals(text.eps), path.name
+        assert not path.read_bytes().count(b"\r"), path.name
+
+
+def test_numbers_under_central_privacy_say_so(published):
+    # They would be read as what a mechanism at the same eps reaches without a curator.
+    central = published[published.method.isin(["dp_sgd", "labeldp_pro", "pate_fm"])]
+    assert len(central) == 48 and central.note.str.startswith("central").all()
+
+
+def ple_row(method):
+    table = read_published("ple")
+    return table[(table.table == "1") & (table.method == method)]
+
+
+def test_ple_rrwithprior_row_is_plain_randomized_response():
+    # The row would be taken for what a prior achieves.
+    for row in ple_row("rrwithprior").itertuples():
+        keep = 100 * math.exp(row.eps) / (math.exp(row.eps) + 9)
+        assert row.value == pytest.approx(keep, abs=0.006) and row.usable
+
+
+def alibi_retention(scale, num_classes=10):
+    """Returns P(1 + L_0 > max of the other L_j) in percent, L Laplace with `scale`."""
+    noise = laplace(scale=scale)
+
+    def mass(u):
+        return noise.pdf(u - 1) * noise.cdf(u) ** (num_classes - 1)
+
+    edges = (-50 * scale, 0, 1, 1 + 50 * scale)
+    return 100 * sum(quad(mass, a, b)[0] for a, b in pairwise(edges))
+
+
+def test_ple_alibi_row_has_the_wrong_noise_scale():
+    # The claim that ALIBI keeps more labels than RR at equal eps would stand.
+    for row in ple_row("alibi").itertuples():
+        assert row.value == pytest.approx(alibi_retention(1 / (math.sqrt(2) * row.eps)), abs=0.3)
+        assert row.value > alibi_retention(2 / row.eps) + 10
+        assert not row.usable and f"{2 * math.sqrt(2) * row.eps:.2f}" in row.note
+    assert alibi_retention(2.0) == pytest.approx(16.37, abs=0.005)
+
+
+def test_quoted_rows_are_the_source_rounded(published):
+    # A slip in either file: the vector paper quotes Ghazi et al. to one decimal.
+    vector = published[published.paper == "vector_approximation"]
+    quoted = vector[vector.note == "quoted from Ghazi et al. 2021"]
+    key = ["dataset", "method", "eps"]
+    source = published[published.paper == "ghazi2021"].set_index(key).value
+    assert len(quoted) == 21
+    for row in quoted.itertuples():
+        assert row.value == pytest.approx(source[row.dataset, row.method, row.eps], abs=0.0501)
+
+
+def test_vector_paper_values_known_to_be_wrong(published):
+    # A two-convolution network would be asked for 99 % on Fashion-MNIST, ALIBI for eps 2.
+    rows = published[(published.paper == "vector_approximation") & ~published.usable]
+    found = list(zip(rows.table, rows.dataset, rows.method, rows.eps, rows.value, strict=True))
+    assert found == [
+        ("1b", "fashion_mnist", "none", math.inf, 99.0),
+        ("2", "cifar10", "alibi", 2.0, 84.2),
+    ]
+
+
+HEADER = ",".join(TYPES)
+GOOD = "p,1a,mnist,rr,,1,accuracy,95.3,0.2,true,"
+CLASS_ROW = "p,1a,mnist,rr,3,1,class_accuracy,95.3,,true,"
+
+
+def write(folder, *rows, header=HEADER):
+    (folder / "p.csv").write_text("\n".join([header, *rows]) + "\n")
+
+
+def test_a_file_of_a_new_paper_loads(tmp_path):
+    # A new paper must need no code.
+    write(tmp_path, GOOD, CLASS_ROW, GOOD.replace("1a", "2").replace(",1,", ",inf,"))
+    table = read_published("p", folder=tmp_path)
+    assert table["class"].isna().tolist() == [True, False, True] and table["class"][1] == 3
+    assert table.eps.tolist() == [1.0, 1.0, math.inf]
+    assert table["std"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([GOOD.replace("p,", "q,")], "line 2: paper must be one of p; got 'q'"),
+        ([GOOD.replace("1a", "a1")], "table must read like 1a, 4+5, text or unknown, got 'a1'"),
+        ([GOOD.replace("mnist", "mnits")], "got 'mnits' (did you mean mnist?)"),
+        ([GOOD.replace("rr", "blockrr_l7")], "got 'blockrr_l7' (did you mean blockrr_l6?)"),
+        ([GOOD.replace("accuracy", "acc")], "line 2: metric must be one of accuracy,"),
+        ([GOOD.replace(",1,", ",0,")], "line 2: eps must be a number > 0, got 0.0"),
+        ([GOOD.replace(",1,", ",one,")], "line 2: eps must be a number > 0, got 'one'"),
+        ([GOOD.replace("95.3", "9892")], "value must be a number >= 0 and <= 100, got 9892.0"),
+        ([GOOD.replace("95.3", "")], "line 2: value must be a number >= 0 and <= 100, got ''"),
+        ([GOOD.replace("0.2", "nan")], "line 2: std must be a number >= 0 and <= 100, got nan"),
+        ([GOOD.replace("true", "yes")], "line 2: usable must be one of true, false; got 'yes'"),
+        ([GOOD.replace("true", "false")], "line 2: a row that is not usable must say why in note"),
+        ([GOOD + ","], "line 2: a row must have 11 fields, got 12"),
+        ([CLASS_ROW.replace(",3,", ",10,")], "line 2: class must be in [0, 9], got 10"),
+        ([CLASS_ROW.replace(",3,", ",,")], "line 2: class must be an integer in [0, 9], got ''"),
+        ([GOOD.replace("rr,,", "rr,3,")], "line 2: class must be empty for accuracy, got '3'"),
+        ([GOOD, GOOD.replace("95.3", "95.4")], "line 3: this row repeats the row above"),
+        ([GOOD.replace("1a", "10"), GOOD.replace("1a", "4")], "line 3: this row must come before"),
+        ([GOOD.replace(",1,", ",10,"), GOOD.replace(",1,", ",2,")], "line 3: this row must come"),
+    ],
+)  # fmt: skip
+def test_bad_rows_are_one_line(tmp_path, rows, message):
+    # Whoever adds a paper would search a traceback for the line.
+    write(tmp_path, *rows)
+    with pytest.raises(InputError) as error:
+        read_published("p", folder=tmp_path)
+    text = str(error.value)
+    assert text.startswith("p.csv line ") and message in text and "\n" not in text
+
+
+def test_wrong_columns_and_unknown_papers_are_one_line(tmp_path):
+    # A missing column would surface as a KeyError somewhere else.
+    with pytest.raises(InputError, match=r"no published tables"):
+        read_published(folder=tmp_path)
+    write(tmp_path, GOOD, header="paper,table")
+    with pytest.raises(InputError, match=r"^p.csv line 1: columns must be paper,table,dataset,"):
+        read_published("p", folder=tmp_path)
+    with pytest.raises(InputError, match=r"got 'blockr' \(did you mean blockrr\?\)"):
+        read_published("blockr")
+
+
+def test_loading_imports_no_torch():
+    # Tables are rebuilt on machines without a GPU; torch costs a second.
+    code = (
+        "import sys, labeldp_bench.records.published as p; p.read_published(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pandas" in done.stdout.split() and "torch" not in done.stdout.split()

@@ -1,0 +1,331 @@
+"""Never lose work: a run that is killed goes on, and ends in the record it would have had."""
+
+import csv
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.store.ledger import BudgetError
+from labeldp.store.vault import LabelVault
+from labeldp.support.validate import InputError
+from labeldp_bench.runs.checkpoint import Checkpoint
+from tests.shell import SERVER, quick, records_under
+
+TIMED = ("wall_seconds", "images_per_second", "checksum", "data_written")
+TWO_STAGES = [
+    "mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true",
+    "trainer.selection=mean_last_10", "trainer.epochs=4", "+trainer.optimizer.weight_decay=0.01",
+    "trainer.average=0.9", "checkpoint_epochs=1",
+]  # fmt: skip
+
+
+CHOSEN = "trainer.epochs=2"
+"""Of the recipe of the tests: tuning takes its place."""
+TUNED = [
+    "mechanism=rr", "tuning=held_out_releases", "tuning.learning_rates=[1e30,1e-9,1e-2]",
+    "tuning.averages=[0.9]", "tuning.epochs=3", "checkpoint_epochs=1",
+]  # fmt: skip
+
+
+def outcome(folder: Path) -> tuple[dict, list, bytes]:
+    """Returns record and history without times, and the confusion matrix."""
+    (path,) = records_under(folder)
+    record = json.loads(path.read_text())
+    with (path.parent / "history.csv").open() as file:
+        history = [row[:-1] for row in csv.reader(file)]
+    confusion = (path.parent / "confusion.csv").read_bytes()
+    return {k: v for k, v in record.items() if k not in TIMED}, history, confusion
+
+
+def _main_until(where: str, arguments: list[str], folder: Path, calls: int | None) -> None:
+    """Runs the command in this process, and kills it at the place that `where` names."""
+    from labeldp_bench.models.network import NetworkModel
+    from labeldp_bench.training.network_fit import NetworkFit
+    from tests.shell import _main
+
+    owner, name, call = {
+        "inside an epoch": (NetworkFit, "step", 8),  # of two batches, in the first stage
+        "between epochs": (NetworkFit, "begin_epoch", 7),  # in the second stage, if there is one
+        "between stages": (NetworkModel, "fit", 2),
+        "while it writes": (os, "replace", 3),
+    }[where]
+    plain, called = getattr(owner, name), []
+
+    def counted(*given, **named):
+        called.append(1)
+        if len(called) == (calls or call):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(*given, **named)
+
+    setattr(owner, name, counted)
+    _main(arguments, folder, [folder / ".out", folder / ".err"], {})
+
+
+def kill(where: str, arguments: list[str], folder: Path, calls: int | None = None) -> str:
+    process = SERVER.Process(target=_main_until, args=(where, arguments, folder, calls))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    return (folder / ".out").read_text()
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """The outcome of a run that nobody disturbs, by its overrides."""
+    known = {}
+
+    def of(arguments: list[str]) -> tuple:
+        # The path of the data belongs to no record.
+        key = tuple(text for text in arguments if not text.startswith("data_dir"))
+        if key not in known:
+            folder = tmp_path_factory.mktemp("untouched")
+            assert quick([*arguments, "out_dir=runs"], folder).returncode == 0
+            known[key] = outcome(folder)
+        return known[key]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("where", "epoch"), [("inside an epoch", 3), ("between epochs", 2), ("between stages", 4)]
+)
+def test_killed_run_ends_in_the_same_record(where, epoch, tiny_network, tmp_path, untouched):
+    # Hours of training would be lost, or go on with other noise, another order or other dropout.
+    arguments = [*tiny_network, *TWO_STAGES]
+    expected = untouched(arguments)
+    assert "epoch   1/4" in kill(where, [*arguments, "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0, again
+    assert f"goes on after epoch {epoch} " in again.stdout
+    assert outcome(tmp_path) == expected
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(("where", "epoch"), [("inside an epoch", 2), ("between epochs", 3)])
+def test_a_search_that_is_killed_goes_on(where, epoch, tiny_network, tmp_path, untouched):
+    # The search takes most of the time of a tuned run. Its first rate diverges; the third recipe,
+    # or the network that is trained after it, is where the run is killed.
+    arguments = [*(text for text in tiny_network if text != CHOSEN), *TUNED]
+    expected = untouched(arguments)
+    calls = {"inside an epoch": 25, "between epochs": 8}[where]
+    kill(where, [*arguments, "out_dir=runs"], tmp_path, calls)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    fits = torch.load(file, weights_only=True)["fits"]
+    assert not any(fit.get("network") for fit in fits[:-1])  # of thrown away networks
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0, again
+    assert f"goes on after epoch {epoch} " in again.stdout
+    assert "at most 3 epochs, " in again.stdout  # how many were chosen stands further above
+    assert outcome(tmp_path) == expected
+
+
+def test_killed_while_it_writes_keeps_the_checkpoint_before(tiny_network, tmp_path, untouched):
+    arguments = [*tiny_network, *TWO_STAGES]
+    kill("while it writes", [*arguments, "out_dir=runs"], tmp_path)
+    (left,) = tmp_path.rglob("*.partial")  # it holds releases, which lay beside the record for ever
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert "goes on after epoch 2 " in again.stdout
+    assert outcome(tmp_path) == untouched(arguments)
+    assert not left.exists()
+
+
+def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_path, untouched):
+    # A run would go on from the weights of another recipe, or of another torch.
+    arguments = [*tiny_network, *TWO_STAGES]
+    kill("between epochs", [*arguments, "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    whole = torch.load(file, weights_only=True)
+    for key, value in (("identity", "0"), ("torch", "1.0"), ("device", "cuda")):
+        torch.save(whole | {"belongs_to": whole["belongs_to"] | {key: value}}, file)
+        checkpoint = Checkpoint(file, whole["belongs_to"])
+        checkpoint.resume()
+        assert checkpoint.fits.next_fit() is None
+        assert file.exists() == (key != "identity")
+    torch.save(whole, file)
+    changed = bytearray(file.read_bytes())
+    place = changed.index(whole["fits"][0]["network"]["head.0.weight"].numpy().tobytes())
+    changed[place] ^= 1  # a bit of a weight, which torch.load does not notice
+    file.write_bytes(changed)
+    Checkpoint(file, whole["belongs_to"]).resume()
+    assert not file.exists()
+    file.write_bytes(b"torn")
+    again = quick([*arguments, "out_dir=runs"], tmp_path)
+    assert again.returncode == 0
+    assert sum("checkpoint.pt cannot be used: " in line for line in again.lines) == 1
+    assert outcome(tmp_path) == untouched(arguments)
+
+
+@pytest.mark.parametrize("part", ["parts", "fits", "network", "optimizer"])
+def test_checkpoint_of_another_version_is_said_in_one_line(part, tiny_network, tmp_path):
+    # A file of another commit is taken; where it held other things every try would be a traceback.
+    arguments = [*tiny_network, "mechanism=rr", "checkpoint_epochs=1", "trainer.epochs=8"]
+    kill("between epochs", [*arguments, "model=linear", "out_dir=runs"], tmp_path)
+    (file,) = tmp_path.rglob("checkpoint.pt")
+    state = torch.load(file, weights_only=True)
+    if part in state:
+        state[part] = type(state[part])()
+    else:
+        state["fits"][0][part] = {}
+    torch.save(state, file)
+    again = quick([*arguments, "model=linear", "out_dir=runs"], tmp_path)
+    assert again.returncode == 2
+    (line,) = again.stderr.splitlines()
+    assert "does not fit, as if another version wrote it (delete it, and training" in line
+    assert records_under(tmp_path) == []
+
+
+def test_checkpoint_executes_nothing(tmp_path):
+    # Whoever can write into the folder would run code as the user.
+    ran = tmp_path / "ran"
+
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (ran,))
+
+    torch.save({"belongs_to": Trap()}, tmp_path / "checkpoint.pt")
+    Checkpoint(tmp_path / "checkpoint.pt", {}).resume()
+    assert not ran.exists()
+
+
+def test_recalled_release_is_booked_and_draws_nothing():
+    # A second draw of noise for the same label would cost a second eps that no ledger shows.
+    labels = torch.arange(3).repeat(50)
+    first = LabelVault(labels, 3).open(1.0, seed=None)  # secret: cannot be drawn alike again
+    halves = torch.arange(150).tensor_split(2)
+    kept = [first.release(RandomizedResponse(1.0), half).outputs for half in halves]
+    second = LabelVault(labels, 3).open(1.0, seed=None)
+    second.load_state_dict(first.state_dict())
+    for half, outputs in zip(halves, kept, strict=True):
+        assert torch.equal(second.release(RandomizedResponse(1.0), half).outputs, outputs)
+    assert second.ledger == first.ledger
+    with pytest.raises(BudgetError, match="exceeded"):
+        second.release(RandomizedResponse(1.0), halves[0])
+    third = LabelVault(labels, 3).open(1.0, seed=None)
+    third.load_state_dict(first.state_dict())
+    with pytest.raises(BudgetError, match="other labels"):
+        third.release(RandomizedResponse(1.0), halves[1])
+
+
+def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelVault, torch.Tensor]:
+    """Returns a vault, after a release with secret noise that a checkpoint holds; and labels."""
+    labels = torch.arange(3).repeat(50)
+    vault = LabelVault(labels, 3).open(1.0, seed=None)
+    vault.release(RandomizedResponse(1.0))
+    fits = Checkpoint(file, belongs_to, every=1, parts={"vault": vault}).fits
+    fits.next_fit()
+    fits.after_epoch(lambda: {"epoch": 1, "network": {}, "notes": {}}, finished=False)
+    return vault, labels
+
+
+@pytest.mark.parametrize("key", ["torch", "device", "precision"])
+def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(key, tmp_path, capsys):
+    # Two draws with secret noise cost eps twice, and the record said once.
+    file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a", "device": "cpu"}
+    first, labels = _released_until(file, belongs_to | {key: "of before"})
+    for _ in range(2):  # it may be killed once more before its first checkpoint
+        second = LabelVault(labels, 3).open(1.0, seed=None)
+        parts = {"vault": second}
+        checkpoint = Checkpoint(file, belongs_to | {key: "of now"}, parts=parts, is_secret=True)
+        checkpoint.resume()
+        assert checkpoint.fits.next_fit() is None
+        drawn = second.release(RandomizedResponse(1.0)).outputs
+        assert torch.equal(drawn, first.releases[0].outputs)
+        assert "starts afresh, from the releases that it holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["torn", "identity"])
+def test_a_lost_release_with_secret_noise_is_not_drawn_again_in_silence(damage, tmp_path):
+    file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a"}
+    _released_until(file, belongs_to)
+    if damage == "torn":
+        file.write_bytes(file.read_bytes()[:100])
+    else:
+        belongs_to = {"identity": "b"}
+    with pytest.raises(InputError, match="cost eps once more, which no record would say"):
+        Checkpoint(file, belongs_to, is_secret=True).resume()
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("left_by", "now", "refused"),
+    [("", "a", True), ("a", "", True), ("a", "b", False), ("a", "a", None)],
+)
+def test_a_checkpoint_of_other_releases_is_not_taken_up(left_by, now, refused, tmp_path, capsys):
+    # A run took up the training on handed releases, and its record named none; or a draw of its
+    # own was deleted in silence.
+    file = tmp_path / "checkpoint.pt"
+    of = {name: {"identity": "i"} | ({"file": name} if name else {}) for name in (left_by, now)}
+    _, labels = _released_until(file, of[left_by])
+    vault = LabelVault(labels, 3).open(1.0, seed=None)
+    checkpoint = Checkpoint(
+        file, of[now], parts={"vault": vault}, is_secret=True, handed_over="file"
+    )
+    if refused:
+        with pytest.raises(InputError, match=r"a run left it that .* releases.*; it held"):
+            checkpoint.resume()
+    else:
+        checkpoint.resume()
+        assert (checkpoint.fits.next_fit() is None) == (refused is False)
+        afresh = "that was handed other releases; training starts afresh" in capsys.readouterr().out
+        assert afresh == (refused is False)
+    assert file.exists() == (refused is not False)
+
+
+def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
+    fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1).fits
+    fits.next_fit()
+    for error, why in (
+        (OSError(28, "No space left on device"), "no space left on device"),
+        (RuntimeError("[enforce fail at inline_container.cc:672]"), "is the disk full?"),
+        (RuntimeError("CUDA error: an\n illegal address"), "cuda error: an illegal address"),
+    ):
+
+        def full(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(torch, "save", full)
+        fits.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
+        (line,) = capsys.readouterr().out.splitlines()
+        file = tmp_path / "checkpoint.pt"
+        assert line == f"no checkpoint: cannot write {file} ({why}); training goes on"
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_says_how_to_go_on(tiny_network, tmp_path):
+    # A person would believe that all was lost.
+    arguments = [*tiny_network, "trainer.epochs=5000", "checkpoint_epochs=1", "out_dir=runs"]
+    process = SERVER.Process(target=_interrupted, args=(arguments, tmp_path))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 130
+    assert "the same command goes on from its checkpoint.pt" in (tmp_path / ".out").read_text()
+    assert "Traceback" not in (tmp_path / ".err").read_text()
+
+
+def _interrupted(arguments: list[str], folder: Path) -> None:
+    from labeldp_bench.training.network_fit import NetworkFit
+    from tests.shell import _main
+
+    plain = NetworkFit.begin_epoch
+
+    def begin(fit: NetworkFit) -> None:
+        if fit.number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        plain(fit)
+
+    NetworkFit.begin_epoch = begin
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _main(arguments, folder, [folder / ".out", folder / ".err"], {})
+
+
+def test_no_checkpoint_is_written_where_none_is_wanted(tiny_network, tmp_path):
+    # That of a ResNet-18 has 85 MB: some machines let nothing of that size out.
+    kill("between epochs", [*tiny_network, "mechanism=rr", "trainer.epochs=8",
+                            "checkpoint_epochs=0", "out_dir=runs"], tmp_path)  # fmt: skip
+    assert not list(tmp_path.rglob("checkpoint.pt"))

@@ -1,0 +1,291 @@
+"""Figures of the papers: grids, points, bytes, what is drawn where records are missing."""
+
+import math
+import os
+import runpy
+import subprocess
+import sys
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.text import Text
+
+from labeldp.support.validate import InputError
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.reports.figures import paper, plotting, write
+from labeldp_bench.reports.figures.paper import (
+    PaperFigure,
+    load_figure,
+    paper_figures,
+)
+from labeldp_bench.reports.figures.text import caption, counts, numbers
+from labeldp_bench.reports.figures.write import picture_of, write_figure
+from labeldp_bench.reports.naming import counted
+from labeldp_bench.support.checkout import CHECKOUT
+from tests import made_up
+from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
+
+# --- experiments -----------------------------------------------------------------------------
+
+GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
+    "blockrr/figure2": (3 * 8 * 10 + 3 * 10, 3 * 8 + 3, 3 * 10 + 3 * 10),
+    "blockrr/figure3": (3 * 8 * 10 + 3 * 10, 3 * 8 + 3, 2 * 10 + 3 * 10),
+    "vector_approximation/figure2": (2 * 9 * 6, 2 * 9 * 6, 0),
+    "vector_approximation/figure3": (2 * 9 * 6, 2 * 9 * 6, 0),
+    "vector_approximation/figure4": (2 * 9 * 6, 2 * 9 * 6, 0),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_figure_asks_for_exactly_its_cells(name):
+    # The paper's picture would miss a point, or hours of runs would go into none.
+    drawn, shared = load_figure(name), read_experiment("blockrr/table5").cells()
+    cells = {cell.config_hash for cell in drawn.cells}
+    points = drawn.points({})
+    found = (len(cells), len(points), len(cells & {cell.config_hash for cell in shared}))
+    assert found == GRIDS[name]
+    assert not any("figure" in cell.config for cell in drawn.cells)
+
+
+def test_all_figures_are_known_and_all_their_statements_can_be_judged():
+    # A check with a misspelt line would be found only after days of runs.
+    assert {drawn.experiment.name for drawn in paper_figures()} >= set(GRIDS)
+    for drawn in paper_figures():
+        verdicts = drawn.verdicts(drawn.points({}), {})
+        assert {each.word for each in verdicts} <= {"no data"}
+        assert verdicts or drawn.experiment.name not in GRIDS
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"),
+    [
+        ({"kind": "line"}, "did you mean"),
+        ({"colour": "red"}, "figure has no key colour"),
+        ({"x": {"keys": "eps"}}, "figure.x has no key keys"),
+        ({"title": "{dataset.num_classes}"}, "not one value in all cells"),
+        ({"statements": [{"says": "x", "where": "y"}]}, "must have check"),
+    ],
+)
+def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
+    drawn = figure(**shown)
+    with pytest.raises(InputError, match=says):
+        assert drawn.spec and drawn.title
+
+
+def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
+    # A reader would not learn which of the commands to start.
+    some = ["blockrr/figure2", "ple/figure2", "ple/figure3", "ple/figure4"]
+    monkeypatch.setattr(paper, "experiment_names", lambda: some)
+    monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
+    monkeypatch.setattr("labeldp_bench.reports.figures.exponents.write_pictures", lambda *_: [])
+    # Drawn, but not written: other tests look at the files.
+    monkeypatch.setattr(plotting, "save", lambda each, path, *_: path.touch() or plt.close(each))
+    monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
+    assert ended.value.code == 0
+    *lines, theory, best_known, tuned, total = capsys.readouterr().out.splitlines()
+    assert theory.startswith("theoretical_limits/table1: ")
+    assert best_known.startswith("best_known: ") and tuned.startswith("tuned_vs_stated: ")
+    named = [line.partition(":")[0] for line in lines]
+    quick = [name for name in named if name.endswith("_quick")]  # of those with any quick record
+    assert named == [figure.stem for figure in paper.paper_figures()] + quick
+    for line, drawn in zip(lines, paper.paper_figures(), strict=False):
+        cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line
+        assert missing or f"{cells} of {cells} cells done" in line
+        pages = tmp_path / f"{drawn.stem}.md", tmp_path / f"{drawn.stem}.png"
+        assert pages[0].is_file()
+        assert pages[1].is_file() == ("no picture" not in line)
+    assert total.startswith(f"{len(lines)} figures in results/figures: ")
+
+
+# --- points and pictures ---------------------------------------------------------------------
+
+
+def test_points_hold_percent_and_the_interval_over_trials():
+    drawn = figure()
+    points = drawn.points(records_of(drawn)).set_index(["line", "x"])
+    assert points.y["rappor", 40] == pytest.approx(86.2)
+    assert points.error["rappor", 40] == pytest.approx(1.959964 * SEM)
+    assert points.bayes["rappor", 100] == pytest.approx(47.01)
+    assert drawn.title == "Circle, eps=1, k=9, 1,000 trials"
+
+
+def test_seeds_are_averaged_and_a_single_one_has_no_error():
+    blocks = [{"set": {"dataset": "circle", "mechanism": "rr"}, "grid": {"seed": [0, 1, 2]}}]
+    drawn = PaperFigure(Experiment("made_up/figure1", blocks, None, SHOWN | {"title": ""}))
+    values = dict(zip((cell.config_hash for cell in drawn.cells), (0.5, 0.6, 0.7), strict=True))
+    base = {"mechanism": "rr", "eps": 1.0, "trust": "central", "private": True}
+    records = {key: base | {"accuracy": value} for key, value in values.items()}
+    (point,) = drawn.points(records).to_dict("records")
+    assert (point["n"], point["cells"], point["name"]) == (3, 3, "RR, central")
+    assert point["y"] == pytest.approx(60)
+    assert point["error"] == pytest.approx(4.302653 * 10 / math.sqrt(3))  # t, 2 degrees
+    (alone,) = drawn.points(dict(list(records.items())[:1])).to_dict("records")
+    assert math.isnan(alone["error"]) and alone["n"] == 1
+    records[drawn.cells[2].config_hash]["draws"] = 2  # of other samplers: never averaged
+    (newest,) = drawn.points(records).to_dict("records")
+    assert (newest["y"], newest["n"], newest["older"]) == (pytest.approx(70), 1, 2)
+
+
+def test_same_records_give_the_same_bytes(tmp_path):
+    # A date or the order of a set in a file would make every commit of figures a change.
+    subprocess.run(
+        [sys.executable, made_up.__file__, str(tmp_path / "a")], check=True,
+        env=os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1"},
+    )  # fmt: skip
+    write_pinned(tmp_path / "b")
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert files == [f"made_up_figure7.{ending}" for ending in ("md", "pdf", "png")]
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_other_records_give_other_bytes(tmp_path):
+    # The test above would pass for pictures that show nothing.
+    drawn = figure()
+    records = records_of(drawn)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        write_figure(drawn, drawn.points(records), [], folder)
+        records[drawn.cells[0].config_hash]["accuracy"] -= 0.1
+    for ending in ("png", "pdf", "md"):
+        name = f"made_up_figure7.{ending}"
+        assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
+
+
+def test_what_is_missing_is_said_and_the_rest_is_drawn(tmp_path):
+    drawn = figure()
+    records = records_of(drawn)
+    for cell in drawn.cells[:5]:
+        del records[cell.config_hash]
+    points = drawn.points(records)
+    write_figure(drawn, points, [], tmp_path)
+    page = (tmp_path / "made_up_figure7.md").read_text()
+    assert "5 of 12 cells are missing" in page
+    assert "7 of 12 cells done; the others: `python -m labeldp_bench experiment=made_up/" in page
+    assert "5 of 12 cells are missing" in picture_of(drawn, points).get_supxlabel()
+    plt.close("all")
+
+
+def test_without_any_record_there_is_no_picture_and_an_older_one_goes(tmp_path):
+    write_pinned(tmp_path)
+    drawn = figure()
+    write_figure(drawn, drawn.points({}), [], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["made_up_figure7.md"]
+    assert "No cell has a record yet" in (tmp_path / "made_up_figure7.md").read_text()
+
+
+def test_quick_cells_fill_a_figure_of_their_own():
+    # A picture of fifty trials would pass for the paper's thousand.
+    drawn = figure()
+    small = PaperFigure(drawn.experiment, "quick")
+    records = records_of(small)
+    assert drawn.points(records).n.sum() == 0
+    points = small.points(records)
+    assert points.n.sum() == len(points)
+    assert small.title == "Circle, eps=1, k=9, 50 trials"
+    assert small.stem == "made_up_figure7_quick"
+    assert small.command.endswith("experiment=made_up/figure7 budget=quick")
+    assert "at budget=quick, smaller than the paper's" in caption(small, points)
+
+
+def test_what_has_no_x_is_a_level_in_every_panel():
+    blocks = [
+        {"set": {"mechanism": "none", "dataset.num_classes": 40}},
+        {"set": {"mechanism": "rr", "dataset.num_classes": 40}, "grid": {"eps": [1, 2]}},
+    ]
+    shown = {"title": "", "x": "eps", "panels": "mechanism.eps"}
+    drawn = PaperFigure(Experiment("made_up/figure1", blocks, None, shown))
+    points = drawn.points({})
+    assert list(zip(points.panel, points.line, strict=True)) == [
+        ("1", "none"), ("2", "none"), ("1", "rr"), ("2", "rr"),
+    ]  # fmt: skip
+    assert points.x.isna().tolist() == [True, True, False, False]
+    assert counts(points) == (3, 0)  # the level is one cell, not one for each panel
+
+
+def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():
+    # A column or a tick for each of fifty values with four digits could not be read.
+    drawn = figure(x={"key": "agreement", "symbol": "a", "scale": 100})
+    records = records_of(drawn)
+    for number, record in enumerate(records.values()):
+        record["agreement"] = 0.1234567 + number / 100
+    points = drawn.points(records)
+    assert points.x.tolist() == pytest.approx([12.34567 + number for number in range(12)])
+    (table,) = numbers(drawn, points)[1:-1]
+    assert len(table.splitlines()) == 2 + 12
+    assert "12.35" in table and "±" in table
+    picture = picture_of(drawn, points)
+    assert all(len(label.get_text()) <= 4 for label in picture.axes[0].get_xticklabels())
+    plt.close(picture)
+
+
+def test_labels_of_lines_that_end_together_do_not_overlap():
+    figure_, ((axes,),) = plotting.new_figure(1)
+    axes.set_ylim(0, 100)
+    plotting.label_lines(axes, [(50.0 + i / 10, f"line {i}", "black") for i in range(6)])
+    figure_.canvas.draw()
+    boxes = sorted((Text.get_window_extent(t) for t in axes.texts), key=lambda box: box.y0)
+    assert all(low.y1 < high.y0 for low, high in pairwise(boxes))
+    middle = axes.transData.transform((0, 50.25))[1]  # they stay around their lines
+    assert sum(box.y0 + box.y1 for box in boxes) / 12 == pytest.approx(middle, abs=4)
+    plt.close(figure_)
+
+
+def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another(tmp_path):
+    # The count of missing cells stands last, and was cut off at the right edge.
+    drawn = figure(note="A word that is long enough to matter. " * 12)
+    points = drawn.points(records_of(drawn))
+    picture = picture_of(drawn, points)
+    picture.draw_without_rendering()
+    text = next(text for text in picture.texts if text.get_text() == picture.get_supxlabel())
+    box, whole = text.get_window_extent(), picture.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and box.y0 >= whole.y0
+    assert box.height > 4 * text.get_fontsize()
+    axes = picture.axes[0]
+    assert axes.get_tightbbox().y0 >= box.y1
+    boxes = sorted((Text.get_window_extent(t) for t in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == 5 and all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+    plt.close(picture)
+
+
+def test_a_panel_without_records_says_so_and_leaves_the_others_their_scale():
+    # A scale from 0 to 1 beside one in percent, and with share_y on every panel.
+    drawn = figure(panels="dataset.num_classes", share_y=True)
+    records = records_of(drawn)
+    for cell in drawn.cells:
+        if cell.num_classes == 100:
+            del records[cell.config_hash]
+    picture = picture_of(drawn, drawn.points(records))
+    *filled, empty = picture.axes
+    assert [text.get_text() for text in empty.texts] == ["no record yet"]
+    assert len(empty.get_yticks()) == 0
+    assert {axes.get_ylim()[0] > 45 for axes in filled} == {True}
+    plt.close(picture)
+
+
+def test_lines_of_one_mechanism_have_colours_of_their_own():
+    # Two losses of PLE were both black.
+    colours = plotting.line_colours(["ple", "rr", "ple", "ple"])
+    assert colours[:2] == [plotting.colour_of("ple"), plotting.colour_of("rr")]
+    assert len(set(colours)) == 4
+    # A spare colour that a later line owns would change the colour of that one too.
+    pushed = plotting.line_colours(["ple", "optimal", "oue", "unary"])
+    assert pushed[2:] == [plotting.colour_of("oue"), plotting.colour_of("unary")]
+    assert len(set(pushed)) == 4
+
+
+@pytest.mark.parametrize("name", ["mechanisms/circle", "mechanisms/mnist", "ple/figure2"])
+def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
+    # OUE and BlockRR were one blue, and `optimal` was black in one picture and teal in another.
+    mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
+    colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
+    assert len(set(colours)) == len(colours)
+
+
+def test_how_many_is_said_in_words():
+    # A caption would name the seeds of one point as those of all.
+    assert counted([1.0, 1.0], "seed") == "1 seed"
+    assert counted([10, 3, 5], "seed") == "3 to 10 seeds"
+    assert counted([60_000], "training example") == "60,000 training examples"

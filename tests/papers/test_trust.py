@@ -1,0 +1,117 @@
+"""Local against central: where the lines cross, and what releases tell."""
+
+import math
+import re
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from scipy import stats
+
+from labeldp.mechanisms import SubsetSelection
+from labeldp.mechanisms.information import information_bits
+from labeldp_bench.reports.figures.kinds.trust import _lines, budgets, crossing, worth
+from labeldp_bench.reports.figures.paper import load_figure
+from labeldp_bench.reports.statistics import from_seeds
+from labeldp_bench.support.checkout import CHECKOUT
+
+
+def rows_of(local, central):
+    rows = [
+        {"x": x, "y": y, "records": [{"trust": trust}]}
+        for trust, values in (("local", local), ("central", central))
+        for x, y in values.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_lines_cross_where_their_best_means_meet_on_a_log_axis():
+    # Halfway between 0.1 and 1 on the axis; budgets that only one side has do not count.
+    local = {0.1: 60.0, 1.0: 90.0, 4.0: 99.0}
+    assert crossing(rows_of(local, {0.01: 70.0, 0.1: 70.0, 1.0: 80.0})) == pytest.approx(
+        math.sqrt(0.1)
+    )
+    assert crossing(rows_of(local, {0.1: 50.0, 1.0: 80.0})) == 0.1
+    assert math.isnan(crossing(rows_of(local, {0.1: 70.0, 1.0: 95.0})))
+    assert math.isnan(crossing(rows_of(local, {})))
+
+
+def test_every_line_is_drawn_however_many_there_are():
+    # A sixth line once left the picture without a word: colours had run out.
+    rows = pd.DataFrame(
+        [
+            {"line": str(number), "name": str(number), "x": 1.0, "y": 50.0, "error": 1.0,
+             "records": [{"trust": "local"}]}
+            for number in range(9)
+        ]
+    )  # fmt: skip
+    _, axes = plt.subplots()
+    _lines(axes, rows)
+    assert len(axes.lines) == 9
+    plt.close("all")
+
+
+def test_what_a_curator_is_worth_is_compared_by_seed_and_corrected():
+    # The page's p values were worked out by hand, so that new records made them stale.
+    def point(panel, x, trust, *values):
+        estimate = from_seeds(dict(enumerate(values)))
+        records = [{"trust": trust}]
+        return {"panel": panel, "x": x, "y": estimate.value, "estimate": estimate,
+                "records": records}  # fmt: skip
+
+    rows = [
+        point("a", 1, "central", 90.0, 92.0, 94.0), point("a", 1, "central", 10.0, 10.0, 11.0),
+        point("a", 1, "local", 80.0, 81.0, 85.0), point("a", 1, "local", 70.0, 70.0, 71.0),
+        point("b", 1, "central", 50.0, 51.0), point("b", 1, "local", 60.0, 60.0),
+        point("b", 2, "local", 60.0, 60.0), point("b", math.nan, "central", 99.0, 99.0),
+    ]  # fmt: skip
+    both, alone = worth(pd.DataFrame(rows)).to_dict("records")
+    assert (both["central"].value, both["local"].value) == (92, 82)
+    gap = stats.ttest_1samp([10, 11, 9], 0)  # seed by seed
+    assert both["gap"].value == pytest.approx(10)
+    assert both["p"] == pytest.approx(2 * 4 * gap.pvalue)  # of two families, of four pairs of lines
+    assert (alone["panel"], alone["x"], alone["gap"].value) == ("b", 1, pytest.approx(-9.5))
+    assert alone["p"] == pytest.approx(stats.ttest_1samp([-10, -9], 0).pvalue)
+    # One run on either side is no test: it stood there as p=1, and made the family larger.
+    rows += [point("c", 1, "central", 50.0), point("c", 1, "local", 60.0)]
+    *same, single = worth(pd.DataFrame(rows)).to_dict("records")
+    assert math.isnan(single["p"]) and [row["p"] for row in same] == [both["p"], alone["p"]]
+
+
+def test_the_page_quotes_the_written_numbers():
+    # New records would move the picture's page alone.
+    written = (CHECKOUT / "results/figures/mechanisms_local_and_central.md").read_text()
+    page = (CHECKOUT / "docs/curator.md").read_text()
+    (said,) = (table for table in tables_of(page) if "MNIST" in table[0] and "p" in table[0])
+    assert said in tables_of(written)
+    crossings = re.findall(r"reaches the best central one at eps=(\S+) on (\S+) ", written)
+    meet = " and ".join(f"{at} on {on}" for at, on in crossings)
+    assert f"The best means meet at eps={meet};" in " ".join(page.split())
+
+
+def tables_of(text):
+    """Every Markdown table of a page, as rows of cells, without the rule below the heads."""
+    parts = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    return [
+        [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+        for rows in ([row for i, row in enumerate(part.splitlines()) if i != 1] for part in parts)
+    ]
+
+
+def test_information_is_that_of_the_mechanism_times_the_labels_and_local_alone():
+    drawn = load_figure("mechanisms/local_and_central")
+    trusts = {"noisy_moments": "central", "noisy_clusters": "central"}
+    known = {
+        cell.config_hash: {
+            "trust": trusts.get(cell.identity["mechanism"], "local"), "accuracy": 0.5,
+            "mechanism": cell.identity["mechanism"], "n_train": 60_000, "private": True,
+            "seed": cell.seed,
+        }
+        for cell in drawn.cells
+    }  # fmt: skip
+    points = drawn.points(known)
+    told = budgets(points)
+    assert set(told.mechanism) == {"subset_selection"}
+    (half,) = set(told[told.x == 0.5]["all"])
+    assert half == pytest.approx(60_000 * information_bits(SubsetSelection(0.5), 10))
+    assert told.most.iloc[0] == pytest.approx(60_000 * math.log2(10))

@@ -132,7 +132,7 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
 def test_same_records_give_the_same_bytes(tmp_path):
     # A date or the order of a set in a file would make every commit of figures a change.
     subprocess.run(
-        [sys.executable, made_up.__file__, str(tmp_path / "a")], check=True,
+        [sys.executable, "-m", "tests.made_up", str(tmp_path / "a")], cwd=CHECKOUT, check=True,
         env=os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1"},
     )  # fmt: skip
     write_pinned(tmp_path / "b")

@@ -188,7 +188,7 @@ learner: {loss: plain}
     [
         ("mechanism:", "mechanism", r"not allowed here in \".*/own/mechanism/mine\.yaml\", line 3"),
         ("# @package _global_\n", "", r"mechanism=mine must begin with # @package _global_"),
-        ("RandomizedResponse", "Nowhere", r"mechanism: .*labeldp_bench\.mechanisms\.Nowhere"),
+        ("RandomizedResponse", "Nowhere", r"mechanism: .*labeldp\.mechanisms\.Nowhere"),
     ],
 )
 def test_a_wrong_yaml_of_an_own_part_is_one_line(old, new, message, tmp_path):

@@ -14,7 +14,7 @@ SCALARS = "labeldp_bench.experiments.compose.RunConfig"
 NOT_FOR_USERS = ("cells", "table", "figure", "job")
 SOURCES = re.compile(r"paper|stated|ours|code|Table", re.IGNORECASE)
 """Words of remarks that say where a value comes from; others repeat the meaning."""
-LOSSES = PACKAGE / "supervision" / "losses"
+LOSSES = PACKAGE.parent / "labeldp" / "losses"
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from pathlib import Path
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, default_data_dir, read_arguments
 from labeldp_bench.data.images import read_npz
-from labeldp_bench.data.official import NotAvailable, fetch
-from labeldp_bench.support.official_data import OFFICIAL
+from labeldp_bench.data.official import OFFICIAL, NotAvailable, fetch
 
 
 @command(__doc__)

@@ -25,7 +25,7 @@ from labeldp.mechanisms.version import DRAWS
 from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments
-from labeldp_bench.data.tables.base import Table
+from labeldp_bench.data.tables import Table
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment

@@ -83,7 +83,11 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 def _file_of(module: str) -> Path | None:
     """Returns the file of a module, without importing the packages above it."""
     folder, *parts = module.split(".")
-    roots = [PACKAGE.parent] if folder in (PACKAGE.name, "labeldp") else [Path(root) for root in sys.path]
+    roots = (
+        [PACKAGE.parent]
+        if folder in (PACKAGE.name, "labeldp")
+        else [Path(root) for root in sys.path]
+    )
     for root in roots:
         place = root.joinpath(folder, *parts)
         for path in (place.with_name(f"{place.name}.py"), place / "__init__.py"):

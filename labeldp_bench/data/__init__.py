@@ -2,10 +2,8 @@
 
 from labeldp_bench.data.bundle import DataBundle, Dataset
 from labeldp_bench.data.circle import CircleGaussians
-from labeldp_bench.data.diabetes import Diabetes
-from labeldp_bench.data.holder import HolderClassification, HolderRegression
-from labeldp_bench.data.images import ImageData
-from labeldp_bench.data.imbalanced import ImbalancedImages
+from labeldp_bench.data.images import ImageData, ImbalancedImages
+from labeldp_bench.data.theory import Diabetes, HolderClassification, HolderRegression
 
 __all__ = [
     "CircleGaussians",

@@ -2,9 +2,12 @@
 
 import hashlib
 import re
+import sys
 import zipfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -15,10 +18,79 @@ from torch import Tensor
 
 from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
-from labeldp.support.validate import InputError, check_integer
+from labeldp.support.progress import say
+from labeldp.support.validate import InputError, check_choice, check_integer, check_list
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle, Dataset
-from labeldp_bench.data.labels import as_labels, check_label_range
+
+MOST_CLASSES_NAMED = 5
+
+
+def as_labels(file: str, key: str, labels: np.ndarray) -> np.ndarray:
+    """Returns `labels` as int64 (N,), each exactly as it was.
+
+    Args:
+        file: its name, for the message.
+        key: of the array.
+        labels: integers of any type.
+
+    Raises:
+        InputError: no integers, another shape, or a number that int64 does not hold.
+    """
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"{file}: {key} must be integers (N,), got {labels.dtype} of shape {labels.shape} "
+            "(numpy.unique(y, return_inverse=True) numbers classes of any kind)"
+        )
+    cast = labels.astype(np.int64)
+    if not np.array_equal(cast, labels):  # uint64 beyond 2**63
+        raise InputError(f"{file}: {key} must be class numbers from 0 on, got {labels.max()}")
+    return cast
+
+
+def check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classes: int) -> None:
+    """Refuses labels outside [0, K); reports classes without an example.
+
+    Such a class is no error: classes are declared before anybody looks at the labels.
+
+    Args:
+        file: its name, for the message.
+        train: int64 (N,).
+        test: int64 (M,).
+        num_classes: K >= 2.
+
+    Raises:
+        InputError: a label is negative or too large.
+    """
+    for key, labels in (("y_train", train), ("y_test", test)):
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= num_classes:
+            raise InputError(
+                f"{file}: {key} must be in [0, {num_classes - 1}] for num_classes={num_classes}, "
+                f"got {low if low < 0 else high}"
+            )
+    present = np.union1d(train, test)
+    if len(present) < num_classes:
+        absent = np.setdiff1d(np.arange(num_classes), present)
+        _tell(_absence(file, absent, num_classes, used=int(present.max()) + 1))
+
+
+def _absence(file: str, absent: np.ndarray, num_classes: int, used: int) -> str:
+    """Returns the line on classes without an example; `used`: the largest label + 1."""
+    names = ", ".join(map(str, absent[:MOST_CLASSES_NAMED].tolist()))
+    more = f" and {len(absent) - MOST_CLASSES_NAMED:,} more" * (len(absent) > MOST_CLASSES_NAMED)
+    which = f"class{'es' * (len(absent) > 1)} {names}{more}"
+    # All at the end: perhaps the number is wrong. Below two there is nothing to learn.
+    fits = len(absent) == num_classes - used and used >= 2
+    hint = f" (if there are only {used}: dataset.num_classes={used})" if fits else ""
+    return f"{file}: no example of {which}, of dataset.num_classes={num_classes}{hint}"
+
+
+@cache
+def _tell(text: str) -> None:
+    """Says a line once per process, however often a file is read."""
+    say(text, sys.stderr)
+
 
 MAX_CHANNELS = 4
 
@@ -244,3 +316,120 @@ def _read_array(path: Path, key: str) -> np.ndarray:
         raise InputError(
             f"{path.name}: array {key} cannot be read as plain numbers: {official.brief(error)}"
         ) from error
+
+
+SELECTIONS = ("hash", "file_order")
+TRAIN_PER_TEST = 10
+"""Every class keeps one test image for ten training images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImbalancedImages(ImageData):
+    """Keeps `train_counts[c]` training images of class c, and a tenth as many test images.
+
+    The part is the same for every seed of a run, as in the paper. The whole, balanced test set is
+    kept beside it as the extra test set `balanced`: on the scaled one, overall accuracy favours
+    the large classes.
+
+    Source: Liu, Ding (2026), BlockRR, section 5.1.1. It says that the test set is the original one,
+    and that each class has a tenth of its training count; its per-class tables fit the latter.
+    Which images are taken it does not say: its code takes the first of each class in the official
+    files (`file_order`). Copies of CIFAR-10 differ in order, so the default is `hash`.
+
+    Args:
+        source: the data set that the images are taken from.
+        train_counts: for each of the K classes a multiple of 10.
+        selection: `hash` takes in each class the images with the smallest SHA-256 of
+            `selection_seed` (8 bytes, big-endian) and pixels, and puts all in that order, so that
+            every copy of the source gives the same arrays; `file_order` takes the first ones.
+        selection_seed: >= 0; another one gives another part.
+    """
+
+    source: str
+    train_counts: Sequence[int]
+    selection: str = "hash"
+    selection_seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("dataset.selection", self.selection, SELECTIONS)
+        check_integer("dataset.selection_seed", self.selection_seed, low=0, high=2**63 - 1)
+        what = "counts, one for each class"
+        check_list("dataset.train_counts", self.train_counts, what, length=self.num_classes)
+        for count in self.train_counts:
+            if check_integer("dataset.train_counts", count, low=1) % TRAIN_PER_TEST:
+                raise InputError(
+                    f"dataset.train_counts must be multiples of {TRAIN_PER_TEST}, as each class "
+                    f"keeps a tenth as many test images, got {count}"
+                )
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns the part, its fingerprint and the balanced test set; see `ImageData.draw`.
+
+        Raises:
+            InputError: as `ImageData.draw`, or a class of the source is too small.
+        """
+        train, test = load_images(data_dir, self.source, self.num_classes)
+        test_counts = [count // TRAIN_PER_TEST for count in self.train_counts]
+        train_part, train_digests = self._select(train, self.train_counts, "training")
+        test_part, test_digests = self._select(test, test_counts, "test")
+        fingerprint = hashlib.sha256(b"".join([*sorted(train_digests), *sorted(test_digests)]))
+        return replace(
+            self._bundle(train_part, test_part, seed),
+            written=written_at(data_dir, self.source),
+            selection_sha256=fingerprint.hexdigest(),
+            extra_tests={
+                "balanced": self._limited(test, "limit_test", self.limit_test, seed).tensors()
+            },
+        )
+
+    def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
+        """Refuses: which images belong to the part follows from the labels."""
+        raise InputError(
+            f"{self.name} picks its images by their labels, which are not here (use a data set "
+            "that has all of its images)"
+        )
+
+    def _select(self, split: Split, counts: Sequence[int], what: str) -> tuple[Split, list[bytes]]:
+        """Returns the chosen images of a split, and the digest of each."""
+        prefix = self.selection_seed.to_bytes(8, "big")
+        digests = [hashlib.sha256(prefix + image.tobytes()).digest() for image in split.images]
+        by_hash = self.selection == "hash"
+        chosen: list[int] = []
+        for label, count in enumerate(counts):
+            members = np.flatnonzero(split.labels == label).tolist()
+            if len(members) < count:
+                raise InputError(
+                    f"{self.name} needs {count} {what} images of class {label}, "
+                    f"{self.source} has {len(members)} (lower dataset.train_counts)"
+                )
+            chosen += sorted(members, key=digests.__getitem__ if by_hash else None)[:count]
+        chosen.sort(key=digests.__getitem__ if by_hash else None)
+        return split.take(np.array(chosen)), [digests[index] for index in chosen]
+
+
+def hash_of_images(train: Split, test: Split) -> str:
+    """Returns the SHA-256 of all images and of the test labels; no training label counts."""
+    return _joined_digests(_digests(train.images, None), _digests(test.images, test.labels))
+
+
+def hash_with_training_labels(train: Split) -> str:
+    """Returns the SHA-256 of the training images, each with its label.
+
+    For public labels alone, and never for a record: whoever knows all labels but one could read
+    that one off the hash.
+    """
+    return _joined_digests(_digests(train.images, train.labels))
+
+
+def _digests(images: np.ndarray, labels: np.ndarray | None) -> list[bytes]:
+    """Returns a digest of each example, sorted."""
+    before = [b""] * len(images) if labels is None else [int(y).to_bytes(8, "big") for y in labels]
+    return sorted(
+        hashlib.sha256(label + image.tobytes()).digest()
+        for label, image in zip(before, images, strict=True)
+    )
+
+
+def _joined_digests(*parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(digest for part in parts for digest in part)).hexdigest()

@@ -14,9 +14,9 @@ from labeldp.support.validate import (
     check_integer,
     check_number,
 )
+from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.compose import mechanism_names
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.official_data import OFFICIAL
 
 PUBLISHED = CHECKOUT / "results" / "published"
 

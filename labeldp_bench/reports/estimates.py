@@ -11,6 +11,7 @@ import torch
 
 from labeldp.support.progress import duration, say
 from labeldp.support.validate import InputError
+from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, is_done, read_record
@@ -18,7 +19,6 @@ from labeldp_bench.runs.checkpoint import NAME
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
-from labeldp_bench.support.official_data import OFFICIAL
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.resolution import mean_area
 

@@ -8,12 +8,11 @@ import hydra
 from labeldp.support import seeding
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
-from labeldp_bench.data import fingerprint
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.data.images import file_of, read_npz
+from labeldp_bench.data.images import file_of, hash_of_images, hash_with_training_labels, read_npz
+from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.support.official_data import OFFICIAL
 
 SHOWN = 16
 """Digits of a hash that a message shows."""
@@ -101,7 +100,7 @@ def _compare_public(name: str, path: Path) -> None:
     train, test = read_npz(path)
     official = OFFICIAL[name]
     # A hash of the file's own training labels would give the last one away to who knows the others.
-    labels, images = fingerprint.of_training_labels(train), fingerprint.of_images(train, test)
+    labels, images = hash_with_training_labels(train), hash_of_images(train, test)
     what, hashes = "training labels", ""
     if images != official.images_sha256:
         what = "images or test labels"

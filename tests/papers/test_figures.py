@@ -23,7 +23,6 @@ from labeldp_bench.reports.figures.text import caption, counts, numbers
 from labeldp_bench.reports.figures.write import picture_of, write_figure
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
-from tests import made_up
 from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
 
 # --- experiments -----------------------------------------------------------------------------

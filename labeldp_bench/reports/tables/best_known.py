@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.chosen import chosen_how, looks
@@ -26,7 +27,6 @@ from labeldp_bench.reports.statistics import (
     is_significant,
     pooled,
 )
-from labeldp_bench.support.official_data import OFFICIAL
 
 
 class Ours(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
@@ -23,7 +24,6 @@ from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_signif
 from labeldp_bench.reports.tables.base import TABLES, write_table
 from labeldp_bench.reports.tables.best_known import KINDS, rows_of
 from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
-from labeldp_bench.support.official_data import OFFICIAL
 
 STEM = "best_known"
 LOOKED = "†"

@@ -5,16 +5,15 @@ import re
 import pytest
 
 from labeldp.support.validate import InputError
-from labeldp_bench.data import fingerprint
-from labeldp_bench.data.images import read_npz
+from labeldp_bench.data.images import hash_of_images, read_npz
+from labeldp_bench.data.official import OFFICIAL, OfficialData
 from labeldp_bench.runs.changed_data import _compare_public
-from labeldp_bench.support.official_data import OFFICIAL, OfficialData
 
 
 def test_no_message_holds_a_hash_of_training_labels(tiny_images, monkeypatch):
     # Who knows all labels of a file but one tried the classes until the hash fitted: 20 of 20.
     path = tiny_images / "tiny.npz"
-    images = fingerprint.of_images(*read_npz(path))
+    images = hash_of_images(*read_npz(path))
     monkeypatch.setitem(OFFICIAL, "tiny", OfficialData("", 3, 0, images, "0" * 64))
     with pytest.raises(InputError, match="other training labels than the tiny of the") as caught:
         _compare_public("tiny", path)

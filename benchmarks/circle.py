@@ -34,8 +34,8 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
-from labeldp_bench.data import CircleGaussians
 from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.models import NearestNeighbours

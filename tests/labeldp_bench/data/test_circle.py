@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from labeldp.support.validate import InputError
-from labeldp_bench.data import CircleGaussians
-from labeldp_bench.data.circle import bayes_accuracy
+from labeldp_bench.data.circle import CircleGaussians, bayes_accuracy
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.supervision.prediction import predict

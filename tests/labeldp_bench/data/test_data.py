@@ -8,7 +8,8 @@ import torch
 
 from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
-from labeldp_bench.data import ImageData, official
+from labeldp_bench.data import official
+from labeldp_bench.data.images import ImageData
 from labeldp_bench.experiments.compose import compose_cell
 from tests.images import cut, make_arrays, write_npz
 

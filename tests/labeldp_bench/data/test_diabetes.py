@@ -12,8 +12,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from labeldp.mechanisms import Laplace, NoPrivacy
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
-from labeldp_bench.data import Diabetes
 from labeldp_bench.data import theory as module
+from labeldp_bench.data.theory import Diabetes
 from labeldp_bench.learners import LocalAverages
 from labeldp_bench.models import Cubes
 from labeldp_bench.records.collect import collect

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
-from labeldp_bench.data import ImbalancedImages
+from labeldp_bench.data.images import ImbalancedImages
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 

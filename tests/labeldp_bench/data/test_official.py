@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp_bench.data import ImageData, official
-from labeldp_bench.data.images import load_images, read_npz
+from labeldp_bench.data import official
+from labeldp_bench.data.images import ImageData, load_images, read_npz
 from labeldp_bench.support.checkout import CHECKOUT
 from tests.images import cut, make_arrays, write_npz
 

@@ -9,8 +9,7 @@ from scipy.stats import kstest
 from labeldp.mechanisms import NoPrivacy
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
-from labeldp_bench.data import HolderClassification, HolderRegression
-from labeldp_bench.data.theory import rough_function
+from labeldp_bench.data.theory import HolderClassification, HolderRegression, rough_function
 from labeldp_bench.models import Cubes
 from labeldp_bench.models.neighbour_means import first_of_window
 from labeldp_bench.runs.risk import RiskTally

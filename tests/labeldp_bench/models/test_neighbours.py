@@ -8,7 +8,7 @@ import torch
 
 from labeldp.losses import loss_named
 from labeldp.store.door import ReleaseDoor
-from labeldp_bench.data import CircleGaussians
+from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import knn
 from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search

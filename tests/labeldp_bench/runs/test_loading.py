@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from labeldp_bench.data import ImageData, official
-from labeldp_bench.data.images import load_images
+from labeldp_bench.data import official
+from labeldp_bench.data.images import ImageData, load_images
 from tests.images import make_arrays, write_npz
 
 

@@ -14,7 +14,7 @@ SCALARS = "labeldp_bench.experiments.compose.RunConfig"
 NOT_FOR_USERS = ("cells", "table", "figure", "job")
 SOURCES = re.compile(r"paper|stated|ours|code|Table", re.IGNORECASE)
 """Words of remarks that say where a value comes from; others repeat the meaning."""
-LOSSES = PACKAGE.parent / "labeldp" / "losses"
+LOSSES = PACKAGE.parent / "labeldp" / "losses.py"
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,12 @@ def remarks_of(choices: dict[str, str], own: str | None) -> dict[str, str]:
 
 def losses() -> dict[str, str]:
     """Returns {name: one line} of the losses that `learner.loss` takes."""
+    text = LOSSES.read_text(encoding="utf-8")
     found = {}
-    for path in sorted(LOSSES.glob("*.py")):
-        if path.stem in ("__init__", "base"):
-            continue
-        text = path.read_text(encoding="utf-8")
-        name = text.partition("\nclass ")[2].partition("(")[0]
-        kind = read_class(f"labeldp.losses.{path.stem}.{name}")
-        found[path.stem] = first_sentence((paragraphs(kind) or [""])[0])
+    for name in re.findall(r"^class (\w+)\(", text, re.MULTILINE):
+        kind = read_class(f"labeldp.losses.{name}")
+        if called := vars(kind).get("name"):
+            found[called] = first_sentence((paragraphs(kind) or [""])[0])
     return found
 
 

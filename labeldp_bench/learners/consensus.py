@@ -19,7 +19,7 @@ class RetrainingLearner(Learner):
     """A learner of classes that may fit its model a second time.
 
     Args:
-        loss: how one learns from releases: a file of labeldp/losses, or your own
+        loss: how one learns from releases: the name of one in labeldp/losses.py, or your own
             `module.Class`.
         retrain: `none`, or `consensus` after the last fit.
     """

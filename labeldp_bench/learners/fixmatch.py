@@ -24,7 +24,7 @@ class FixMatch(Learner):
     Source: Sohn et al. (2020), arXiv:2001.07685; on releases, ours.
 
     Args:
-        loss: on releases; a file of labeldp/losses, or your own `module.Class`.
+        loss: on releases; the name of one in labeldp/losses.py, or your own `module.Class`.
         student: what is added to it.
     """
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp.losses import Loss, loss_named
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import (
     command,
@@ -38,10 +39,8 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import NearestNeighbours
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.process import keep_memory
 
 Result = TypeVar("Result")

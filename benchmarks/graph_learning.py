@@ -24,6 +24,7 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (
     command,
@@ -33,11 +34,10 @@ from labeldp_bench.cli.script import (
     print_row,
     read_arguments,
 )
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import LaplaceLearning, PoissonLearning
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.smooth_functions import joined_neighbours
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 
 CENTRES = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
 SETTINGS = ((8.0, 50, 1.0), (1.0, 10, 1.0), (1.0, 1, 1.0), (1.0, 1, 100.0))

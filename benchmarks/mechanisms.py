@@ -22,8 +22,8 @@ import torch
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp import mechanisms
 from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.bit_flips import BitFlips
-from labeldp.mechanisms.subset_selection import p_outside
+from labeldp.mechanisms.bits import BitFlips
+from labeldp.mechanisms.subsets import p_outside
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (
     command,

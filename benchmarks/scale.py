@@ -29,7 +29,7 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     SubsetSelection,
 )
-from labeldp.mechanisms.bit_flips import BitFlips
+from labeldp.mechanisms.bits import BitFlips
 from labeldp_bench.cli.script import (
     command,
     integer,

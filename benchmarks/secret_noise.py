@@ -14,8 +14,7 @@ import torch
 from benchmarks.mechanisms import EPS, rate
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp import mechanisms
-from labeldp.mechanisms.draws import Noise
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.noise import Noise, SecretGenerator
 from labeldp_bench.cli.script import (
     command,
     integer,

@@ -21,6 +21,7 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_accuracy
 from labeldp.losses import loss_named
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
@@ -34,12 +35,10 @@ from labeldp_bench.cli.script import (
 )
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import cells_of
+from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.models import NetworkModel
 from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.device import resolve_device
 from labeldp_bench.support.process import prepare_training
 

@@ -23,14 +23,14 @@ from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_rate
 from benchmarks.work import per_image
 from labeldp.losses import loss_named
+from labeldp.supervision import Supervision
 from labeldp.support.progress import say
 from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import command, output_folder, print_head, print_row, read_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.interfaces import Epoch, Session
 from labeldp_bench.models import NetworkModel
-from labeldp_bench.supervision.interfaces import Epoch, Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.process import prepare_training
 from labeldp_bench.training.classifier import resolve_precision

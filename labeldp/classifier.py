@@ -27,16 +27,9 @@ from labeldp.recipe import as_python
 from labeldp.release import Release
 from labeldp.rows import as_numbers, check_order, keys_of
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
-from labeldp_bench.models.boosted_trees import BoostedTrees
-from labeldp_bench.models.eigenmaps import Eigenmaps
-from labeldp_bench.models.linear import LinearClassifier
-from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.targets import Supervision
+from labeldp.trees import TreeSettings, fit_boosted_trees
 
 NAMES = ("linear", "mlp", "boosted_trees")
-FEATURES = ("given", "smooth")
-NEIGHBOURS = 10
-"""Of each row, over which functions are smooth; as in the benchmark."""
 PROBABILITIES = 10**7
 """At one time in a prediction of classes, rows x K: 80 MB, however many rows are asked."""
 
@@ -49,13 +42,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         estimator: None or `linear`: softmax regression by `loss`, with the penalty that held-out
-            releases choose. `boosted_trees`: those of the benchmark, by `loss`. `mlp` or a
+            releases choose. `boosted_trees`: by `loss`, as the benchmark's. `mlp` or a
             `torch.nn.Module` with K outputs: a network by `loss`. Any scikit-learn classifier whose
             fit takes `sample_weight`, or a pipeline that ends in one: by EM on the release.
         loss: of linear models, boosted trees and networks, such as `marginal` (fits every release),
             `plain`, `bce`, `unbiased`.
-        features: `given`, or `smooth`: least squares on the smoothest functions over the features
-            of the training rows (needs no estimator).
         penalty: >= 0, of the linear model, where EM starts too; None: held-out releases choose.
         max_rounds: of EM.
         epochs: of a network.
@@ -78,7 +69,6 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         estimator: Any = None,
         *,
         loss: str = "marginal",
-        features: str = "given",
         penalty: float | None = None,
         max_rounds: int = 10,
         epochs: int = 50,
@@ -86,7 +76,6 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.loss = loss
-        self.features = features
         self.penalty = penalty
         self.max_rounds = max_rounds
         self.epochs = epochs
@@ -104,7 +93,6 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
                 or numbers near overflow, unless it goes to another estimator.
         """
         check_release(release, X)
-        check_choice("features", self.features, FEATURES)
         check_integer("max_rounds", as_python(self.max_rounds), low=1)
         check_integer("epochs", as_python(self.epochs), low=1)
         if self.penalty is not None:
@@ -121,7 +109,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             loss = loss_named(self.loss, "loss")
             self.model_ = self._linear(inputs, release, loss)
         else:
-            self.model_ = self._by_benchmark(inputs, release)
+            self.model_ = self._trees_or_network(inputs, release)
         self.classes_ = class_array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
@@ -161,7 +149,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
 
     def _own(self) -> bool:
-        """Returns whether linear model, network or smooth functions are asked for."""
+        """Returns whether linear model, trees or a network are asked for."""
         if isinstance(self.estimator, str):
             check_choice("estimator", self.estimator, NAMES)
         return self.estimator is None or isinstance(self.estimator, str | nn.Module)
@@ -201,29 +189,21 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
     def _is_linear(self) -> bool:
         """Returns whether softmax regression is asked for."""
-        is_named = self.estimator is None or (
+        return self.estimator is None or (
             isinstance(self.estimator, str) and self.estimator == "linear"
         )
-        return is_named and self.features != "smooth"
 
-    def _by_benchmark(self, inputs: NDArray[np.float64], release: Release) -> Any:
-        """Returns a fitted network, boosted trees or smooth functions of the benchmark."""
+    def _trees_or_network(self, inputs: NDArray[np.float64], release: Release) -> Any:
+        """Returns fitted boosted trees or a fitted network."""
         numbers = torch.from_numpy(inputs).float()
-        model: Model = BoostedTrees()
-        if self.features == "smooth":
-            if self.estimator is not None:
-                raise InputError("features='smooth' brings its own fit (leave estimator out)")
-            if len(numbers) <= NEIGHBOURS:
-                raise InputError(f"features='smooth' needs more than {NEIGHBOURS} rows, got "
-                                 f"{len(numbers)}")  # fmt: skip
-            # The network is that of pre-training, which is not asked for.
-            model = Eigenmaps(network=LinearClassifier, neighbours=NEIGHBOURS)
-        session = Session(self.random_state, torch.device("cpu"))
         loss = loss_named(self.loss, "loss")
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
             epochs = as_python(self.epochs)
-            return fit_network(self.estimator, numbers, release, loss, epochs, session)
-        return model.fit(numbers, Supervision.of([release.vaulted], loss), session)
+            return fit_network(self.estimator, numbers, release, loss, epochs, self.random_state)
+        targets = loss.targets(release.vaulted)
+        return fit_boosted_trees(
+            numbers, targets, loss, len(release.classes), TreeSettings(), self.random_state
+        )
 
 
 def class_array(classes: Sequence[ClassName]) -> NDArray:

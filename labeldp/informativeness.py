@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import torch
 
-from labeldp.known import class_mechanism, class_mechanisms
+from labeldp.known import CLASS_MECHANISMS, class_mechanism
 from labeldp.law import made_up_labels
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import ENTRIES
@@ -60,7 +60,7 @@ def all_informativeness(
 ) -> dict[str, tuple[float, float]]:
     """Returns (bits, share) of every private mechanism that takes these classes, by name."""
     found = {}
-    names = list(class_mechanisms())
+    names = list(CLASS_MECHANISMS)
     for name in progress_bar(names, len(names), "mechanisms", shown=num_classes >= SLOW):
         try:
             mechanism = class_mechanism(name, eps, {})

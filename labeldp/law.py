@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
-from labeldp.mechanisms.additive_laplace import STEP
-from labeldp.mechanisms.bit_flips import BitFlips
+from labeldp.mechanisms.bits import BitFlips
 from labeldp.mechanisms.encodings import ENTRIES
-from labeldp.mechanisms.subset_selection import SubsetSelection, p_outside
+from labeldp.mechanisms.laplace import STEP
+from labeldp.mechanisms.subsets import SubsetSelection, p_outside
 from labeldp.support.validate import InputError
 
 LARGEST_TABLE = 20_000

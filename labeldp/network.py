@@ -1,7 +1,7 @@
-"""Torch networks on your own features, by the losses and the trainer of the benchmark."""
+"""Torch networks on your own features, trained on what was released."""
 
 import copy
-import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,120 +9,124 @@ from torch import Tensor, nn
 
 from labeldp.losses import Loss
 from labeldp.release import Release
+from labeldp.supervision import LogitClassifier
 from labeldp.support import seeding
 from labeldp.support.validate import Diverged, InputError
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
-from labeldp_bench.training.augment import Mixing
-from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.network_fit import NetworkFit, objective
-from labeldp_bench.training.schedules import WarmupLinear
-from labeldp_bench.training.trainer import Trainer
 
 BATCH = 256
 RATE = 1e-3
 WIDTH = 64
 DECAY = 1e-2
 LOOKED_UP = 10**8
-"""Targets of single classes, N x K, up to which all are held: 400 MB."""
+"""Targets of all rows, N x K, up to which they are kept: 400 MB."""
+AT_ONCE = 4096
+"""Rows of one forward pass in a prediction."""
 
 
 @dataclass(frozen=True)
-class NumbersClassifier(NetworkClassifier):
+class NetworkOnNumbers(LogitClassifier):
     """A network on numbers of any shape (B, ...), each standardised on its own.
 
     Attributes:
         network: float32 (B, ...) to logits (B, K).
         mean, stddev: float32 (...), of the training rows.
-        precision: `float32`.
     """
 
-    def normalise(self, images: Tensor) -> Tensor:
-        """Returns (numbers - mean) / stddev, float32 (B, ...)."""
-        return (images.to(torch.float32) - self.mean) / self.stddev
+    network: nn.Module
+    mean: Tensor
+    stddev: Tensor
 
+    def logits(self, features: Tensor) -> Tensor:
+        """Returns the network's outputs for standardised features, float32 (B, K)."""
+        return self.network((features.to(torch.float32) - self.mean) / self.stddev)
 
-class ManyClassesFit(NetworkFit):
-    """A fit that makes the targets of each batch from its releases.
-
-    With 10^5 classes the targets of 10^6 rows would fill 400 GB, those of a batch 100 MB.
-
-    Args:
-        trainer, classifier, session: as `NetworkFit`.
-        release: of each row.
-        loss: of the benchmark.
-    """
-
-    def __init__(
-        self, trainer: Trainer, classifier: NetworkClassifier, release: Release, loss: Loss,
-        session: Session,
-    ) -> None:  # fmt: skip
-        none = torch.empty((0, len(release.classes)))
-        rows = torch.arange(len(release))
-        super().__init__(trainer, classifier, Supervision(rows, none, none.bool(), loss), session)
-        self.release = release
-
-    def step(self, batch: Tensor, rows: Tensor, mixing: Mixing | None) -> None:
-        """Learns from one batch of rows, one view each."""
-        own = Supervision.of([self.release[rows.numpy()].vaulted], self.supervision.loss)
-        self._learn(objective, batch, own.targets, own.most_likely_labels, *(mixing or ()))
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float32 (m, K)."""
+        self.network.eval()
+        with torch.no_grad():
+            return torch.cat([self.logits(part) for part in features.split(AT_ONCE)])
 
 
 def fit_network(
-    network: nn.Module | str, features: Tensor, release: Release, loss: Loss, epochs: int,
-    session: Session,
-) -> NumbersClassifier:  # fmt: skip
-    """Returns a copy of `network`, trained by AdamW with a falling rate.
+    network: nn.Module | str,
+    features: Tensor,
+    release: Release,
+    loss: Loss,
+    epochs: int,
+    seed: int,
+) -> NetworkOnNumbers:
+    """Returns a copy of `network`, trained by AdamW with a rate that falls linearly to 0.
 
     Args:
-        network: with K outputs; `mlp` is one hidden layer of 64.
+        network: A module with K outputs; `mlp` is one hidden layer of 64.
         features: float32 (N, ...).
-        release: of each row.
-        loss: of the benchmark.
-        epochs: >= 1.
-        session: seed of first weights and order; device.
+        release: Of each row.
+        loss: One of `labeldp.losses`.
+        epochs: Number of passes over the rows, >= 1.
+        seed: Of first weights and order.
 
     Raises:
-        Diverged: the loss is NaN or infinite.
-        InputError: the network has not K outputs.
+        Diverged: The loss is NaN or infinite.
+        InputError: The network does not have K outputs.
     """
-    trainer = Trainer(
-        epochs=epochs, batch_size=BATCH, selection="last", precision="float32",
-        optimizer=functools.partial(torch.optim.AdamW, lr=RATE, weight_decay=DECAY),
-        schedule=WarmupLinear(warmup=0.0),
-    )  # fmt: skip
+    num_classes = len(release.classes)
     stddev = features.std(0, correction=0)
-    with seeding.global_stream(session.seed, session.device):
-        if isinstance(network, str):
-            made: nn.Module = nn.Sequential(
-                nn.Flatten(), nn.Linear(features[0].numel(), WIDTH), nn.ReLU(),
-                nn.Linear(WIDTH, len(release.classes)),
-            )  # fmt: skip
-        else:
-            made = copy.deepcopy(network)
-        classifier = NumbersClassifier(
-            made, features.mean(0), torch.where(stddev > 0, stddev, 1.0), "float32"
-        )
-        _check_outputs(classifier, features, len(release.classes))
-        if len(release) * len(release.classes) <= LOOKED_UP:
-            supervision = Supervision.of([release.vaulted], loss)
-            fit = NetworkFit(trainer, classifier, supervision, session)
-        else:
-            fit = ManyClassesFit(trainer, classifier, release, loss, session)
-        try:
-            trainer.run(fit, features, session)
-        except Diverged:
-            raise Diverged(
-                "the network's loss became NaN or infinite (are features too large?)"
-            ) from None
-    return classifier
+    with seeding.global_stream(seed, torch.device("cpu")):
+        made = _mlp(features, num_classes) if isinstance(network, str) else copy.deepcopy(network)
+        fitted = NetworkOnNumbers(made, features.mean(0), torch.where(stddev > 0, stddev, 1.0))
+        shape = tuple(fitted.scores(features[:1]).shape)
+        if shape != (1, num_classes):
+            raise InputError(
+                f"the network must give {num_classes} scores for each row, got shape {shape} for "
+                "one"
+            )
+        _train(fitted, features, _targets_of(release, loss), loss, epochs)
+    return fitted
 
 
-def _check_outputs(classifier: NumbersClassifier, features: Tensor, num_classes: int) -> None:
-    with torch.no_grad():
-        classifier.network.eval()
-        shape = tuple(classifier.network(classifier.normalise(features[:1])).shape)
-    if shape != (1, num_classes):
-        raise InputError(
-            f"the network must give {num_classes} scores for each row, got shape {shape} for one"
-        )
+def _mlp(features: Tensor, num_classes: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(features[0].numel(), WIDTH),
+        nn.ReLU(),
+        nn.Linear(WIDTH, num_classes),
+    )
+
+
+def _targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
+    """Returns what gives the targets of some rows; those of many classes are made for each batch.
+
+    With 10^5 classes the targets of 10^6 rows would fill 400 GB, those of a batch 100 MB.
+    """
+    if len(release) * len(release.classes) <= LOOKED_UP:
+        targets = loss.targets(release.vaulted)
+        return lambda rows: targets[rows]
+    return lambda rows: loss.targets(release[rows.numpy()].vaulted)
+
+
+def _train(
+    fitted: NetworkOnNumbers,
+    features: Tensor,
+    targets_of: Callable[[Tensor], Tensor],
+    loss: Loss,
+    epochs: int,
+) -> None:
+    """Trains the network in place."""
+    steps = epochs * -(-len(features) // BATCH)
+    optimizer = torch.optim.AdamW(fitted.network.parameters(), lr=RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
+    fitted.network.train()
+    for _ in range(epochs):
+        for rows in torch.randperm(len(features)).split(BATCH):
+            # A last batch of one row would end a batch normalisation.
+            if len(rows) == 1 and len(features) > 1:
+                continue
+            value = loss(fitted.logits(features[rows]), targets_of(rows)).mean()
+            if not bool(value.isfinite()):
+                raise Diverged(
+                    "the network's loss became NaN or infinite (are features too large?)"
+                )
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            schedule.step()

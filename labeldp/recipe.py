@@ -10,9 +10,9 @@ from torch import Tensor
 
 from labeldp.informativeness import informativeness, recommended
 from labeldp.known import (
-    REAL,
+    CLASS_MECHANISMS,
+    REAL_MECHANISMS,
     class_mechanism,
-    class_mechanisms,
     real_mechanism,
 )
 from labeldp.law import chance_of_change
@@ -84,7 +84,7 @@ def recipe_of(
         if mechanism == "auto" and row_eps > 20:
             name = "laplace"
         made = real_mechanism(name, row_eps, parameters)
-    known: dict[str, Any] = {**class_mechanisms(), **REAL}
+    known: dict[str, Any] = {**CLASS_MECHANISMS, **REAL_MECHANISMS}
     name = next(name for name in ("rr", *known) if known[name] is type(made))
     given = {
         each.name: vars(made)[each.name]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
-from labeldp.mechanisms.bit_flips import BitMechanism
+from labeldp.mechanisms.bits import BitMechanism
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from labeldp.audit.attack import Attack, bound, flat, learned_beliefs, posterior
+from labeldp.audit.end_to_end import Attack, bound, flat, learned_beliefs, posterior
 from labeldp.mechanisms import LabelEnhancement, NoPrivacy
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
@@ -30,13 +30,13 @@ from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.script import command, default_data_dir, output_file, split_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import cells_of, read_experiment
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.attack import draw_attacks
 from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.runs.environment import environment_of
-from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.support.checkout import CHECKOUT
 
 OUT = CHECKOUT / "results" / "attacks.csv"

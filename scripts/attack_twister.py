@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.mechanisms.draws import Noise
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.noise import Noise, SecretGenerator
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.cli.script import (

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from labeldp.audit.audit import Audit, audit, audit_histogram
-from labeldp.audit.sums import releases_sums
+from labeldp.audit.sum_channels import releases_sums
 from labeldp.mechanisms import (
     ClassMechanism,
     GroupMechanism,
@@ -35,7 +35,7 @@ from labeldp.mechanisms import (
     PateFM,
     RealMechanism,
 )
-from labeldp.mechanisms.classes import check_global_prior
+from labeldp.mechanisms.base import check_global_prior
 from labeldp.support.progress import say
 from labeldp.support.validate import (
     InputError,

@@ -14,8 +14,8 @@ import hydra
 import pandas as pd
 import torch
 
-from labeldp.audit.groups import group_epsilon
-from labeldp.audit.mechanism import exact_epsilon, exact_real_epsilon
+from labeldp.audit.audit import exact_epsilon, exact_real_epsilon
+from labeldp.audit.group_channels import group_epsilon
 from labeldp.mechanisms import (
     ClassMechanism,
     ClippingMechanism,

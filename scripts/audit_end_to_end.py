@@ -25,13 +25,12 @@ import torch
 from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 
-from labeldp.audit.attack import accuracy, bound
-from labeldp.audit.audit import sampled_epsilon
-from labeldp.audit.canaries import Game, one_run_epsilon, pair_epsilon
-from labeldp.audit.mechanism import exact_epsilon
+from labeldp.audit.audit import exact_epsilon, sampled_epsilon
+from labeldp.audit.end_to_end import Game, accuracy, bound, one_run_epsilon, pair_epsilon
 from labeldp.mechanisms import ClassMechanism, NoPrivacy
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import Classifier
 from labeldp.support import seeding
 from labeldp.support.files import write_text
 from labeldp.support.progress import say
@@ -48,10 +47,9 @@ from labeldp_bench.cli.script import (
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import cells_of
+from labeldp_bench.interfaces import Session
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.audits import draw_audits
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import Classifier
 from labeldp_bench.support.checkout import CHECKOUT
 
 OUT = CHECKOUT / "results" / "audits"

@@ -18,9 +18,9 @@ from scipy.stats import binom
 
 from labeldp import mechanisms
 from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, SubsetSelection
-from labeldp.mechanisms.additive_laplace import argmax_retention
-from labeldp.mechanisms.bit_flips import BitFlips
-from labeldp.mechanisms.subset_selection import p_outside, subset_information
+from labeldp.mechanisms.bits import BitFlips
+from labeldp.mechanisms.laplace import argmax_retention
+from labeldp.mechanisms.subsets import p_outside, subset_information
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments

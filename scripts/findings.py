@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from labeldp.audit.mechanism import exact_epsilon
+from labeldp.audit.audit import exact_epsilon
 from labeldp.mechanisms import RandomizedResponseWithPrior
 from labeldp.support import seeding
 from labeldp_bench.cli.script import command, read_arguments

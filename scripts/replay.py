@@ -21,7 +21,7 @@ from typing import Any
 import hydra
 import pandas as pd
 
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS
 from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments

@@ -7,8 +7,8 @@ import torch
 
 from labeldp.mechanisms import RandomizedResponse
 from labeldp_bench.data.circle import CircleGaussians
+from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import MultiStage
-from labeldp_bench.supervision.interfaces import Session
 
 CPU = torch.device("cpu")
 CIRCLE = CircleGaussians(num_classes=4, sigma=0.3, n_train=400, n_test=50, trials=1)

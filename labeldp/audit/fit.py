@@ -1,4 +1,4 @@
-"""Goodness of fit: whether draws follow the law that a mechanism states."""
+"""Whether draws follow the claimed distribution."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,6 +6,15 @@ from dataclasses import dataclass, field
 import torch
 from scipy.stats import norm
 from torch import Tensor
+
+
+def laplace_law(outputs: Tensor, means: Tensor, scale: float) -> Tensor:
+    """Returns -|z - m|_1 / scale, float64 (n, I), of outputs (n, D) and means (I, D).
+
+    The law of Laplace noise up to a constant, and of geometric noise on integers.
+    """
+    return -torch.cdist(outputs.double(), means, p=1) / scale
+
 
 BINS = 8
 LEVEL = 1e-3

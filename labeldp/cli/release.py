@@ -104,7 +104,7 @@ def run(given: argparse.Namespace) -> int:
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp.io.batches import Table
-    from labeldp.known import REAL, class_mechanisms
+    from labeldp.known import CLASS_MECHANISMS, REAL_MECHANISMS
     from labeldp.recipe import check_bounds, check_classes, recipe_of, warn
     from labeldp.spending import moved_places
     from labeldp.streaming import Rows, Stream
@@ -115,7 +115,7 @@ def run(given: argparse.Namespace) -> int:
         check_classes(given.classes, "--classes")
     else:
         check_bounds(given.bounds, "--bounds")
-    known = REAL if given.classes is None else class_mechanisms()
+    known = REAL_MECHANISMS if given.classes is None else CLASS_MECHANISMS
     check_choice("--mechanism", given.mechanism, ["auto", *known])
 
     table = Table(given.file)

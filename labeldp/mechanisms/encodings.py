@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.mechanisms.base import Prior
-from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_labels
 
 ENTRIES = 2**24

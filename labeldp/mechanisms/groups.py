@@ -1,30 +1,284 @@
-"""Mechanisms that release something about groups of labels, never about a single one."""
+"""Mechanisms that release something of each group of labels: means, classes, noisy counts."""
 
-from abc import abstractmethod
+import math
+from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.base import GroupMechanism
+from labeldp.mechanisms.laplace import ClippingMechanism
+from labeldp.mechanisms.noise import (
+    Noise,
+    discrete_laplace,
+    group_counts,
+    group_sizes,
+    group_sums,
+    laplace_sums,
+    numpy_stream,
+    on_grid,
+    step_of,
+    uniforms,
+)
+from labeldp.support.validate import InputError, check_choice, check_number
 
 
-class GroupMechanism(Mechanism[float]):
-    """Releases one answer for each group of labels; groups come from features and are disjoint.
+@dataclass(frozen=True)
+class CubeMeans(GroupMechanism):
+    """Releases each cube's mean label with discrete Laplace noise of scale 2 bound / (n eps).
 
-    eps-DP if one example is replaced: its label alone (`protects` is "labels"), so that only one
-    group changes, or its features too ("labels and features"), so that two groups may change.
-    The number of groups is fixed in advance.
+    eps-label-DP, tight: a replaced label moves the mean of n by up to 2 bound / n, and n is public
+    as features are. 0 where a cube is empty. Labels are rounded to a grid (`draws.step_of`), their
+    sum has noise in whole steps, and is divided afterwards.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 25.
     """
 
-    trust: ClassVar[str] = "central"
+    draws: ClassVar[int] = 3
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
-    @abstractmethod
+    def reach(self, bound: float) -> float:
+        """Returns the largest size of a label that is averaged."""
+        if math.isinf(bound):
+            raise InputError(
+                "cube means need bounded labels, and these have no bound "
+                "(use mechanism=clipped_cube_means)"
+            )
+        return bound
+
+    def divisors(self, sizes: Tensor) -> Tensor:
+        """Returns what sums are divided by, float64 (G,), at least 1."""
+        return sizes.to(torch.float64).clamp_min(1)
+
+    def scales(self, sizes: Tensor, bound: float) -> Tensor:
+        """Returns the scale of each cube's noise, float64 (G,); 0 for an empty cube."""
+        reach = self.reach(bound)
+        step = step_of(reach)
+        scale = 2 * round(reach / step) * step / (self.divisors(sizes) * self.eps)
+        return torch.where(sizes > 0, scale, 0.0)
+
     def release_groups(
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
-        """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
+        """Returns one mean for each cube, float64 (G,)."""
+        reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        if math.isinf(self.eps):
+            sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
+            return sums / self.divisors(sizes)
+        step, stream = step_of(reach), numpy_stream(generator)
+        noise = laplace_sums((sizes > 0).long(), 2 * round(reach / step) / self.eps, stream)
+        sums = group_sums(on_grid(labels, reach), groups, num_groups)
+        return (sums + noise) * step / self.divisors(sizes)
 
-    def summary(self) -> dict[str, object]:
-        """Returns what is protected, for the record."""
-        return {"protects": self.protects}
+
+@dataclass(frozen=True)
+class ClippedCubeMeans(ClippingMechanism, CubeMeans):
+    """The same for labels without a bound, which are clipped to [-clip, clip] first.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 30 and Theorem 12.
+    """
+
+
+@dataclass(frozen=True)
+class FullCubeMeans(CubeMeans):
+    """Cube means where features are secret too.
+
+    eps-DP under replacement of a whole example. n is secret here, so each sum is divided by
+    max(n, n_0), with n_0 half of what a cube holds at the lowest density. A moved example changes
+    two cubes by up to 2 bound / n_0 each: noise of scale 4 bound / (n_0 eps). Means are rounded to
+    a grid before whole steps of noise are added; two steps more of scale, a millionth, pay for the
+    rounding.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 35.
+
+    Args:
+        density: lower bound of the density of the features, public; 1 for uniform ones.
+    """
+
+    density: float = 1.0
+
+    protects: ClassVar[str] = "labels and features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("mechanism.density", self.density, above=0)
+
+    def floor(self, sizes: Tensor) -> float:
+        """Returns n_0."""
+        return self.density * float(sizes.sum()) / len(sizes) / 2
+
+    def step(self, sizes: Tensor, bound: float) -> float:
+        """Returns the step of the grid of means."""
+        return step_of(4 * self.reach(bound) / self.floor(sizes)) / 1024
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns one mean for each cube, float64 (G,)."""
+        reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
+        means = sums / self.divisors(sizes)
+        if math.isinf(self.eps):
+            return means
+        step, scale = self.step(sizes, limit), float(self.scales(sizes, limit)[0])
+        noise = discrete_laplace((num_groups,), scale / step, numpy_stream(generator))
+        return ((means / step).round() + torch.from_numpy(noise)) * step
+
+    def divisors(self, sizes: Tensor) -> Tensor:
+        """Returns max(n, n_0), float64 (G,)."""
+        return sizes.to(torch.float64).clamp_min(self.floor(sizes))
+
+    def scales(self, sizes: Tensor, bound: float) -> Tensor:
+        """Returns the same scale for every cube, float64 (G,)."""
+        moved = 4 * self.reach(bound) / self.floor(sizes)
+        scale = (moved + 2 * self.step(sizes, bound)) / self.eps
+        return torch.full(sizes.shape, scale, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class FullClippedCubeMeans(FullCubeMeans, ClippedCubeMeans):
+    """`FullCubeMeans` of clipped labels.
+
+    Source: Zhao et al. (2025), theoretical_limits, equations 36 to 38.
+    """
+
+
+@dataclass(frozen=True)
+class ExponentialCubes(GroupMechanism):
+    """Draws a class for each cube with P(j) proportional to exp(weight n_j), n_j its count there.
+
+    With weight eps/2 eps-label-DP: a replaced label moves one count down and another up. The
+    worst log ratio approaches eps as the number of labels grows.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
+    """
+
+    @property
+    def weight(self) -> float:
+        """What one label adds to the log-probability of its class."""
+        return self.eps / 2
+
+    def log_probabilities(self, counts: Tensor) -> Tensor:
+        """Returns the log-probability of each class, float64 (G, K), from counts (G, K)."""
+        return (self.weight * counts.to(torch.float64)).log_softmax(1)
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
+        counts = group_counts(labels, int(limit), groups, num_groups)
+        uniform = uniforms(counts.shape, generator)
+        if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
+            return (counts + uniform / 2).argmax(1)
+        # The largest score plus Gumbel noise is a draw from the softmax of the scores.
+        gumbel = -(-torch.log1p(-uniform)).clamp_min(1e-300).log()
+        return (self.weight * counts + gumbel).argmax(1)
+
+
+@dataclass(frozen=True)
+class FullExponentialCubes(ExponentialCubes):
+    """The exponential mechanism in each cube where features are secret too.
+
+    eps-DP under replacement of a whole example. A moved example takes a count from one cube and
+    adds one to another, and each costs no more than its weight. So the paper's weight eps/4 spends
+    eps/2 alone, and eps/2 suffices (docs/theory.md): equation 19 is eps-DP as it stands.
+
+    Source: Zhao et al. (2025), theoretical_limits, equation 33.
+
+    Args:
+        constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).
+    """
+
+    constant: str = "paper"
+
+    protects: ClassVar[str] = "labels and features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism.constant", self.constant, ("paper", "tight"))
+
+    @property
+    def weight(self) -> float:
+        """What one label adds to the log-probability of its class."""
+        return self.eps / 4 if self.constant == "paper" else self.eps / 2
+
+
+@dataclass(frozen=True)
+class NoisyClusters(GroupMechanism):
+    """Releases how often each class occurs in each group, plus whole numbers of noise.
+
+    The noise is discrete Laplace of scale 2 / eps. eps-label-DP, tight: a replaced label moves two
+    counts of its group by 1.
+
+    Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
+    is ours.
+    """
+
+    draws: ClassVar[int] = 3
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 2 / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns noisy counts, whole numbers, float64 (G, K); some are negative."""
+        counts = group_counts(labels, int(limit), groups, num_groups)
+        noise = discrete_laplace(counts.shape, self.scale, numpy_stream(generator))
+        return (counts + torch.from_numpy(noise)).to(torch.float64)
+
+
+@dataclass(frozen=True)
+class LocalFull(ClippingMechanism, GroupMechanism):
+    """Every example releases its indicator over cubes x classes with Laplace noise of scale 2/eps.
+
+    eps-DP under replacement of a whole example, tight: the indicator moves by 2 in L1. Real labels:
+    half of eps goes to the indicator over cubes, half to the label in its cube (clipped, moved by
+    up to 2 bound in L1): scales 4/eps and 4 bound/eps. Noise is discrete, on whole numbers
+    and on a grid of labels (`draws.step_of`). All N examples add noise to every entry, so
+    the sums of noise are drawn from their exact law.
+
+    Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
+    et al. (2025), theoretical_limits, table I.
+    """
+
+    draws: ClassVar[int] = 3
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    trust: ClassVar[str] = "local"
+    protects: ClassVar[str] = "labels and features"
+
+    @property
+    def class_scale(self) -> float:
+        """Scale of the noise on an indicator over cubes x classes."""
+        return 2 / self.eps
+
+    @property
+    def size_scale(self) -> float:
+        """Scale of the noise on an indicator over cubes, which goes with a real label."""
+        return 4 / self.eps
+
+    def value_scale(self, clip: float) -> float:
+        """Returns the scale of the noise on a real label in its cube."""
+        return 4 * clip / self.eps
+
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
+        stream, total = numpy_stream(generator), len(labels)
+        if not labels.is_floating_point():
+            counts = group_counts(labels, int(limit), groups, num_groups)
+            return counts + laplace_sums(torch.full_like(counts, total), self.class_scale, stream)
+        clip = self.reach(limit)
+        step = step_of(clip)
+        sizes = group_sizes(groups, num_groups)
+        everyone = torch.full_like(sizes, total)
+        sums = group_sums(on_grid(labels, clip), groups, num_groups)
+        noise = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
+        sums = (sums + noise) * step
+        noisy_sizes = sizes + laplace_sums(everyone, self.size_scale, stream)
+        # A mean cannot be beyond the clip; a size below half the average is noise.
+        return (sums / noisy_sizes.clamp_min(total / num_groups / 2)).clamp(-clip, clip)

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Prior
-from labeldp.mechanisms.bit_flips import (
+from labeldp.mechanisms.base import two_levels
+from labeldp.mechanisms.bits import (
     BitMechanism,
     check_bits,
     evidence_of_ones,
 )
-from labeldp.mechanisms.classes import two_levels
-from labeldp.mechanisms.draws import Noise, check_noise, integers, uniforms
 from labeldp.mechanisms.encodings import Encoding, whole_numbers_to
+from labeldp.mechanisms.noise import Noise, Prior, check_noise, integers, uniforms
 from labeldp.support.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_ENTRIES = 2**26

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import torch
 
-from labeldp.mechanisms.classes import ClassMechanism, LabelMechanism
+from labeldp.mechanisms.base import ClassMechanism, LabelMechanism
 from labeldp.support.validate import InputError
 
 MOST_OUTPUTS = 4096

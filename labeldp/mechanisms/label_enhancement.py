@@ -7,9 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp.mechanisms.base import Prior, most_likely
-from labeldp.mechanisms.classes import ClassMechanism
-from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.base import ClassMechanism, most_likely
+from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
 
 

@@ -1,24 +1,195 @@
-"""Laplace noise on a real label, bounded or clipped."""
+"""Laplace noise: on one-hot vectors (ALIBI), on real labels, clipped or not."""
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
+import numpy as np
 import torch
+from scipy.integrate import quad
 from torch import Tensor
 
-from labeldp.mechanisms.base import Prior
-from labeldp.mechanisms.clipping import ClippingMechanism
-from labeldp.mechanisms.draws import (
+from labeldp.mechanisms.base import (
+    ClassMechanism,
+    Mechanism,
+    RealMechanism,
+    check_shape,
+    exact_match,
+    two_levels,
+)
+from labeldp.mechanisms.noise import (
     Noise,
+    Prior,
     discrete_laplace,
+    group_sizes,
+    group_sums,
+    laplace_sums,
     numpy_stream,
     on_grid,
     step_of,
 )
-from labeldp.mechanisms.real import RealMechanism, exact_match
-from labeldp.mechanisms.sum_laws import group_sizes, group_sums, laplace_sums
-from labeldp.support.validate import InputError
+from labeldp.support.validate import InputError, check_integer, check_labels, check_number
+
+
+@dataclass(frozen=True)
+class ClippingMechanism(Mechanism[float]):
+    """A mechanism that clips real labels to [-clip, clip] before it uses them.
+
+    Args:
+        eps: > 0.
+        clip: > 0; None takes the bound of labels that have one, and for others leaves the choice
+            to the learner, by a theorem's rule.
+    """
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clip is not None:
+            check_number("mechanism.clip", self.clip, above=0)
+
+    def reach(self, bound: float) -> float:
+        """Returns the largest size of a clipped label: `clip`, or the bound.
+
+        Raises:
+            InputError: neither is there.
+        """
+        reach = bound if self.clip is None else self.clip
+        if math.isinf(reach):
+            raise InputError(
+                "mechanism.clip must be given for labels without a bound (or use "
+                "learner.tuning=theory, which chooses it)"
+            )
+        return reach
+
+    def summary(self) -> dict[str, object]:
+        """Returns what is worth a line without the clip, and the clip."""
+        return super().summary() | ({} if self.clip is None else {"clip": self.clip})
+
+
+ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
+STEP = 2.0**-10
+"""Of the grid that noise and outputs lie on."""
+
+
+@dataclass(frozen=True)
+class AdditiveLaplace(ClassMechanism):
+    """Adds discrete Laplace noise of scale 2/eps to each entry of the one-hot label.
+
+    eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
+    L1, reached where the one entry is >= 1 and the other <= 0. Noise and outputs are multiples of
+    1/1024, which float32 holds exactly down to eps of about 0.01; below, rounding happens after the
+    draw and does not see the label.
+
+    Source: Malek Esmaeili et al. (2021), "Antipodes of label differential privacy: PATE and
+    ALIBI", arXiv:2106.03408. Its `sigma` is the standard deviation 2 sqrt(2) / eps, not the scale.
+
+    >>> AdditiveLaplace(eps=1.0).scale
+    2.0
+    """
+
+    draws: ClassVar[int] = 3
+
+    @property
+    def scale(self) -> float:
+        """Scale b of the noise; its standard deviation is sqrt(2) b."""
+        return 2 / self.eps
+
+    def release(
+        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
+    ) -> Tensor:
+        """Returns float32 reals (N, K); O(N K)."""
+        check_labels(labels, num_classes)
+        stream = numpy_stream(generator)
+        released = torch.empty((len(labels), num_classes))
+        size = max(1, ENTRIES // num_classes)
+        for own, rows in zip(labels.split(size), released.split(size), strict=True):
+            noisy = discrete_laplace((len(own), num_classes), self.scale / STEP, stream)
+            noisy[np.arange(len(own)), own.numpy()] += round(1 / STEP)
+            rows.copy_(torch.from_numpy(noisy * STEP))
+        return released
+
+    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
+
+        On the grid the differences between labels are exact; the level is that of the density.
+        Labels differ in their own entry alone: |o| - |o - 1| = clip(2 o - 1, -1, 1). At eps=inf
+        the output is the one-hot vector itself, with log-probability 0 or -inf.
+        """
+        reals = check_shape("reals", released, num_classes).to(torch.float64)
+        magnitude = reals.abs()
+        if self.scale == 0:
+            # The distance to each label's one-hot vector.
+            distance = magnitude.sum(1, keepdim=True) - magnitude + (reals - 1).abs()
+            return two_levels(distance == 0, 0.0, -math.inf)
+        common = -magnitude.sum(1, keepdim=True) / self.scale
+        normaliser = num_classes * math.log(2 * self.scale)
+        slope = (2 * reals).sub_(1).clamp_(-1, 1).div_(self.scale)
+        return slope.add_(common).sub_(normaliser)
+
+    def centred_log_likelihood(
+        self, released: Tensor, num_classes: int, prior: Prior = None
+    ) -> Tensor:
+        """Returns the log-density less the largest of its row, float32 (N, K); O(N K).
+
+        Leaves out what all labels of a row have in common.
+        """
+        if self.scale == 0:
+            return super().centred_log_likelihood(released, num_classes, prior)
+        clipped = check_shape("reals", released, num_classes).to(torch.float32).clamp(0, 1)
+        return clipped.sub_(clipped.amax(1, keepdim=True)).mul_(2 / self.scale)
+
+    def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the labels with the largest entry, bool (N, K); above 1 and below 0 all tie."""
+        return self.centred_log_likelihood(released, num_classes, prior) == 0
+
+    def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the K one-hot vectors, float32 (K, K).
+
+        The ratio of two labels grows with the one's own entry up to 1 and falls with the
+        other's down to 0.
+        """
+        return torch.eye(check_integer("num_classes", num_classes, low=2))
+
+    def unbiased(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
+        """Returns the reals themselves, float64 (N, K): the noise has mean 0."""
+        return check_shape("reals", released, num_classes).to(torch.float64)
+
+    def summary(self) -> dict[str, object]:
+        """Returns the noise as scale and as standard deviation (the paper's sigma)."""
+        return {"scale": self.scale, "stddev": math.sqrt(2) * self.scale}
+
+
+def argmax_retention(scale: float, num_classes: int) -> float:
+    """Returns how often the largest entry is the label's own, by quadrature to 1e-9.
+
+    That is P(1 + L_0 > L_1, ..., L_(K-1)) for independent Laplace noise. No guess is right more
+    often: the likelihood ties all entries above 1, and any of those is as good a guess as another.
+
+    Args:
+        scale: b of the noise, >= 0; 2 / eps is ALIBI's.
+        num_classes: K >= 2.
+
+    >>> round(argmax_retention(scale=2.0, num_classes=10), 4)
+    0.1637
+    """
+    check_number("scale", scale, low=0)
+    check_integer("num_classes", num_classes, low=2)
+    if scale == 0:
+        return 1.0
+
+    def density(value: float) -> float:
+        tail = math.exp(-abs(value) / scale) / 2
+        below = tail if value < 0 else 1 - tail  # P(Laplace noise < value)
+        own = math.exp(-abs(value - 1) / scale) / (2 * scale)
+        return own * below ** (num_classes - 1)
+
+    # The density has kinks at 0 and 1; behind the outer edges lies less than 1e-15.
+    reach = scale * (35 + math.log(num_classes))
+    edges = (-reach, 0.0, 1.0, 1 + scale * math.log(num_classes), 1 + reach)
+    parts = (quad(density, low, high, epsabs=1e-10)[0] for low, high in pairwise(edges))
+    return min(1.0, sum(parts))
 
 
 @dataclass(frozen=True)

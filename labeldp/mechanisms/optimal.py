@@ -9,10 +9,9 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from labeldp.mechanisms.base import Prior
-from labeldp.mechanisms.bit_flips import check_bits
-from labeldp.mechanisms.classes import ClassMechanism, check_global_prior, draw_columns
-from labeldp.mechanisms.draws import Noise
+from labeldp.mechanisms.base import ClassMechanism, check_global_prior, draw_columns
+from labeldp.mechanisms.bits import check_bits
+from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.draws import Noise
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS, Noise
 from labeldp.store.ledger import BudgetError, Ledger
 from labeldp.store.noise import Drawn, DrawnReleases, NoiseStreams, spelled
 from labeldp.store.release import Release, ReleaseError

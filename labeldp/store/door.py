@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.labeldp_pro import Descent, LabelDPPro
-from labeldp.mechanisms.pate_fm import PateFM
+from labeldp.mechanisms.moments import Descent, LabelDPPro
+from labeldp.mechanisms.pate import PateFM
 from labeldp.store.release import Release
 from labeldp.store.teacher_votes import Vote
 from labeldp.store.vault import LabelVault

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.draws import Noise
-from labeldp.mechanisms.secret import FORKS, SecretGenerator
+from labeldp.mechanisms.noise import FORKS, Noise, SecretGenerator
 from labeldp.store.ledger import BudgetError
 from labeldp.support import seeding
 

@@ -7,12 +7,10 @@ from typing import NoReturn, SupportsIndex
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.classes import ClassMechanism
-from labeldp.mechanisms.draws import Noise, discrete_laplace, numpy_stream
-from labeldp.mechanisms.labeldp_pro import Descent, LabelDPPro
-from labeldp.mechanisms.pate_fm import PateFM
-from labeldp.mechanisms.version import HISTOGRAM
+from labeldp.mechanisms.base import ClassMechanism, Mechanism
+from labeldp.mechanisms.moments import Descent, LabelDPPro
+from labeldp.mechanisms.noise import HISTOGRAM, Noise, discrete_laplace, numpy_stream
+from labeldp.mechanisms.pate import PateFM
 from labeldp.store.account import Account, Request, check_task
 from labeldp.store.ledger import BudgetError, LedgerEntry
 from labeldp.store.noise import Drawn, NoiseStreams

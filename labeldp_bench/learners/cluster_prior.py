@@ -9,15 +9,15 @@ from torch import Tensor
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.group_classes import NoisyClusters
+from labeldp.mechanisms.groups import NoisyClusters
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_number
+from labeldp_bench.interfaces import Classifier, Model, Session
 from labeldp_bench.learners.consensus import RetrainingLearner
 from labeldp_bench.learners.held_out_prior import prior_of
 from labeldp_bench.learners.multi_stage import mean_top_k
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 
 AT_ONCE = 4096
 """Examples in a step of k-means."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from labeldp.losses import loss_named
+from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.validate import check_choice
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 
 RETRAIN = ("none", "consensus")
 

@@ -8,10 +8,10 @@ from torch import Tensor
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError, check_made
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
 
 

@@ -8,15 +8,14 @@ from torch import Tensor
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.block_rr import BlockRR
-from labeldp.mechanisms.rr_with_prior import RandomizedResponseWithPrior
-from labeldp.mechanisms.topk_subset import TopKSubset
+from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
+from labeldp.mechanisms.subsets import TopKSubset
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_number
+from labeldp_bench.interfaces import Classifier, Model, Session
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.clipping import ClippingMechanism
-from labeldp.mechanisms.groups import GroupMechanism
-from labeldp.mechanisms.local_full import LocalFull
+from labeldp.mechanisms.base import GroupMechanism, Mechanism
+from labeldp.mechanisms.groups import LocalFull
+from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store.door import ReleaseDoor
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
+from labeldp_bench.interfaces import Averages, Fitted, Learner, Model, Session
 from labeldp_bench.learners.rates import TRUSTS, Problem, clip, side
-from labeldp_bench.supervision.interfaces import Averages, Fitted, Learner, Model, Session
 
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")

@@ -6,10 +6,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.noisy_moments import NoisyMoments
+from labeldp.mechanisms.moments import NoisyMoments
 from labeldp.store.door import ReleaseDoor
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 
 
 @dataclass(frozen=True)

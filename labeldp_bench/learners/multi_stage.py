@@ -9,15 +9,15 @@ from torch import Tensor
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.rr_with_prior import RandomizedResponseWithPrior
-from labeldp.mechanisms.topk_subset import TopKSubset
+from labeldp.mechanisms.response import RandomizedResponseWithPrior
+from labeldp.mechanisms.subsets import TopKSubset
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_made, check_number
+from labeldp_bench.interfaces import Classifier, Model, Session
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 
 
 @dataclass(frozen=True)

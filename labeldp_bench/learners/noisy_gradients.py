@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.labeldp_pro import LabelDPPro
+from labeldp.mechanisms.moments import LabelDPPro
 from labeldp.store.door import ReleaseDoor
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
@@ -19,7 +19,7 @@ from labeldp.support.validate import (
     check_integer,
     check_number,
 )
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.training.frank_wolfe import nearest_point
 
 PROJECTIONS = ("hull", "none")

@@ -10,9 +10,9 @@ from labeldp.mechanisms.base import Mechanism
 from labeldp.store.door import ReleaseDoor
 from labeldp.support import seeding
 from labeldp.support.validate import Diverged, InputError, check_number
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.learners.noisy_gradients import answering, check_descent
 from labeldp_bench.models.gradient_network import GradientNetwork
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.training.network_gradients import NetworkGradients
 
 

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.pate_fm import REFUSED, PateFM
+from labeldp.mechanisms.pate import REFUSED, PateFM
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_made
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.learners.fixmatch import check_student, fitted
 from labeldp_bench.learners.teachers import Teachers
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.fixmatch import Consistency
 

@@ -13,10 +13,10 @@ from labeldp.losses import Loss
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
+from labeldp_bench.interfaces import Classifier, Epoch, Session
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Classifier, Epoch, Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.trainer import Trainer
 
 

@@ -10,12 +10,12 @@ from labeldp.losses import Loss
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_made, check_number
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.learners.ple_client import enhance
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Classifier, Learner, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.trainer import Trainer
 
 LOSSES = ("enhanced", "plain")

@@ -7,10 +7,10 @@ from torch import Tensor
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Classifier, Model, Session
 from labeldp_bench.learners.consensus import RetrainingLearner
-from labeldp_bench.supervision.interfaces import Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 
 
 @dataclass(frozen=True)

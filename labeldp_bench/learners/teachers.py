@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from labeldp.losses import loss_named
 from labeldp.store.noise import digest
 from labeldp.store.teacher_votes import Vote
+from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.validate import check_made, check_number
+from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.learners.fixmatch import check_network
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.trainer import Trainer
 
 

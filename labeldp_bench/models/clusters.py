@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from labeldp.support import seeding
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_integer
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.embedding import Embedding, SmoothModel
 from labeldp_bench.models.groups import GroupEstimator, GroupModel, Groups
-from labeldp_bench.supervision.interfaces import Session
 
 ITERATIONS = 30
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_integer, check_list, check_number
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.groups import GroupModel, Groups
-from labeldp_bench.supervision.interfaces import Session
 
 MOST_CUBES = 2**22
 KEPT = 8

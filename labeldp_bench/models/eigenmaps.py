@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support import seeding
 from labeldp.support.validate import check_integer, check_numbers
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.embedding import Embedding, SmoothModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import VoteClassifier
-from labeldp_bench.supervision.targets import Supervision
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""

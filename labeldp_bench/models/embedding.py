@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_choice, check_integer
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.descent import DescentSearch
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.pretrainable import PretrainableModel
 from labeldp_bench.models.smooth_functions import NearestSearch, SmoothFunctions
-from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.training.classifier import IMAGE_AXES
 
 LONG = 500_000

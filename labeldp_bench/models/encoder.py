@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.support.last_results import LastResults
+from labeldp_bench.interfaces import NetworkFactory
 from labeldp_bench.models.feature_concat import FeatureConcat
-from labeldp_bench.supervision.interfaces import NetworkFactory
 from labeldp_bench.training.classifier import (
     INFERENCE_BATCH,
     NetworkClassifier,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from labeldp_bench.supervision.interfaces import NetworkFactory
+from labeldp_bench.interfaces import NetworkFactory
 from labeldp_bench.training.classifier import classifier_of
 
 

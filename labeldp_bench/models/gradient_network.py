@@ -8,8 +8,8 @@ from torch import Tensor
 
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.network_gradients import NetworkGradients
 

@@ -8,12 +8,11 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
+from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support.validate import check_number, check_numbers
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.eigenmaps import least_squares, usable_functions
 from labeldp_bench.models.embedding import Embedding, SmoothModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import VoteClassifier
-from labeldp_bench.supervision.targets import Supervision
 
 OFFSET = 0.02
 """Added to 1 - eigenvalue: a function that is constant on a group has a finite prior, too."""

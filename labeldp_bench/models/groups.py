@@ -8,9 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.prediction import VoteClassifier
-from labeldp_bench.supervision.targets import Supervision
+from labeldp.supervision import Supervision, VoteClassifier
+from labeldp_bench.interfaces import Model, Session
 
 
 @dataclass(frozen=True)

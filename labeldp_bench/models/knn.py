@@ -12,13 +12,12 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support.last_results import LastResults
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer
+from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.models.neighbour_means import NeighbourMeans
-from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.prediction import VoteClassifier
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.support.process import remembering_ctrl_c
 
 # Beyond this many dimensions a k-d tree visits most of its leaves; brute force is faster.

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeldp.linear import held_out_rows
+from labeldp.supervision import Supervision
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import check_number, check_numbers
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.embedding import GraphModel
-from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.neighbour_graph import GraphClassifier, NeighbourGraph, per_example
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 
 FEWEST = 2
 """Examples: one fits and one chooses."""

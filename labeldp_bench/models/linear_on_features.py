@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labeldp.supervision import VoteClassifier
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.supervision.prediction import VoteClassifier
 
 EXACT_UP_TO = 2000
 """Features whose eigenvectors are found in float64; in float32 more take minutes rather than an

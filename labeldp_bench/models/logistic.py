@@ -7,13 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from labeldp.linear import fit_penalised, held_out_rows, with_constant
+from labeldp.supervision import LogitClassifier, Supervision
 from labeldp.support.validate import Diverged, check_number, check_numbers
-from labeldp_bench.models.held_out import held_out_rows
-from labeldp_bench.models.penalised import fit_penalised, with_constant
-from labeldp_bench.models.vectors import as_vectors
-from labeldp_bench.supervision.interfaces import Model, Session
-from labeldp_bench.supervision.prediction import LogitClassifier
-from labeldp_bench.supervision.targets import Supervision
+from labeldp.trees import as_vectors
+from labeldp_bench.interfaces import Model, Session
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from scipy.sparse.csgraph import connected_components, laplacian
 from scipy.sparse.linalg import cg
 from torch import Tensor
 
+from labeldp.supervision import vote_shares
 from labeldp.support.validate import InputError
 from labeldp_bench.models.embedding import Places
 from labeldp_bench.models.smooth_functions import NearestSearch, joined_neighbours
-from labeldp_bench.supervision.prediction import vote_shares
 
 PRECISION = 1e-5
 """Of a solution: the misfit that is left, as a share of the right side."""

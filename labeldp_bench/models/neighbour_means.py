@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.groups import GroupEstimator
-from labeldp_bench.supervision.interfaces import Session
 
 
 @dataclass(frozen=True)

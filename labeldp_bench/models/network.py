@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import check_made
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.classifier import NetworkClassifier, check_images, resolve_precision
 from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.network_fit import NetworkFit

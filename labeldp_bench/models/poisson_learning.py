@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeldp.supervision import Supervision
 from labeldp.support.last_results import LastResults
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.embedding import GraphModel
 from labeldp_bench.models.neighbour_graph import GraphClassifier, NeighbourGraph, per_example
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 
 LEAK = 1e-5
 """Share of the heat that each example loses: a component of the graph with more sources than sinks

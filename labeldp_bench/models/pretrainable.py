@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeldp.support.validate import check_made
-from labeldp_bench.supervision.interfaces import Model, NetworkFactory, WeightsFor
+from labeldp_bench.interfaces import Model, NetworkFactory, WeightsFor
 from labeldp_bench.training.classifier import NetworkClassifier, adopt
 from labeldp_bench.training.pixels import Pixels, pixel_scale
 

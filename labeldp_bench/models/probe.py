@@ -7,15 +7,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from labeldp.linear import held_out_rows
+from labeldp.supervision import LogitClassifier, Supervision
 from labeldp.support.last_results import LastResults
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import Diverged, check_number, check_numbers
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.held_out import held_out_rows
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import LogitClassifier
-from labeldp_bench.supervision.targets import Supervision
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""

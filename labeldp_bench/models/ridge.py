@@ -7,14 +7,13 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import check_numbers
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.linear_on_features import EXACT_UP_TO, LinearOnFeatures, directions_of
 from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.prediction import VoteClassifier
-from labeldp_bench.supervision.targets import Supervision
 
 ROWS = 2000
 """Examples at a time, for sums over all of them."""

@@ -10,7 +10,7 @@ from typing import cast
 from torch import Tensor
 
 from labeldp.support.validate import Diverged
-from labeldp_bench.supervision.interfaces import Classifier, Epoch, FitCheckpoint, State
+from labeldp_bench.interfaces import Classifier, Epoch, FitCheckpoint, State
 from labeldp_bench.training.trainer import Trainer
 
 TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))

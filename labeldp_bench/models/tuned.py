@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import (
     Diverged,
@@ -18,10 +19,9 @@ from labeldp.support.validate import (
     check_number,
     check_numbers,
 )
+from labeldp_bench.interfaces import Model, Session, WeightsFor
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.trial import Trial, TrialCheckpoint
-from labeldp_bench.supervision.interfaces import Model, Session, WeightsFor
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
 

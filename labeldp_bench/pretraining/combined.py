@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from labeldp.support.validate import InputError, check_made
+from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.models.feature_concat import FeatureConcat, MirroredFeatureConcat
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
 
 
 @dataclass(frozen=True)

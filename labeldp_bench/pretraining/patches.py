@@ -10,9 +10,9 @@ from torch import Tensor
 
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_number
+from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.models.patches import FLAT, PatchNetwork
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.training.classifier import check_images
 from labeldp_bench.training.pixels import pixel_scale
 

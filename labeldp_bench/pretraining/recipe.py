@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeldp.support.validate import check_integer, check_made
-from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory
+from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.trainer import Trainer
 

@@ -19,8 +19,8 @@ from labeldp.support.validate import (
     check_integer,
     check_number,
 )
+from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory, Session, State
 from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.supervision.interfaces import FitCheckpoint, NetworkFactory, Session, State
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import (
     NetworkClassifier,

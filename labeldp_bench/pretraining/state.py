@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeldp.support.progress import say
-from labeldp_bench.supervision.interfaces import State
+from labeldp_bench.interfaces import State
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
 

@@ -8,20 +8,19 @@ from torch import Tensor
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import NoPrivacy
+from labeldp.supervision import Supervision, predict
 from labeldp.support.progress import say
 from labeldp.support.validate import check_made
 from labeldp_bench.data.images import ImageData
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.supervision.interfaces import (
+from labeldp_bench.interfaces import (
     Classifier,
     Epoch,
     FitCheckpoint,
     NetworkFactory,
     Session,
 )
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
 from labeldp_bench.training.classifier import adopt, below_classifier
 
 

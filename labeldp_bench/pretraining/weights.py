@@ -13,9 +13,9 @@ from torch import Tensor
 from labeldp.support.files import only_one, replacing
 from labeldp.support.progress import say
 from labeldp.support.validate import Diverged, InputError
+from labeldp_bench.interfaces import NetworkFactory
 from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
 from labeldp_bench.pretraining.state import TrainingState
-from labeldp_bench.supervision.interfaces import NetworkFactory
 from labeldp_bench.support.checkout import CHECKOUT
 
 FOLDER = "pretrained"

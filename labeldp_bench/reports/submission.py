@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS
 from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.experiments.compose import mechanism_names
 from labeldp_bench.experiments.identity import NOISES, SEEDED, canonical

@@ -14,8 +14,8 @@ from typing import Protocol
 from labeldp.support.files import remove_torn
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import State
 from labeldp_bench.runs.one_way import OneWay
-from labeldp_bench.supervision.interfaces import State
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
 NAME = "checkpoint.pt"

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeldp.supervision import predict
 from labeldp.support.files import writing
+from labeldp_bench.interfaces import Classifier, Epoch
 from labeldp_bench.runs.probability_scores import probability_scores
-from labeldp_bench.supervision.interfaces import Classifier, Epoch
-from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.training.trainer import SELECTIONS
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")

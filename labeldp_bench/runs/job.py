@@ -13,6 +13,7 @@ from labeldp.support.progress import LONG_RUN_SECONDS, duration, progress_bar, s
 from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.interfaces import Model, NetworkFactory
 from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import is_done
 from labeldp_bench.runs.checkpoint import NAME
@@ -22,7 +23,6 @@ from labeldp_bench.runs.memory import check_memory
 from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
-from labeldp_bench.supervision.interfaces import Model, NetworkFactory
 from labeldp_bench.support.device import DeviceLost, device_lost
 from labeldp_bench.training.classifier import IMAGE_AXES
 

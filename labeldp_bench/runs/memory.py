@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from labeldp.mechanisms.classes import LabelMechanism
+from labeldp.mechanisms.base import LabelMechanism
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts

@@ -6,12 +6,12 @@ from typing import Self, cast
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import Classifier, Fitted
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
 from labeldp_bench.runs.risk import Tally, empty_tally
-from labeldp_bench.supervision.prediction import Classifier, Fitted
 
 
 @dataclass(eq=False)

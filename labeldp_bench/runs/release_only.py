@@ -11,17 +11,17 @@ from torch import Tensor
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release_io import write_releases
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import Supervision
 from labeldp.support.files import only_one, remove_torn, writable_folder
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.run import Run, TrialData, open_vault
 from labeldp_bench.runs.stored import manifest_of
 from labeldp_bench.runs.units import learner_of_unit, share_of_unit
-from labeldp_bench.supervision.interfaces import Averages, Classifier, Model, Session
-from labeldp_bench.supervision.targets import Supervision
 
 
 class Released(Exception):

@@ -7,8 +7,8 @@ from typing import Protocol, Self, cast
 import torch
 from torch import Tensor
 
+from labeldp.supervision import Classifier, Estimator, Fitted, predict
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.supervision.prediction import Classifier, Estimator, Fitted, predict
 
 
 class Tally(Protocol):

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS
 from labeldp.store.noise import Drawn
 from labeldp.store.release_io import read_releases
 from labeldp.support.validate import InputError

@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.interfaces import Learner
+from labeldp_bench.interfaces import Learner
 
 
 def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.interfaces import Session
 
 KINDS = ("cuda",)
 """Kinds of devices that record steps."""

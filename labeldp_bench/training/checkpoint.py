@@ -12,7 +12,7 @@ from torch import Tensor
 from labeldp.support.files import CannotWrite, replacing
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.interfaces import State
+from labeldp_bench.interfaces import State
 from labeldp_bench.support.device import device_failed
 
 SECONDS_BETWEEN_SAVES = 60.0

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labeldp.supervision import LogitClassifier
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.prediction import LogitClassifier
 
 INFERENCE_BATCH = 2000
 IMAGE_AXES = 4

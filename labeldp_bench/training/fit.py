@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp.support.validate import Diverged
-from labeldp_bench.supervision.interfaces import FitCheckpoint, State
+from labeldp_bench.interfaces import FitCheckpoint, State
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
 

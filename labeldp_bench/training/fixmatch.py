@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from labeldp.supervision import Supervision
 from labeldp.support.validate import (
     InputError,
     check_integer,
@@ -14,8 +15,7 @@ from labeldp.support.validate import (
     check_made,
     check_number,
 )
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing
 from labeldp_bench.training.classifier import NetworkClassifier
 from labeldp_bench.training.network_fit import NetworkFit

@@ -12,9 +12,9 @@ from torch.func import functional_call
 from torch.optim.swa_utils import AveragedModel
 
 from labeldp.losses import Loss
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.interfaces import Epoch, Session, State
-from labeldp_bench.supervision.targets import Supervision
+from labeldp_bench.interfaces import Epoch, Session, State
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.captured import KINDS, CapturedStep
 from labeldp_bench.training.classifier import NetworkClassifier

@@ -20,7 +20,7 @@ from labeldp.support.validate import (
     check_made,
     check_number,
 )
-from labeldp_bench.supervision.interfaces import Session
+from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.classifier import INFERENCE_BATCH
 from labeldp_bench.training.fit import Fit

@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest
 import labeldp as ldp
 from labeldp.conformal import threshold
 from labeldp.estimates import share_with_interval
-from labeldp.known import class_mechanisms
+from labeldp.known import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
 from labeldp.unbiased import possible_values, unbiased_labels
 from tests.conftest import CHECKOUT
@@ -148,7 +148,7 @@ TWO_VALUED = "hadamard local_hashing lp_1st none optimal oue rappor rr subset_se
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
-@pytest.mark.parametrize("name", class_mechanisms())
+@pytest.mark.parametrize("name", CLASS_MECHANISMS)
 def test_estimates_take_the_values_that_the_law_allows(name, classes):
     # A value that is not foreseen would put an interval anywhere.
     eps = math.inf if name == "none" else 1.0

@@ -121,11 +121,6 @@ def test_classes_are_predicted_in_parts(estimator, monkeypatch):
     assert sizes == [40, 40, 40, 30]
 
 
-def test_smooth_functions():
-    clf = ldp.LabelDPClassifier(features="smooth").fit(X, RELEASE)
-    assert (clf.predict(X) == NAMES[Y]).mean() > 0.8
-
-
 def test_data_frames():
     columns = ["a", "b", "c", "d"]
     pandas = ldp.LabelDPClassifier(penalty=0.01).fit(pd.DataFrame(X, columns=columns), RELEASE)
@@ -165,12 +160,6 @@ def test_sets_are_not_made_from_a_frame_in_another_order():
     ldp.PredictionSets(clf, frame[100:], release[100:])
     with pytest.raises(InputError, match="another order"):
         ldp.PredictionSets(clf, frame[100:][::-1], release[100:])
-
-
-def test_few_rows_for_smooth_functions_are_one_line():
-    # It named a key of the benchmark's command line.
-    with pytest.raises(InputError, match="features='smooth' needs more than 10 rows, got 5"):
-        ldp.LabelDPClassifier(features="smooth").fit(X[:5], RELEASE[:5])
 
 
 def test_scikit_learns_tools():

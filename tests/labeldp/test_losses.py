@@ -15,9 +15,9 @@ from labeldp.mechanisms import (
     SubsetSelection,
 )
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.targets import Supervision
 
 K = 4
 MECHANISMS = {"labels": RandomizedResponse(1.0), "bits": Rappor(1.0), "reals": AdditiveLaplace(1.0)}
@@ -219,9 +219,7 @@ def test_each_loss_takes_the_releases_that_it_fits(name, kind, fits):
 
 def test_unknown_loss_names_the_known_ones():
     # A typo would end in a KeyError.
-    with pytest.raises(
-        InputError, match=r"learner\.loss must be one of .*bce.*marginal\?"
-    ):
+    with pytest.raises(InputError, match=r"learner\.loss must be one of .*bce.*marginal\?"):
         loss_named("marginall")
 
 

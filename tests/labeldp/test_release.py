@@ -1,8 +1,7 @@
 """Releases of own labels: what they hold, what they refuse, and that they add up."""
 
 import json
-import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
-from labeldp import known
-from labeldp.known import class_mechanisms
-from labeldp.mechanisms import RandomizedResponse
+from labeldp.known import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
 
 CLASSES = ["no", "yes", "refused", "other"]
@@ -30,56 +27,8 @@ def test_mechanisms_are_those_without_a_prior():
     # (One of your own may stand beside them: no test is to be edited for it.)
     names = "alibi hadamard local_hashing lp_1st none optimal oue rappor rr subset_selection unary"
     need_more = {"rrwithprior", "topk_subset", "blockrr", "lp_2st", "ple", "laplace", "pate_fm"}
-    found = set(class_mechanisms())
+    found = set(CLASS_MECHANISMS)
     assert found >= set(names.split()) and not found & need_more
-
-
-@pytest.fixture
-def own_mechanism(tmp_path, monkeypatch):
-    """Writes the YAML of a mechanism of the user's own beside the others."""
-    shutil.copytree(known.CONFIGS / "mechanism", tmp_path / "mechanism")
-    monkeypatch.setattr(known, "CONFIGS", tmp_path)
-
-    def write(text):
-        (tmp_path / "mechanism" / "mine.yaml").write_text(text)
-        for cached in (known.class_mechanisms, known._found):
-            cached.cache_clear()
-
-    yield write
-    monkeypatch.undo()
-    for cached in (known.class_mechanisms, known._found):
-        cached.cache_clear()
-
-
-def test_a_parameter_without_a_default_is_as_its_file_says(own_mechanism):
-    # The page on mechanisms asks for such parameters, and then the library could not build them.
-    own_mechanism(f"mechanism:\n  _target_: {__name__}.ShortList\n  eps: ${{eps}}\n  length: 3\n")
-    assert released(mechanism="mine").manifest.parameters["length"] == 3
-    assert released(mechanism="mine", parameters={"length": 2}).manifest.parameters["length"] == 2
-
-
-@dataclass(frozen=True)
-class ShortList(RandomizedResponse):
-    """A mechanism with a parameter of its own."""
-
-    length: int = field(kw_only=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("mechanism:\n  _target_: labeldp.mechanisms.Rapor\n", "AttributeError: module"),
-        ("mechanism:\n  _target_: nowhere.Mine\n", "ModuleNotFoundError: No module named"),
-        ("learner:\n  loss: plain\n", "KeyError: 'mechanism'"),
-        ("mechanism: [\n", "ParserError: while parsing"),
-    ],
-)
-def test_an_own_mechanism_that_is_not_ready_is_one_line(own_mechanism, text, says):
-    # `labeldp plan`, which looks at every mechanism, ended in a traceback that named no file.
-    own_mechanism(text)
-    with pytest.raises(InputError, match=rf"mine\.yaml names no mechanism: {says}") as caught:
-        class_mechanisms()
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

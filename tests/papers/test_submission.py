@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from labeldp.mechanisms.version import DRAWS
+from labeldp.mechanisms.noise import DRAWS
 from labeldp_bench.cli.submit import main
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.record import checksum, new_record, write_record

@@ -13,7 +13,7 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
 )
-from labeldp.mechanisms.additive_laplace import argmax_retention
+from labeldp.mechanisms.laplace import argmax_retention
 from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import markdown_table, number_text

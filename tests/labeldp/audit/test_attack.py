@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from labeldp.audit import attack
-from labeldp.audit.attack import (
+from labeldp.audit import end_to_end as attack
+from labeldp.audit.end_to_end import (
     Attack,
     accuracy,
     bound,

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from labeldp.audit import sampling
-from labeldp.audit.audit import sampled_epsilon
-from labeldp.audit.mechanism import exact_epsilon
+from labeldp.audit import audit as sampling
+from labeldp.audit.audit import exact_epsilon, sampled_epsilon
 from labeldp.mechanisms import (
     AdditiveLaplace,
     NoPrivacy,
@@ -22,8 +21,8 @@ from labeldp.mechanisms import (
     SubsetSelection,
     TopKSubset,
 )
-from labeldp.mechanisms.classes import LabelMechanism
-from labeldp.mechanisms.ranking import by_falling_prior, places
+from labeldp.mechanisms.base import LabelMechanism
+from labeldp.mechanisms.response import by_falling_prior, places
 from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault
 from labeldp.support import seeding

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.audit.channels import channels_of
-from labeldp.audit.edge_cases import laplace_shape
+from labeldp.audit.audit import channels_of
+from labeldp.audit.channels import laplace_shape
 from labeldp.mechanisms import (
     CubeMeans,
     FullCubeMeans,
@@ -16,9 +16,15 @@ from labeldp.mechanisms import (
     NoisyMoments,
     PateFM,
 )
-from labeldp.mechanisms.draws import discrete_laplace, numpy_stream, uniforms
-from labeldp.mechanisms.gaussian import gaussian_noise
-from labeldp.mechanisms.sum_laws import group_counts, group_sizes, group_sums
+from labeldp.mechanisms.moments import gaussian_noise
+from labeldp.mechanisms.noise import (
+    discrete_laplace,
+    group_counts,
+    group_sizes,
+    group_sums,
+    numpy_stream,
+    uniforms,
+)
 from labeldp.support import seeding
 
 

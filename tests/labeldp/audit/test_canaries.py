@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from labeldp.audit.canaries import Game, one_run_epsilon, pair_epsilon
+from labeldp.audit.end_to_end import Game, one_run_epsilon, pair_epsilon
 from labeldp.mechanisms import RandomizedResponse, Rappor
 from labeldp.support import seeding
 

@@ -7,13 +7,10 @@ import torch
 from scipy.stats import binom
 
 from labeldp.audit.audit import audit, audit_histogram
-from labeldp.audit.bounds import eps_bound, flagged_from, one_run_bound
-from labeldp.audit.broken_learners import HISTOGRAMS, LEARNERS
-from labeldp.audit.local_channels import local_channels
-from labeldp.audit.plants import plants
-from labeldp.audit.sums import sums_channels, sums_epsilon
-from labeldp.audit.votes import votes_channels
-from labeldp.audit.wall import learner_faults
+from labeldp.audit.channels import local_channels
+from labeldp.audit.end_to_end import learner_faults
+from labeldp.audit.statistics import eps_bound, flagged_from, one_run_bound
+from labeldp.audit.sum_channels import sums_channels, sums_epsilon, votes_channels
 from labeldp.mechanisms import (
     ClippedCubeMeans,
     ExponentialCubes,
@@ -30,6 +27,8 @@ from labeldp.mechanisms import (
     RPWithPrior,
 )
 from labeldp.support import seeding
+from tests.labeldp.audit.faulty_learners import HISTOGRAMS, LEARNERS
+from tests.labeldp.audit.faulty_mechanisms import plants
 
 EPS = 1.0
 HONEST = {

@@ -8,7 +8,7 @@ import torch
 
 from labeldp.audit.audit import audit, audit_histogram
 from labeldp.audit.group_channels import VAULT_HISTOGRAM, Histogram
-from labeldp.audit.rows import LEVEL, row_independence_test, two_inputs
+from labeldp.audit.statistics import LEVEL, row_independence_test, two_inputs
 from labeldp.audit.verify import verify
 from labeldp.mechanisms import (
     AdditiveLaplace,
@@ -25,7 +25,7 @@ from labeldp.mechanisms import (
     Rappor,
     UnbiasedRandomizer,
 )
-from labeldp.mechanisms.hashes import Hashes
+from labeldp.mechanisms.bits import Hashes
 
 KEEP = 1 / (1 + 9 * math.exp(-1.0))
 """Of randomised response, K=10, eps=1."""

@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy.stats import ks_2samp, laplace
 
-from labeldp.mechanisms import AdditiveLaplace, Rappor, additive_laplace
-from labeldp.mechanisms.additive_laplace import argmax_retention
+from labeldp.mechanisms import AdditiveLaplace, Rappor
+from labeldp.mechanisms import laplace as laplace_module
+from labeldp.mechanisms.laplace import argmax_retention
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 
@@ -35,14 +36,14 @@ def test_later_blocks_add_noise_to_their_own_labels(monkeypatch):
     """If this fails, examples after the first block release those of others."""
     labels = torch.arange(10).repeat(3)
     released, shapes = {}, []
-    draw = additive_laplace.discrete_laplace
+    draw = laplace_module.discrete_laplace
     monkeypatch.setattr(
-        additive_laplace,
+        laplace_module,
         "discrete_laplace",
         lambda shape, *rest: shapes.append(shape) or draw(shape, *rest),
     )
     for entries in (1, 77, 10_000):
-        monkeypatch.setattr(additive_laplace, "ENTRIES", entries)
+        monkeypatch.setattr(laplace_module, "ENTRIES", entries)
         generator = seeding.generator(0, "blocks")
         released[entries] = AdditiveLaplace(eps=700.0).release(labels, 10, generator)
         assert torch.equal(released[entries].argmax(1), labels)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
-from labeldp.mechanisms.block_rr import block_matrix, own_rates
+from labeldp.mechanisms.response import block_matrix, own_rates
 from labeldp.support.validate import InputError
 
 COUNTS_1 = [5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500]

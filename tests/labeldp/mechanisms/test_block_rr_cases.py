@@ -15,8 +15,8 @@ from labeldp.mechanisms import (
     RPWithPrior,
     RROnBins,
 )
-from labeldp.mechanisms.block_rr import block_matrix, own_rates
-from labeldp.mechanisms.classes import two_levels
+from labeldp.mechanisms.base import two_levels
+from labeldp.mechanisms.response import block_matrix, own_rates
 from labeldp.support.validate import InputError
 
 LEVELS = 12

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare, kstest, laplace
 
-from labeldp.audit.mechanism import exact_epsilon
+from labeldp.audit.audit import exact_epsilon
 from labeldp.mechanisms import (
     BlockRR,
     ClassMechanism,

@@ -7,8 +7,8 @@ import hydra
 import pytest
 import torch
 
-from labeldp.audit.groups import group_epsilon
-from labeldp.audit.mechanism import exact_real_epsilon
+from labeldp.audit.audit import exact_real_epsilon
+from labeldp.audit.group_channels import group_epsilon
 from labeldp.mechanisms import GroupMechanism, RealMechanism
 from labeldp.support import seeding
 from labeldp.support.validate import InputError

@@ -15,10 +15,9 @@ from labeldp.mechanisms import (
     NoisyClusters,
     Rappor,
     SubsetSelection,
-    draws,
 )
-from labeldp.mechanisms.secret import SecretGenerator
-from labeldp.mechanisms.sum_laws import laplace_sums
+from labeldp.mechanisms import noise as draws
+from labeldp.mechanisms.noise import SecretGenerator, laplace_sums
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import SMALLEST_EPS, InputError
 from tests.laws import has_law

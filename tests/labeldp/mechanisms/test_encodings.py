@@ -17,9 +17,9 @@ from labeldp.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
+from labeldp.mechanisms.bits import hashed
 from labeldp.mechanisms.encodings import Positions, joined, positions_of
-from labeldp.mechanisms.hashes import hashed
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.noise import SecretGenerator
 from labeldp.support.validate import InputError
 
 CLASSES = 12

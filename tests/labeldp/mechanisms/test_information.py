@@ -22,7 +22,7 @@ from labeldp.mechanisms import (
     UnaryEncoding,
 )
 from labeldp.mechanisms.information import information_bits
-from labeldp.mechanisms.subset_selection import subset_information
+from labeldp.mechanisms.subsets import subset_information
 from labeldp.support import seeding
 from labeldp_bench.support.checkout import CHECKOUT
 from tests.labeldp.mechanisms.test_block_rr import prior_of

@@ -5,11 +5,9 @@ import math
 import pytest
 import torch
 
-from labeldp.mechanisms import LabelDPPro, NoisyMoments, PateFM, poisson_gaussian
-from labeldp.mechanisms.draws import step_of
-from labeldp.mechanisms.gaussian import SENSITIVITY, gaussian_stddev
-from labeldp.mechanisms.poisson_gaussian import poisson_delta, poisson_stddev
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms import LabelDPPro, NoisyMoments, PateFM
+from labeldp.mechanisms.moments import SENSITIVITY, gaussian_stddev, poisson_delta, poisson_stddev
+from labeldp.mechanisms.noise import SecretGenerator, step_of
 from labeldp.support.validate import InputError
 
 
@@ -75,7 +73,7 @@ def test_small_batches_are_accounted_for_in_seconds(monkeypatch):
         tried.append(stddev)
         return poisson_delta(eps, stddev, steps, share)
 
-    monkeypatch.setattr(poisson_gaussian, "poisson_delta", delta)
+    monkeypatch.setattr("labeldp.mechanisms.moments.poisson_delta", delta)
     stddev = poisson_stddev(1.0, 1e-5, 2, 0.05)
     assert min(tried) > 0.79 * stddev
     assert poisson_delta(1.0, 0.999 * stddev, 2, 0.05) > 1e-5

@@ -19,9 +19,9 @@ from labeldp.mechanisms import (
     SubsetSelection,
     TopKSubset,
     UnaryEncoding,
-    rr_with_prior,
+    response,
 )
-from labeldp.mechanisms.ranking import by_falling_prior, places
+from labeldp.mechanisms.response import by_falling_prior, places
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 
@@ -127,7 +127,7 @@ def test_a_prior_is_ranked_once_for_all_who_ask(monkeypatch):
     # A release, its most likely labels and the note on its top k ask one after the other.
     asked = []
     monkeypatch.setattr(
-        rr_with_prior,
+        response,
         "by_falling_prior",
         lambda prior: asked.append(float(prior[0, 0])) or by_falling_prior(prior),
     )

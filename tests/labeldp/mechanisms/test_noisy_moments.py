@@ -8,8 +8,8 @@ import torch
 from scipy.special import ndtr, ndtri
 
 from labeldp.mechanisms import LabelDPPro, NoisyMoments, Rappor
-from labeldp.mechanisms.gaussian import SENSITIVITY, gaussian_delta, gaussian_stddev
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.moments import SENSITIVITY, gaussian_delta, gaussian_stddev
+from labeldp.mechanisms.noise import SecretGenerator
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault

@@ -8,8 +8,8 @@ import torch
 from scipy.special import ndtr
 
 from labeldp.mechanisms import PateFM
-from labeldp.mechanisms.gaussian import gaussian_delta, gaussian_stddev
-from labeldp.mechanisms.pate_accounting import (
+from labeldp.mechanisms.moments import gaussian_delta, gaussian_stddev
+from labeldp.mechanisms.pate import (
     ORDERS,
     _surprise,
     data_dependent_epsilon,

@@ -9,10 +9,9 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from labeldp.audit.mechanism import exact_real_epsilon
+from labeldp.audit.audit import exact_real_epsilon
 from labeldp.mechanisms import RPWithPrior, RROnBins, UnbiasedRandomizer
-from labeldp.mechanisms.rr_on_bins import optimal_bins
-from labeldp.mechanisms.unbiased_randomizer import REACH
+from labeldp.mechanisms.real_response import REACH, optimal_bins
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 

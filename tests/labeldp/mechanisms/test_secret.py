@@ -14,9 +14,8 @@ import torch
 from scipy.stats import binomtest, chisquare, kstest
 
 from labeldp.mechanisms import LabelMechanism, Rappor, SubsetSelection
-from labeldp.mechanisms.draws import integers, uniforms
-from labeldp.mechanisms.pate_fm import PateFM
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.noise import SecretGenerator, integers, uniforms
+from labeldp.mechanisms.pate import PateFM
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names

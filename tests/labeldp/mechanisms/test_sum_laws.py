@@ -7,10 +7,8 @@ import torch
 from scipy.stats import chi2_contingency, ks_2samp
 
 from labeldp.mechanisms import ClippedLaplace, Laplace, RandomizedResponse, Rappor
-from labeldp.mechanisms.classes import ClassMechanism
-from labeldp.mechanisms.draws import numpy_stream
-from labeldp.mechanisms.real import RealMechanism
-from labeldp.mechanisms.sum_laws import group_counts, laplace_sums
+from labeldp.mechanisms.base import ClassMechanism, RealMechanism
+from labeldp.mechanisms.noise import group_counts, laplace_sums, numpy_stream
 from labeldp.support import seeding
 
 LABELS = torch.tensor([0, 0, 1, 2, 2, 2, 0, 1])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.stats import dlaplace, kstest
 
-from labeldp.audit.groups import group_epsilon
-from labeldp.audit.mechanism import exact_real_epsilon
+from labeldp.audit.audit import exact_real_epsilon
+from labeldp.audit.group_channels import group_epsilon
 from labeldp.mechanisms import (
     ClippedCubeMeans,
     ClippedLaplace,
@@ -21,7 +21,7 @@ from labeldp.mechanisms import (
     NoisyClusters,
     Rappor,
 )
-from labeldp.mechanisms.draws import step_of
+from labeldp.mechanisms.noise import step_of
 from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
@@ -90,7 +90,7 @@ def test_local_full_has_the_stated_noise(monkeypatch):
     assert group_epsilon(LocalFull(0.7)) == pytest.approx(1.5 * 0.7)  # the audit can say no
     seen = []
     monkeypatch.setattr(
-        "labeldp.mechanisms.local_full.laplace_sums",
+        "labeldp.mechanisms.groups.laplace_sums",
         lambda counts, scale, stream: seen.append(scale) or torch.zeros(counts.shape),
     )
     values = torch.tensor([0.25], dtype=torch.float64)

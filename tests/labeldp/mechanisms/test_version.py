@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from labeldp.mechanisms import LabelEnhancement
-from labeldp.mechanisms.pate_fm import PateFM
-from labeldp.mechanisms.version import HISTOGRAM
+from labeldp.mechanisms.noise import HISTOGRAM
+from labeldp.mechanisms.pate import PateFM
 from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 from labeldp.support.validate import InputError

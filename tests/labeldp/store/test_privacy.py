@@ -23,11 +23,11 @@ from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import SingleStage
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.interfaces import Session
 from tests.conftest import TINY_CIRCLE
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))

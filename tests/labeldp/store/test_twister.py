@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.mechanisms.secret import SecretGenerator
+from labeldp.mechanisms.noise import SecretGenerator
 from labeldp.support import seeding
 from scripts import attack_twister as attack
 

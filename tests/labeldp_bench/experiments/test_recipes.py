@@ -12,11 +12,11 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.grid import expand
+from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.training.augment import Cutout, Flip, Mixup, PadCrop
 from labeldp_bench.training.pixels import pixel_scale
 from labeldp_bench.training.schedules import EpochSteps

@@ -10,10 +10,10 @@ from labeldp.store.door import ReleaseDoor
 from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Model
 from labeldp_bench.learners import ClusterPrior
 from labeldp_bench.learners.cluster_prior import clusters_of
 from labeldp_bench.models.knn import NearestNeighbours
-from labeldp_bench.supervision.interfaces import Model
 from tests.learning import session
 
 

@@ -16,6 +16,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
@@ -24,8 +25,6 @@ from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.prediction import predict
-from labeldp_bench.supervision.targets import Supervision
 from tests.conftest import TINY_CIRCLE
 from tests.learning import CIRCLE, CPU, RR_FIRST, TWO_STAGES, FixedClassifier, Spy, circle, session
 

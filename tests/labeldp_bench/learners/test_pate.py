@@ -10,6 +10,7 @@ from labeldp.mechanisms import PateFM, Rappor
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import FixMatch, Pate
 from labeldp_bench.learners.fixmatch import fitted
@@ -17,7 +18,6 @@ from labeldp_bench.learners.teachers import LinearTeachers, NetworkTeachers
 from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.prediction import predict
 from labeldp_bench.training.augment import Mixup, PadCrop
 from labeldp_bench.training.fixmatch import Consistency
 from tests import training

@@ -6,10 +6,11 @@ import pytest
 import torch
 from scipy.stats import dlaplace
 
-from labeldp.audit.groups import group_epsilon
+from labeldp.audit.group_channels import group_epsilon
 from labeldp.losses import loss_named
 from labeldp.mechanisms import NoisyClusters, RandomizedResponse
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
@@ -19,7 +20,6 @@ from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.targets import Supervision
 from tests.laws import has_law
 from tests.learning import CPU, rings, session
 from tests.shell import quick, records_under

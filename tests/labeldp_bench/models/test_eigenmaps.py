@@ -7,18 +7,18 @@ import torch
 from labeldp.losses import loss_named
 from labeldp.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweeper import group
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Eigenmaps, NearestNeighbours
 from labeldp_bench.models.eigenmaps import least_squares
 from labeldp_bench.models.smooth_functions import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from tests.learning import rings
 from tests.shell import quick, records_under
 

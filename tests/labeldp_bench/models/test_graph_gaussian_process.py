@@ -8,7 +8,9 @@ from scipy.stats import multivariate_normal
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse, SubsetSelection
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import GraphGaussianProcess
 from labeldp_bench.models.graph_gaussian_process import (
     SIGNALS,
@@ -16,8 +18,6 @@ from labeldp_bench.models.graph_gaussian_process import (
     noise_variance,
     posterior,
 )
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from tests.learning import rings
 
 NOISE = 0.7

@@ -8,13 +8,13 @@ from scipy.sparse.csgraph import laplacian
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import LaplaceLearning, NearestNeighbours, PoissonLearning
 from labeldp_bench.models.knn import NeighbourSearch
 from labeldp_bench.models.poisson_learning import LEAK
 from labeldp_bench.models.smooth_functions import joined_neighbours
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from tests.learning import rings
 
 

@@ -8,12 +8,12 @@ import torch
 
 from labeldp.losses import loss_named
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import knn
 from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from tests.conftest import TINY_CIRCLE
 
 SESSION = Session(0, torch.device("cpu"))

@@ -2,8 +2,8 @@
 
 import torch
 
+from labeldp.linear import fit_penalised, with_constant
 from labeldp.losses import LOSSES
-from labeldp_bench.models.penalised import fit_penalised, with_constant
 
 
 def test_it_is_the_minimum_and_held_out_examples_choose():
@@ -45,7 +45,7 @@ def test_many_examples_of_many_classes_are_taken_in_parts(monkeypatch):
     whole = fit_penalised(inputs, y, Watched(), 4, [1.0, 0.1], splits)
     assert max(sizes) == 90 * 4
     sizes.clear()
-    monkeypatch.setattr("labeldp_bench.models.penalised.AT_ONCE", 100)
+    monkeypatch.setattr("labeldp.linear.AT_ONCE", 100)
     parts = fit_penalised(inputs, y, Watched(), 4, [1.0, 0.1], splits)
     assert max(sizes) == 100
     assert parts[1] == whole[1]

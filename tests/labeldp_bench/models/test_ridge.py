@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from labeldp.support.validate import InputError
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Ridge
 from labeldp_bench.models import linear_on_features as module
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.models.feature_concat import FeatureConcat
 from labeldp_bench.models.linear import LinearClassifier
 from labeldp_bench.models.ridge import ridge, spectrum_of
-from labeldp_bench.supervision.interfaces import Session
 from labeldp_bench.training.classifier import NetworkClassifier
 
 

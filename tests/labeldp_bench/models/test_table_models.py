@@ -10,9 +10,9 @@ from labeldp.losses import LOSSES
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse, Rappor
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import Supervision
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import BoostedTrees, Logistic
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 
 SMALL = {"logistic": Logistic((1e-3,)), "trees": BoostedTrees(stages=3, trees=5)}
 

@@ -9,6 +9,7 @@ import torch
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
+from labeldp.supervision import Supervision
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
@@ -19,7 +20,6 @@ from labeldp_bench.models.knn import NearestNeighbours
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.models.trial import Trial, explained
 from labeldp_bench.models.tuned import HeldOutReleases
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.schedules import WarmupLinear
 from tests.learning import session

@@ -12,9 +12,11 @@ from torch import nn
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Probe
 from labeldp_bench.models.encoder import Encoder
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
@@ -22,8 +24,6 @@ from labeldp_bench.records.record import read_record
 from labeldp_bench.runs import job
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from tests.shell import quick, records_under
 
 TINY = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=probe",

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
+from labeldp_bench.interfaces import Epoch
 from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
-from labeldp_bench.supervision.interfaces import Epoch
 from tests.shell import quick, records_under
 
 

@@ -10,10 +10,10 @@ from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Learner
 from labeldp_bench.learners import MultiStage
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.run import Run, TrialData, run_trial
-from labeldp_bench.supervision.interfaces import Learner
 
 CPU = torch.device("cpu")
 DIAGNOSTICS = {"agreements", "responses", "train_seconds", "confusion"}

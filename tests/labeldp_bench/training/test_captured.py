@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from labeldp.losses import loss_named
+from labeldp.supervision import Supervision
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training import captured, network_fit
 from labeldp_bench.training.augment import Flip, Mixup
 from labeldp_bench.training.schedules import WarmupLinear

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from labeldp.losses import loss_named
+from labeldp.supervision import Supervision
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, Airbench
 from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training import compiled
 from labeldp_bench.training.compiled import compilation_notes
 from labeldp_bench.training.fit import Fit

@@ -10,15 +10,15 @@ from torch.nn import functional
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse, Rappor
+from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.network import NetworkModel
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.supervision.interfaces import Session
-from labeldp_bench.supervision.targets import Supervision
 from labeldp_bench.training.classifier import resolve_precision
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.pixels import channel_statistics

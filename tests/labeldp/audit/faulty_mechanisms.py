@@ -22,9 +22,8 @@ from labeldp.mechanisms import (
     PateFM,
     Rappor,
 )
-from labeldp.mechanisms.draws import Noise
-from labeldp.mechanisms.gaussian import SENSITIVITY, gaussian_noise
-from labeldp.mechanisms.labeldp_pro import Descent
+from labeldp.mechanisms.moments import SENSITIVITY, Descent, gaussian_noise
+from labeldp.mechanisms.noise import Noise
 
 
 def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:

@@ -1,20 +1,110 @@
-"""Random draws of whole matrices, several times as fast as one float64 uniform for each entry.
+"""Random numbers of releases: seeded or secret, and fast draws of whole matrices.
 
 A coin needs 8 random bits, and seldom more. A random set needs keys that can be compared, which 32
 random bits are.
 """
 
 import math
-from typing import TypeAlias
+import os
+from typing import NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import DTypeLike, NDArray
+from scipy.stats import nbinom
 from torch import Generator, Tensor
 
-from labeldp.mechanisms.secret import SecretGenerator
-from labeldp.support.validate import InputError
+from labeldp.support.validate import InputError, check_labels
 
+ZEROS = bytes(1 << 18)  # what is enciphered: the result is the key stream itself
+STEP = 2.0**-53
+"""Uniforms are multiples of it, as NumPy's and torch's are."""
+
+FORKS = [0]
+"""How often this process, or one that it was forked from, was the copy of another one."""
+
+
+def _count_fork() -> None:
+    FORKS[0] += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+class SecretGenerator:
+    """Draws from the key stream of ChaCha20, under 256 bits of key from the operating system.
+
+    A mechanism takes it in place of a `torch.Generator`. Outputs tell nothing of each other, nor
+    of the key, unless ChaCha20 is broken; those of a Mersenne Twister tell its whole state
+    (scripts/attack_twister.py). The key is kept by the cipher alone: no attribute holds it, and the
+    object can be neither copied nor pickled. Two objects never share their numbers: the copy in a
+    forked process takes a new key. Its methods have the names and the meaning of a NumPy
+    generator's.
+
+    Source: Bernstein (2008), "ChaCha, a variant of Salsa20"; package `cryptography`.
+    """
+
+    __slots__ = ("__cipher", "__forks")
+
+    def __init__(self) -> None:
+        self.__take_key()
+
+    def __take_key(self) -> None:
+        self.__forks = FORKS[0]
+        # The first half of the nonce counts blocks, from 0; the second is random.
+        stream = ChaCha20(os.urandom(32), bytes(8) + os.urandom(8))
+        self.__cipher = Cipher(stream, mode=None).encryptor()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a SecretGenerator cannot be copied or pickled: its numbers are used once")
+
+    def random(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Returns uniforms in [0, 1), multiples of 2^-53, float64 of shape `size`."""
+        shape = (size,) if isinstance(size, int) else size
+        words = self._words(math.prod(shape), np.uint64)
+        words >>= np.uint64(11)
+        return np.multiply(words, STEP, dtype=np.float64).reshape(shape)
+
+    def integers(
+        self, low: int, high: int, size: int | tuple[int, ...], dtype: DTypeLike = np.int64
+    ) -> NDArray:
+        """Returns integers in [low, high), each exactly as likely as the others.
+
+        A word beyond the last whole multiple of their number is drawn again.
+        """
+        shape = (size,) if isinstance(size, int) else size
+        span = high - low
+        kind, bits = (np.uint32, 32) if span <= 2**32 else (np.uint64, 64)
+        words = self._words(math.prod(shape), kind)
+        if span == 2**bits:
+            return words.astype(dtype, copy=False).reshape(shape)
+        rest = 2**bits % span
+        if rest:
+            beyond = np.flatnonzero(words >= kind(2**bits - rest))
+            while len(beyond):
+                words[beyond] = self._words(len(beyond), kind)
+                beyond = beyond[words[beyond] >= kind(2**bits - rest)]
+        words %= kind(span)
+        return (words.astype(dtype) + np.asarray(low, dtype)).reshape(shape)
+
+    def _words(self, count: int, kind: type[np.unsignedinteger]) -> NDArray:
+        """Returns random words, which the caller may change."""
+        if self.__forks != FORKS[0]:  # the process that this one was forked from has the old key
+            self.__take_key()
+        words = np.empty(count, kind)
+        left = words.view(np.uint8)
+        while len(left):
+            taken = min(len(left), len(ZEROS))
+            self.__cipher.update_into(memoryview(ZEROS)[:taken], left[:taken].data)
+            left = left[taken:]
+        return words
+
+
+Prior: TypeAlias = Tensor | None
+"""What a mechanism may assume: probabilities of the classes, (K,) or (N, K)."""
 Noise: TypeAlias = Generator | SecretGenerator
 """What a mechanism draws from: a seeded generator of torch, or secret randomness."""
 Stream: TypeAlias = np.random.Generator | SecretGenerator
@@ -206,3 +296,69 @@ def _random_bits(count: int, stream: Stream, kind: type) -> NDArray:
     """Returns `count` uniform integers over the whole range of an unsigned type."""
     words = -(-count * np.dtype(kind).itemsize // 8)
     return stream.integers(0, 2**64, words, dtype=np.uint64).view(kind)[:count]
+
+
+def group_counts(labels: Tensor, num_classes: int, groups: Tensor, num_groups: int) -> Tensor:
+    """Returns how often each class occurs in each group, int64 (G, K); checks the labels."""
+    check_labels(labels, num_classes)
+    pairs = groups * num_classes + labels
+    counts = torch.bincount(pairs, minlength=num_groups * num_classes)
+    return counts.reshape(num_groups, num_classes)
+
+
+def group_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
+    """Returns the sum of the values in each group, float64 (G,)."""
+    sums = np.bincount(groups.numpy(), weights=values.numpy(), minlength=num_groups)
+    return torch.from_numpy(sums)
+
+
+def group_sizes(groups: Tensor, num_groups: int) -> Tensor:
+    """Returns the number of labels in each group, int64 (G,)."""
+    return torch.bincount(groups, minlength=num_groups)
+
+
+def binomial(counts: Tensor, probability: float, stream: np.random.Generator) -> Tensor:
+    """Returns the number of ones among `counts` independent bits, int64, same shape."""
+    return torch.from_numpy(stream.binomial(counts.numpy(), probability))
+
+
+def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
+    """Returns the sum of `counts` discrete Laplace variables of the scale, whole float64.
+
+    Such a variable is a difference of two geometric ones, so that n of them are a difference of two
+    negative binomial ones; 0 where there are none. Single ones are drawn digit by digit; of secret
+    sums the uniforms are inverted, so that their law holds to 2^-53.
+
+    Raises:
+        InputError: see `check_scale`.
+    """
+    sizes = counts.numpy()
+    if scale == 0 or not sizes.any():
+        return torch.zeros(counts.shape, dtype=torch.float64)
+    if sizes.max() == 1:
+        single = discrete_laplace(counts.shape, scale, stream) * sizes
+        return torch.from_numpy(single).to(torch.float64)
+    check_scale(scale)
+    share, some = -math.expm1(-1 / scale), np.maximum(sizes, 1)
+    if isinstance(stream, SecretGenerator):
+        parts = [nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]
+    else:
+        parts = [stream.negative_binomial(some, share).astype(np.float64) for _ in range(2)]
+    return torch.from_numpy(np.where(sizes > 0, parts[0] - parts[1], 0.0))
+
+
+DRAWS = 2
+"""Version of the draws of a mechanism that names no other as its `draws`.
+
+Two runs of one cell under one seed have the same releases if they have the same version, and
+releases of the same law otherwise. A record has the largest version of what was released.
+test_version.py pins what every mechanism releases and fails where its number was
+not raised.
+
+1: records up to the change of noise streams, of commits before 6728eca. 2: since.
+3: of mechanisms with Laplace noise, since that is drawn in whole steps; of `pate_fm`, since other
+teachers have other noise.
+"""
+
+HISTOGRAM = 3
+"""Version of the draws of noisy histograms."""

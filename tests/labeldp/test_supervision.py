@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labeldp_bench.supervision.prediction import predict, vote_shares
+from labeldp.supervision import predict, vote_shares
 
 
 def test_ties_go_by_a_random_order_of_classes():

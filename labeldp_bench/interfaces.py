@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.store.door import ReleaseDoor
+from labeldp.supervision import Classifier, Fitted, Supervision
 from labeldp.support.validate import InputError
-from labeldp_bench.supervision.prediction import Classifier, Fitted
-from labeldp_bench.supervision.targets import Supervision
 
 State = dict[str, Any]
 """Tensors, numbers, texts, None, and lists and dicts of them: read back without executing code."""

@@ -1,0 +1,359 @@
+"""Gaussian noise on sums over labels: class moments, and gradients of a descent (LabelDP-Pro)."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtri
+from torch import Tensor
+
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.noise import Noise, SecretGenerator, step_of, uniforms
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import InputError, check_integer, check_number
+
+SENSITIVITY = math.sqrt(2)
+"""A replaced label moves a row of length at most 1 from one column to another."""
+
+SMALLEST_DELTA = 1e-12
+"""Rounding adds up to 1e-14 to a delta, so that accounting for much less would be of rounding."""
+
+
+def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> Tensor:
+    """Returns independent normal noise, float64."""
+    # Half a step away from 0 and 1, where the variable would be infinite; next to 1 it is rounded.
+    uniform = (uniforms(shape, generator) + 2.0**-54).clamp_max(1 - 2.0**-53)
+    return stddev * torch.from_numpy(ndtri(uniform.numpy()))
+
+
+def as_released(noisy: Tensor, stddev: float, generator: Noise) -> Tensor:
+    """Returns sums with normal noise as they may leave: with secret noise, in whole steps.
+
+    Only 2^53 values of a normal variable can be drawn. Whoever knows all labels but one subtracts
+    the sums that each label would give, and sees which difference is such a value. In steps of a
+    thousandth of the noise, each stands for billions of them. From a seed the noise can be undone
+    anyhow, and stays as records have it.
+
+    Args:
+        noisy: float64, of any shape.
+        stddev: of the noise; 0: none.
+        generator: what the noise was drawn from.
+    """
+    if stddev == 0 or not isinstance(generator, SecretGenerator):
+        return noisy
+    step = step_of(stddev)
+    return (noisy / step).round() * step
+
+
+def gaussian_stddev(eps: float, delta: float) -> float:
+    """Returns the least noise that makes an answer of sensitivity 1 (eps, delta)-DP.
+
+    Source: Balle, Wang (2018), arXiv:1805.06530, theorem 8, which holds with equality.
+
+    >>> round(gaussian_stddev(1.0, 1e-5), 4), round(gaussian_stddev(0.1, 1e-5), 3)
+    (3.7306, 30.75)
+    """
+    if math.isinf(eps):
+        return 0.0
+
+    def excess(log_stddev: float) -> float:
+        return gaussian_delta(eps, math.exp(log_stddev)) - delta
+
+    return math.exp(brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e6 / min(eps, 1.0))))
+
+
+def gaussian_delta(eps: float, stddev: float) -> float:
+    """Returns the delta that Gaussian noise has at eps, for an answer of sensitivity 1."""
+    near, far = 1 / (2 * stddev) - eps * stddev, -1 / (2 * stddev) - eps * stddev
+    # The second term is a product of something huge and something tiny.
+    return math.exp(log_ndtr(near)) - math.exp(eps + log_ndtr(far))
+
+
+LONGEST = 1 + 1e-6
+"""Length of a row that is 1 but for float32."""
+
+
+@dataclass(frozen=True)
+class NoisyMoments(Mechanism[int]):
+    """Releases X'Y, the sum of the features of each class, with Gaussian noise; central.
+
+    (eps, delta)-label-DP under label replacement: features are public, and a replaced label moves
+    one row of X, of length at most 1, from one column of X'Y to another. Least squares and logistic
+    regression need no more of the labels, so one release serves every penalty and every refit.
+
+    The guarantee is that of real Gaussian noise; it is drawn in float64. With secret noise sums are
+    rounded (`gaussian.as_released`), so that its gaps do not show.
+
+    Source: WALR (Interoperable Private Attribution drafts, logistic_regression.md); the noise:
+    Balle, Wang (2018), arXiv:1805.06530, theorem 8.
+
+    Args:
+        delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
+    """
+
+    delta: float = 1e-5  # type: ignore[misc]
+
+    trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "moments"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise on each entry; 0 at eps=inf."""
+        return SENSITIVITY * gaussian_stddev(self.eps, self.delta)
+
+    def release_moments(
+        self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
+    ) -> Tensor:
+        """Returns noisy sums of the rows of each class, float64 (d, K).
+
+        Raises:
+            InputError: a row longer than 1, or of no length.
+        """
+        check_rows(rows)
+        sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
+        sums.index_add_(0, labels, rows.to(torch.float64))
+        noisy = sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
+        return as_released(noisy, self.stddev, generator)
+
+    def summary(self) -> dict[str, object]:
+        """Returns the standard deviation of the noise, for the record."""
+        return {"stddev": self.stddev}
+
+
+def check_rows(rows: Tensor) -> None:
+    """Refuses a row longer than 1, to which the noise is not sized, or of no length.
+
+    A sum with a NaN in it is NaN whatever the noise is, and names the class of its row.
+
+    Raises:
+        InputError: there is one.
+    """
+    lengths = rows.to(torch.float64).norm(dim=1)
+    if bool((lengths <= LONGEST).all()):
+        return
+    if bool(lengths.isnan().any()):
+        raise InputError("rows must be numbers, got NaN in one (impute it, or leave the row out)")
+    raise InputError(f"rows must have length at most 1, got one of {float(lengths.max()):g}")
+
+
+PLACES = 2000
+"""Steps of the grid of privacy losses within eps; more change the noise by less than 0.01 %."""
+PRECISION = 1e-4
+"""Relative width at which the search for the noise ends, on its safe side."""
+
+
+@cache
+def poisson_delta(eps: float, stddev: float, steps: int, share: float) -> float:
+    """Returns the delta at eps of `steps` noisy sums over secret batches, under label replacement.
+
+    Each step puts every example into its batch with probability `share`, on its own, and adds
+    Gaussian noise to the sums of the rows of each class over the batch; rows have length at most 1.
+    Nobody learns who was in a batch. A replaced label takes its row from the sum of one class and
+    adds it to that of another. The two are different entries with independent noise, and given
+    either label one of them has no share of the example. So the privacy loss of a step is exactly
+    that of one removed and one added example, each of sensitivity 1, independently: the loss of the
+    whole run is the sum of `steps` of each. Losses are rounded so that delta is never too small.
+
+    Source: subsampled Gaussian losses: Koskela, Jälkö, Honkela (2020), arXiv:1906.03049; rounding:
+    Doroshenko et al. (2022), arXiv:2207.04380, both as in dp-accounting. Replacement as the sum of
+    two losses: ours.
+
+    Args:
+        eps: > 0, finite.
+        stddev: of the noise on each entry, > 0.
+        steps: T >= 1.
+        share: in (0, 1].
+    """
+    # Takes longer to load than most commands take in all.
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+    gap = eps / PLACES
+
+    def losses(kind: AdjacencyType) -> pld_pmf.PLDPmf:
+        one = GaussianPrivacyLoss(stddev, sensitivity=1, sampling_prob=share, adjacency_type=kind)
+        ends = one.connect_dots_bounds()
+        low, high = math.floor(ends.epsilon_lower / gap), math.ceil(ends.epsilon_upper / gap)
+        deltas = one.get_delta_for_epsilon(np.arange(low, high + 1) * gap)
+        each = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(gap, low, high, deltas)
+        return each.self_compose(steps)
+
+    together = losses(AdjacencyType.REMOVE).compose(losses(AdjacencyType.ADD))
+    return float(together.get_delta_for_epsilon(eps))
+
+
+@cache
+def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
+    """Returns the noise on each entry that makes all steps together (eps, delta)-label-DP.
+
+    Within 0.01 % of the least; 0 at eps=inf. See `poisson_delta`.
+
+    >>> round(poisson_stddev(1.0, 1e-5, 100, 1.0) / 10, 2)  # of 100 equal answers: one tenth each
+    5.28
+    """
+    if math.isinf(eps):
+        return 0.0
+    # Enough even if everybody knew the batches.
+    high = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, delta) * (1 + PRECISION)
+    low = 0.8 * high  # not far below: little noise has huge losses, and a grid as large
+    while poisson_delta(eps, low, steps, share) <= delta:
+        high, low = low, 0.8 * low
+
+    def excess(log_stddev: float) -> float:
+        found = poisson_delta(eps, math.exp(log_stddev), steps, share)
+        return math.log(max(found, 1e-300) / delta)
+
+    found = brentq(excess, math.log(low), math.log(high), xtol=PRECISION / 4)
+    return math.exp(found + PRECISION / 2)
+
+
+SMALLEST_SHARE = 1e-4
+"""Rarer examples need so little noise that the grid of its losses outgrows the memory."""
+
+AT_ONCE = 256
+"""Examples whose gradients are in memory together."""
+
+
+class Descent(Protocol):
+    """What asks for the gradient of each step, and goes on from the noisy answer."""
+
+    @property
+    def weights(self) -> Tensor:
+        """Where it is, or what it makes of all its steps, float32 (P,), CPU."""
+
+    def gradients(self, indices: Tensor, labels: Tensor) -> Tensor:
+        """Returns the gradient of each example's loss at the present weights, float (m, P), CPU.
+
+        It is called with true labels and must keep nothing. Longer ones than 1 are shortened.
+
+        Args:
+            indices: int64 (m,), positions of the examples.
+            labels: int64 (m,).
+        """
+
+    def step(self, gradient: Tensor) -> None:
+        """Moves the weights.
+
+        Args:
+            gradient: noisy mean of the shortened gradients, float64 (P,), CPU.
+        """
+
+
+@dataclass(frozen=True)
+class LabelDPPro(Mechanism[int]):
+    """Releases the label part of the gradient of every step, with Gaussian noise; central.
+
+    An example's gradient is x (p - e_y): of its label it holds -x e_y alone, whatever the weights
+    are. So all steps are answered at once, each with a batch and noise of its own: the noisy sums
+    of the rows of each class over the batch. The learner adds the part that it knows. Not the
+    gradient is clipped but x, which is public: a replaced label moves x from one column to another,
+    sqrt(2) at most, where clipping gradients to length 1 would allow for 2.
+
+    (eps, delta)-label-DP for all steps together, see `poisson_delta`. Nobody learns who was in a
+    batch: with known batches there would be no gain by sampling. Noise as in `NoisyMoments`, which
+    spends all of eps on one sum over everybody and is never worse for a linear classifier: this is
+    the reference for those who ask for gradients.
+
+    A network's gradients depend on its weights, and these on earlier answers: `release_descent`
+    answers one step after the other, and clips gradients to length 1, as in the paper.
+
+    Source: Ghazi et al. (2024), LabelDP-Pro, ICLR, algorithm 1; answering all steps at once and
+    clipping x: ours.
+
+    Args:
+        delta: in [1e-12, share/10], by how much a probability may exceed what eps allows.
+        steps: T >= 1.
+        share: of the examples in each batch, in [1e-4, 1], on average.
+    """
+
+    delta: float = 1e-5  # type: ignore[misc]
+    steps: int = 100
+    share: float = 0.1
+
+    trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "noisy_gradients"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("mechanism.steps", self.steps, low=1)
+        share = check_number("mechanism.share", self.share, low=SMALLEST_SHARE, high=1)
+        # Near delta = share, releasing a whole batch without noise keeps the promise.
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, high=share / 10)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise on each entry of each step; 0 at eps=inf."""
+        return poisson_stddev(self.eps, self.delta, self.steps, float(self.share))
+
+    def release_moments(
+        self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
+    ) -> Tensor:
+        """Returns noisy sums of the rows of each class over each batch, float64 (T, d, K).
+
+        Raises:
+            InputError: a row longer than 1.
+        """
+        check_rows(rows)
+        stddev, shape = self.stddev, (num_classes, rows.shape[1])
+        released = torch.empty((self.steps, *shape), dtype=torch.float64)
+        for step in range(self.steps):
+            batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
+            sums = released[step].zero_()
+            sums.index_add_(0, labels[batch], rows[batch].to(torch.float64))
+            sums += gaussian_noise(shape, stddev, generator)
+            sums.copy_(as_released(sums, stddev, generator))
+        return released.transpose(1, 2)
+
+    @property
+    def descent_stddev(self) -> float:
+        """Standard deviation of the noise on each entry of a sum of gradients of length <= 1.
+
+        sqrt(2) times `stddev`. A replaced label takes a gradient g from the sum of a batch and adds
+        another one, h. Who sees a + n and b + m, where a and b say whether the example is in the
+        batch with either label, and n and m are noise of `stddev`, can make g (a + n) + h (b + m)
+        of them. Its noise has in no direction more than twice the variance; what lacks can be
+        added. So nobody learns more from the sum than from a and b, whose cost is `poisson_delta`.
+        With everybody in each batch it is exact.
+        """
+        return math.sqrt(2) * self.stddev
+
+    def clipped_sum(self, gradients: Tensor) -> Tensor:
+        """Returns the sum of rows, each shortened to length 1 if it is longer, float64 (P,).
+
+        A row without a finite length counts nothing: it cannot be shortened.
+        """
+        lengths = gradients.norm(dim=1)
+        factors = torch.where(lengths.isfinite(), (1 / lengths).clamp_max(1), 0.0)
+        if not bool(lengths.isfinite().all()):
+            gradients = gradients.nan_to_num(0.0, 0.0, 0.0)  # 0 times infinity is no number
+        return (factors @ gradients).to(torch.float64)
+
+    def release_descent(self, labels: Tensor, descent: Descent, generator: Noise) -> Tensor:
+        """Returns the weights after all steps, float32 (P,), each from a noisy sum of gradients.
+
+        Args:
+            labels: int64 classes (N,), CPU; left untouched.
+            descent: asks for the gradients.
+            generator: CPU generator of the privacy stream.
+        """
+        size, expected = len(descent.weights), float(self.share) * len(labels)
+        for _ in progress_bar(range(self.steps), self.steps, "steps"):
+            batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
+            total = gaussian_noise((size,), self.descent_stddev, generator)
+            for start in range(0, len(batch), AT_ONCE):
+                part = batch[start : start + AT_ONCE]
+                total += self.clipped_sum(descent.gradients(part, labels[part]))
+            descent.step(as_released(total, self.descent_stddev, generator) / expected)
+        return descent.weights
+
+    def summary(self) -> dict[str, object]:
+        """Returns the standard deviation of the noise in each step, for the record."""
+        return {"stddev": self.stddev}

@@ -1,0 +1,247 @@
+"""PATE with confident Gaussian votes, and its accounting."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+from torch import Tensor
+
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.moments import SMALLEST_DELTA, gaussian_noise
+from labeldp.mechanisms.noise import Noise
+from labeldp.support.validate import InputError, check_integer, check_number
+
+ORDERS = 1 + np.logspace(-2, 5, 400)
+"""Of the Rényi divergence; between two of them the least eps changes by less than 0.01 %."""
+
+
+def votes_epsilon(
+    selections: int, answers: int, selection_stddev: float, answer_stddev: float, delta: float
+) -> float:
+    """Returns the eps of so many noisy votes, whatever the votes are.
+
+    A replaced label changes the votes of one teacher. So it moves the largest count by 1 at most,
+    and the counts together by sqrt(2). Steps may depend on earlier answers: only their number is
+    fixed, and each step's divergence holds for all votes.
+
+    Source: Papernot et al. (2018), arXiv:1802.08908, Confident-GNMax; Rényi divergences added up
+    and turned into eps by dp-accounting.
+
+    Args:
+        selections: how often the largest count is compared with the threshold.
+        answers: how often a winner is released.
+        selection_stddev: of the noise on the largest count.
+        answer_stddev: of the noise on each count.
+        delta: in (0, 1).
+
+    >>> round(votes_epsilon(1000, 250, 800, 500, 1e-5), 3)  # ALIBI's paper, CIFAR-10
+    0.215
+    """
+    cost = selections / (2 * selection_stddev**2) + answers / answer_stddev**2
+    return gaussian_epsilon(1 / math.sqrt(2 * cost), delta)
+
+
+def gaussian_epsilon(stddev: float, delta: float) -> float:
+    """Returns the eps at `delta` of one Gaussian answer of sensitivity 1, by Rényi divergences."""
+    # Takes longer to load than most commands take in all.
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    return float(RdpAccountant(ORDERS).compose(GaussianDpEvent(stddev)).get_epsilon(delta))
+
+
+@cache
+def votes_cost(eps: float, delta: float) -> float:
+    """Returns what all steps together may cost: their divergence of order a is a times this.
+
+    >>> round(votes_cost(0.215, 1e-5), 5)
+    0.00178
+    """
+
+    def excess(log_stddev: float) -> float:
+        return gaussian_epsilon(math.exp(log_stddev), delta) - eps
+
+    high = math.log(1e7 / min(eps, 1.0))
+    found = brentq(excess, math.log(1e-3 / (1 + eps)), high, xtol=1e-9)
+    return 0.5 * math.exp(-2 * (found + 1e-8))  # the safe side of where the search ends
+
+
+def data_dependent_epsilon(
+    counts: NDArray[np.float64],
+    answered: NDArray[np.bool_],
+    threshold: float,
+    selection_stddev: float,
+    answer_stddev: float,
+    delta: float,
+) -> float:
+    """Returns the eps that these votes have, less than `votes_epsilon` where teachers agree.
+
+    It depends on the votes, so on labels, and is itself not private: no guarantee may be stated
+    with it unless noise is added to it (Papernot et al. 2018, section B). A diagnostic.
+
+    Source: Papernot et al. (2018), theorem 6, propositions 7, 8 and 10.
+
+    Args:
+        counts: votes for each class, float64 (Q, K), of the queries that were asked.
+        answered: bool (Q,), which of them were.
+        threshold: of the largest count.
+        selection_stddev: as `votes_epsilon`.
+        answer_stddev: as `votes_epsilon`.
+        delta: as `votes_epsilon`.
+    """
+    total = np.zeros_like(ORDERS)
+    for votes, is_answered in zip(counts, answered, strict=True):
+        away = (votes.max() - threshold) / selection_stddev
+        total += _surprise(float(log_ndtr(-abs(away))), math.sqrt(2) * selection_stddev)
+        if is_answered:
+            behind = np.delete(votes, votes.argmax()) - votes.max()
+            rarest = np.logaddexp.reduce(log_ndtr(behind / (math.sqrt(2) * answer_stddev)))
+            total += _surprise(min(float(rarest), math.log(1 - 1 / len(votes))), answer_stddev)
+    # As dp-accounting turns divergences into eps.
+    shrunk = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    return float(max(0.0, (total + shrunk).min()))
+
+
+def _surprise(log_q: float, stddev: float) -> NDArray[np.float64]:
+    """Returns the divergence of each order of an answer whose likeliest value is missed with q.
+
+    Args:
+        log_q: log of q < 1.
+        stddev: of Gaussian noise under which the divergence of order a is a / stddev^2 at most.
+    """
+    always = ORDERS / stddev**2
+    if log_q == -math.inf:
+        return np.zeros_like(always)
+    second = stddev * math.sqrt(-log_q)
+    first, q = second + 1, math.exp(log_q)
+    if second <= 1:
+        return always
+    eps_first, eps_second = first / stddev**2, second / stddev**2
+    most = (second - 1) * eps_second - second * (
+        math.log(first / (first - 1)) + math.log(second / (second - 1))
+    )
+    if log_q > most:
+        return always
+    log_a = math.log1p(-q) - math.log1p(-math.exp((log_q + eps_second) * (1 - 1 / second)))
+    log_b = eps_first - log_q / (first - 1)
+    fits = first >= ORDERS
+    orders = np.where(fits, ORDERS, first)
+    bound = np.logaddexp(math.log1p(-q) + (orders - 1) * log_a, log_q + (orders - 1) * log_b) / (
+        orders - 1
+    )
+    return np.where(fits, np.minimum(bound.clip(0), always), always)
+
+
+REFUSED = -1
+"""In place of a class, where no winner was released."""
+
+
+@dataclass(frozen=True)
+class PateFM(Mechanism[int]):
+    """Releases the class that most teachers vote for, with Gaussian noise; central.
+
+    Every teacher learns from labels of its own, which no other sees, and votes on each query, an
+    image without its label. Confident-GNMax: if the largest count plus noise reaches the threshold,
+    the winner of fresh noisy counts is released, else nothing; after `answers` winners it ends.
+
+    (eps, delta)-label-DP under label replacement for all queries together, see `votes_epsilon`: a
+    replaced label changes one teacher. It holds whatever the votes are. The noise of the threshold
+    is on the largest count alone, as its accounting has it; the released code of the paper adds it
+    to every count and accounts for one. Noise as in `NoisyMoments`.
+
+    Source: Malek Esmaeili et al. (2021), arXiv:2106.03408, section 4 (PATE-FM); Papernot et al.
+    (2018), arXiv:1802.08908, algorithm 1. The sizes of both noises follow from eps: ours.
+
+    Args:
+        delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
+        teachers: n >= 2.
+        queries: Q >= 1, the most that are asked.
+        answers: A in [1, Q], the most that are answered.
+        threshold: share of the teachers that must agree, in [0, 1].
+        selection_share: share of the cost that comparing with the threshold takes, in (0, 1).
+    """
+
+    delta: float = 1e-5  # type: ignore[misc]
+    teachers: int = 250
+    queries: int = 200
+    answers: int = 100
+    threshold: float = 0.5
+    selection_share: float = 0.25
+
+    draws: ClassVar[int] = 3
+    trust: ClassVar[str] = "central"
+    asked_by: ClassVar[str] = "pate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
+        check_integer("mechanism.teachers", self.teachers, low=2)
+        check_integer("mechanism.queries", self.queries, low=1)
+        check_integer("mechanism.answers", self.answers, low=1, high=self.queries)
+        check_number("mechanism.threshold", self.threshold, low=0, high=1)
+        check_number("mechanism.selection_share", self.selection_share, above=0, below=1)
+
+    @property
+    def selection_stddev(self) -> float:
+        """Standard deviation of the noise on the largest count; 0 at eps=inf."""
+        if math.isinf(self.eps):
+            return 0.0
+        cost = self.selection_share * votes_cost(self.eps, self.delta)
+        return math.sqrt(self.queries / (2 * cost))
+
+    @property
+    def answer_stddev(self) -> float:
+        """Standard deviation of the noise on each count of a winner; 0 at eps=inf."""
+        if math.isinf(self.eps):
+            return 0.0
+        cost = (1 - self.selection_share) * votes_cost(self.eps, self.delta)
+        return math.sqrt(self.answers / cost)
+
+    def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
+        """Returns the winner of each query, or `REFUSED`, int64 (Q,).
+
+        Args:
+            counts: how many teachers vote for each class, float64 (Q, K).
+            generator: CPU generator of the privacy stream.
+
+        Raises:
+            InputError: counts for another number of queries.
+        """
+        if counts.dim() != 2 or len(counts) != self.queries:
+            raise InputError(f"votes must be counted for {self.queries} queries")
+        largest = counts.amax(1)
+        noisy = largest + gaussian_noise(tuple(largest.shape), self.selection_stddev, generator)
+        agreed = noisy >= self.threshold * self.teachers
+        winners = (
+            counts + gaussian_noise(tuple(counts.shape), self.answer_stddev, generator)
+        ).argmax(1)
+        return torch.where(agreed & (agreed.cumsum(0) <= self.answers), winners, REFUSED)
+
+    def unsanitised(self, counts: Tensor, released: Tensor) -> dict[str, float]:
+        """Returns what a curator may look at and must not publish as a guarantee.
+
+        Args:
+            counts: as `release_votes`.
+            released: what it returned.
+        """
+        if math.isinf(self.eps):
+            return {}
+        answered = (released != REFUSED).numpy()
+        # After the last answer nothing more is asked, if the answers were used up.
+        used_up = answered.sum() == self.answers
+        asked = int(answered.nonzero()[0][-1]) + 1 if used_up else len(answered)
+        found = data_dependent_epsilon(
+            counts.double().numpy()[:asked], answered[:asked], self.threshold * self.teachers,
+            self.selection_stddev, self.answer_stddev, self.delta,
+        )  # fmt: skip
+        return {"data_dependent_eps_unsanitised": min(self.eps, found)}
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the standard deviations of both noises, for the record."""
+        return {"selection_stddev": self.selection_stddev, "answer_stddev": self.answer_stddev}

@@ -1,0 +1,233 @@
+"""Gradient-boosted trees by any loss on releases."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeldp.linear import held_out_rows
+from labeldp.losses import Loss
+from labeldp.supervision import LogitClassifier
+
+if TYPE_CHECKING:  # a second to import, which other models need not wait for
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+LEAST_CURVATURE = 0.02
+"""Of p (1 - p): where the model is certain a Newton step would have no end."""
+STEPS = (1.0, 0.5, 0.2, 0.05)
+"""What a stage may be multiplied with: the first that lowers the loss of the training releases."""
+BINS = 64
+"""Of a column; its values are replaced by their bin among the training examples."""
+PATIENCE = 2
+"""Stages in a row that may make held-out releases less likely before the search ends."""
+Binned = NDArray[np.float32]
+"""Bins of columns, (n, d)."""
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """Size and number of boosted trees.
+
+    Attributes:
+        stages: Largest number of stages.
+        trees: Number of trees of each stage and class.
+        learning_rate: Of each tree, in (0, 1].
+        leaves: Largest number of leaves of a tree, >= 2.
+        smallest_leaf: Least number of examples in a leaf.
+        held_out: Share of the examples that choose the number of stages, in (0, 1).
+    """
+
+    stages: int = 8
+    trees: int = 10
+    learning_rate: float = 0.1
+    leaves: int = 8
+    smallest_leaf: int = 20
+    held_out: float = 0.2
+
+
+def fit_boosted_trees(
+    features: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    num_classes: int,
+    settings: TreeSettings,
+    seed: int,
+) -> "BoostedClassifier":
+    """Returns trees fitted in stages; each stage is one Newton step on the loss.
+
+    A stage finds the gradient g of the loss in each example's logits, and fits `trees` boosted
+    regression trees per class to -g / h with weights h = p (1 - p). For the marginal likelihood
+    this is EM: g = p - posterior, where the posterior of an example joins the prediction so far
+    with its release (E step), and the weighted fit goes on from the trees so far (M step). For two
+    classes the scores are equal and opposite. The number of stages is the one with the least loss
+    on held-out releases; all is then fitted again on all releases.
+
+    Trees: scikit-learn's histogram boosting of regression trees. Its classifier could be restarted
+    warm on K weighted copies of each example, but bins columns by weight, so that a restart with
+    other weights reads old trees with new bins (scikit-learn 1.9).
+
+    Source: Friedman (2001), "Greedy function approximation", Annals of Statistics 29; Dempster,
+    Laird, Rubin (1977) for EM; the join ours.
+
+    Args:
+        features: (N, ...), numbers.
+        targets: What `loss` made of the release, first axis N.
+        loss: One of `labeldp.losses`.
+        num_classes: K.
+        settings: Size and number of trees.
+        seed: Of the held-out part.
+    """
+    bins = Bins.of(as_vectors(features).numpy())
+    x = bins(as_vectors(features).numpy())
+    stages = settings.stages
+    if len(x) > 1 and stages > 1:
+        fitted, out = held_out_rows(len(x), settings.held_out, seed)
+        parts = (x[fitted.numpy()], targets[fitted], x[out.numpy()], targets[out])
+        stages = _chosen_stages(settings, loss, num_classes, *parts)
+    grown = BoostedClassifier(bins, [], _constant(targets, loss, num_classes))
+    logits = grown.constant.expand(len(x), -1)
+    for _ in range(stages):
+        grown.stages.append(_stage(settings, x, logits, targets, loss))
+        logits = logits + grown.stages[-1].outputs(x)
+    return grown
+
+
+def as_vectors(features: Tensor) -> Tensor:
+    """Returns features as float32 (N, d); pixels, uint8, are shares of 255."""
+    flat = features.flatten(1).to(torch.float32)
+    return flat / 255 if features.dtype == torch.uint8 else flat
+
+
+def _chosen_stages(
+    settings: TreeSettings,
+    loss: Loss,
+    num_classes: int,
+    x: Binned,
+    y: Tensor,
+    out_x: Binned,
+    out_y: Tensor,
+) -> int:
+    """Returns the number of stages with the least loss on held-out releases."""
+    constant = _constant(y, loss, num_classes)
+    logits, held = constant.expand(len(x), -1), constant.expand(len(out_x), -1)
+    losses = [_mean_loss(loss, held, out_y)]
+    for number in range(1, settings.stages + 1):
+        stage = _stage(settings, x, logits, y, loss)
+        logits, held = logits + stage.outputs(x), held + stage.outputs(out_x)
+        losses.append(_mean_loss(loss, held, out_y))
+        if number - int(np.argmin(losses)) >= PATIENCE:
+            break
+    return int(np.argmin(losses))
+
+
+def _stage(settings: TreeSettings, x: Binned, logits: Tensor, y: Tensor, loss: Loss) -> "Stage":
+    """Returns the stage that goes on from `logits`, float64 (n, K)."""
+    variable = logits.float().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(variable, y).sum(), variable)
+    p, gradient = logits.softmax(1), gradient.double()
+    curvature = (p * (1 - p)).clamp_min(LEAST_CURVATURE)
+    if logits.shape[1] == 2:  # in the difference of the two scores, which is all that counts
+        gradient, curvature = (gradient[:, 1:] - gradient[:, :1]) / 2, curvature[:, 1:]
+    pairs = zip((-gradient / curvature).numpy().T, curvature.numpy().T, strict=True)
+    trees = [_regressor(settings).fit(x, step, weight) for step, weight in pairs]
+    whole = Stage(trees, 1.0)
+    outputs, before = whole.outputs(x), _mean_loss(loss, logits, y)
+    for share in STEPS:
+        if _mean_loss(loss, logits + share * outputs, y) < before:
+            return Stage(trees, share)
+    return Stage(trees, 0.0)
+
+
+def _regressor(settings: TreeSettings) -> "HistGradientBoostingRegressor":
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(
+        max_iter=settings.trees,
+        learning_rate=settings.learning_rate,
+        max_leaf_nodes=settings.leaves,
+        min_samples_leaf=settings.smallest_leaf,
+        early_stopping=False,
+        random_state=0,
+    )
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where columns are cut into bins.
+
+    Attributes:
+        edges: of each column, increasing.
+    """
+
+    edges: list[NDArray[np.float32]]
+
+    @classmethod
+    def of(cls, points: NDArray[np.float32]) -> "Bins":
+        """Returns bins of about equally many of `points`, float32 (n, d)."""
+        shares = np.linspace(0, 1, BINS + 1)[1:-1]
+        quantiles = np.quantile(points, shares, axis=0, method="lower")
+        return cls([np.unique(column) for column in quantiles.T])
+
+    def __call__(self, points: NDArray[np.float32]) -> Binned:
+        """Returns the bin of each number, float32 (m, d)."""
+        pairs = zip(self.edges, points.T, strict=True)
+        return np.stack([np.searchsorted(e, x) for e, x in pairs], 1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Trees for each class, or for the difference of two, and what they are multiplied with."""
+
+    trees: "list[HistGradientBoostingRegressor]"
+    share: float
+
+    def outputs(self, x: Binned) -> Tensor:
+        """Returns what the stage adds to the logits, float64 (m, K)."""
+        outputs = [self.share * torch.from_numpy(each.predict(x)) for each in self.trees]
+        if len(outputs) == 1:  # the difference of the two scores
+            return torch.stack([-outputs[0], outputs[0]], 1) / 2
+        return torch.stack(outputs, 1)
+
+
+@dataclass(frozen=True)
+class BoostedClassifier(LogitClassifier):
+    """The fitted trees.
+
+    Attributes:
+        bins: of the columns.
+        stages: whose outputs add up.
+        constant: float64 (K,), the scores before the first stage.
+    """
+
+    bins: Bins
+    stages: list[Stage]
+    constant: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float64 (m, K)."""
+        x = self.bins(as_vectors(features).numpy())
+        logits = self.constant.expand(len(x), -1)
+        return sum((stage.outputs(x) for stage in self.stages), start=logits)
+
+
+def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor) -> float:
+    return float(loss(logits.float(), targets).mean())
+
+
+def _constant(targets: Tensor, loss: Loss, num_classes: int) -> Tensor:
+    """Returns the scores, float64 (K,), of the best model that looks at no feature."""
+    scores = torch.zeros(num_classes, requires_grad=True)
+    optimizer = torch.optim.LBFGS([scores], max_iter=50, line_search_fn="strong_wolfe")
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        # A little pull keeps the scores of a class that no release speaks for from running off.
+        value = loss(scores.expand(len(targets), -1), targets).mean() + 1e-4 * scores.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(objective)
+    return scores.detach().double()

@@ -246,7 +246,7 @@ def test_consensus_of_nobody_keeps_the_first_model():
         (["mechanism=blockrr", "learner.prior_eps=-1"],
          "learner.prior_eps must be a number > 0, got -1"),
         (["learner.loss=nll"],
-         "learner.loss must be one of bce, floored, marginal, plain, soft_label, softmax_bits, "
+         "learner.loss must be one of plain, floored, bce, softmax_bits, soft_label, marginal, "
          "unbiased; got 'nll'"),
         (["learner.retrain=twice"], "learner.retrain must be one of none, consensus; got 'twice'"),
     ],

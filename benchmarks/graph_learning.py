@@ -36,8 +36,8 @@ from labeldp_bench.cli.script import (
 )
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import LaplaceLearning, PoissonLearning
-from labeldp_bench.models.knn import NeighbourSearch
-from labeldp_bench.models.smooth_functions import joined_neighbours
+from labeldp_bench.models.embeddings import joined_neighbours
+from labeldp_bench.models.neighbours import NeighbourSearch
 
 CENTRES = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
 SETTINGS = ((8.0, 50, 1.0), (1.0, 10, 1.0), (1.0, 1, 1.0), (1.0, 1, 100.0))

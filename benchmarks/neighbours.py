@@ -28,8 +28,8 @@ from labeldp_bench.cli.script import (
     some,
 )
 from labeldp_bench.data.images import ImageData
-from labeldp_bench.models.descent import DescentSearch
-from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.embeddings import DescentSearch
+from labeldp_bench.models.neighbours import NeighbourSearch
 
 COMPONENTS, SHIFT, SAMPLE = 50, 2, 500
 SMALL = 5000

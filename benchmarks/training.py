@@ -33,8 +33,8 @@ from labeldp_bench.interfaces import Epoch, Session
 from labeldp_bench.models import NetworkModel
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.process import prepare_training
-from labeldp_bench.training.classifier import resolve_precision
-from labeldp_bench.training.compiled import BACKENDS
+from labeldp_bench.training.fit import resolve_precision
+from labeldp_bench.training.network_fit import BACKENDS
 from labeldp_bench.training.trainer import PRECISIONS
 
 CLASSES = 10

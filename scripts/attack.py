@@ -31,7 +31,7 @@ from labeldp_bench.cli.script import command, default_data_dir, output_file, spl
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import cells_of, read_experiment
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.reports.figures.attack import draw_attacks

@@ -8,7 +8,7 @@ from labeldp.losses import loss_named
 from labeldp.store.vault import LabelVault
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Epoch, Session
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -1,16 +1,11 @@
 """Learners: from releases to a classifier. They see features and releases, nothing else."""
 
-from labeldp_bench.learners.cluster_prior import ClusterPrior
-from labeldp_bench.learners.fixmatch import FixMatch
-from labeldp_bench.learners.held_out_prior import HeldOutPrior
-from labeldp_bench.learners.local_averages import LocalAverages
+from labeldp_bench.learners.averages import LocalAverages
 from labeldp_bench.learners.moments import Moments
-from labeldp_bench.learners.multi_stage import MultiStage
-from labeldp_bench.learners.noisy_gradients import NoisyGradients
-from labeldp_bench.learners.noisy_sgd import NoisySGD
-from labeldp_bench.learners.pate import Pate
-from labeldp_bench.learners.ple_server import EnhancedLabels
-from labeldp_bench.learners.single_stage import SingleStage
+from labeldp_bench.learners.noisy_descent import NoisyGradients, NoisySGD
+from labeldp_bench.learners.ple import EnhancedLabels
+from labeldp_bench.learners.stages import ClusterPrior, HeldOutPrior, MultiStage, SingleStage
+from labeldp_bench.learners.teachers import FixMatch, Pate
 
 __all__ = [
     "ClusterPrior",

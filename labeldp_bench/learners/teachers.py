@@ -1,21 +1,107 @@
-"""Teachers: each learns from the labels of its own part, and votes on queries."""
+"""PATE: teachers vote on queries, and a student learns from the votes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from labeldp.losses import loss_named
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.pate import REFUSED, PateFM
+from labeldp.store.door import ReleaseDoor
 from labeldp.store.noise import digest
 from labeldp.store.teacher_votes import Vote
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
-from labeldp.support.validate import check_made, check_number
-from labeldp_bench.interfaces import Model, Session
-from labeldp_bench.learners.fixmatch import check_network
-from labeldp_bench.models.network import NetworkModel
+from labeldp.support.validate import InputError, check_made, check_number
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.training.fit import check_images
+from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
 from labeldp_bench.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class FixMatch(Learner):
+    """The learner of local mechanisms whose network also learns from its own sure guesses.
+
+    Post-processing of one release of every label: it costs no privacy.
+
+    Source: Sohn et al. (2020), arXiv:2001.07685; on releases, ours.
+
+    Args:
+        loss: on releases; the name of one in labeldp/losses.py, or your own `module.Class`.
+        student: what is added to it.
+    """
+
+    loss: str
+    student: Consistency
+
+    def __post_init__(self) -> None:
+        loss_named(self.loss)
+        check_made("learner.student", self.student, Consistency, see="learner")
+
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses a model that is no network, and a trainer that FixMatch cannot take."""
+        check_student(model)
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns a network fitted to one release of every label."""
+        supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
+        return fitted(model, features, supervision, session, self.student)
+
+
+def check_student(model: Model) -> None:
+    """Refuses a model without epochs, and a trainer that FixMatch cannot take.
+
+    Raises:
+        InputError: the model is not a network, or its trainer mixes or shrinks images.
+    """
+    check_trainer(check_network(model).trainer)
+
+
+def check_network(model: Model) -> NetworkModel:
+    """Returns the model if it has epochs.
+
+    Raises:
+        InputError: the model is not a network.
+    """
+    if not isinstance(model, NetworkModel):
+        raise InputError(
+            f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
+            "tuning=none, or learner=single_stage)"
+        )
+    return model
+
+
+def fitted(
+    model: Model,
+    features: Tensor,
+    supervision: Supervision,
+    session: Session,
+    student: Consistency,
+) -> Classifier:
+    """Returns the network of `model`, fitted to releases and to its own sure guesses.
+
+    Args:
+        model: a network.
+        features: of all examples.
+        supervision: of some of them, or of all.
+        session: of the run.
+        student: what FixMatch adds.
+    """
+    kind = partial(FixMatchFit, features=features, consistency=student)
+    return model.fit_by(kind, features, supervision, session)
 
 
 class Teachers(ABC):
@@ -134,3 +220,80 @@ def first_weights(
         )
     parts = begun.network.state_dict().values()
     return torch.cat([each.detach().cpu().double().flatten() for each in parts])
+
+
+@dataclass(frozen=True)
+class Pate(Learner):
+    """Trains teachers on disjoint random parts of the labels, and a student on what they agree on.
+
+    Queries are training images, drawn at random: features are public. The student is trained by
+    FixMatch on the released winners, and on all images without a label. Where the paper trains each
+    teacher by FixMatch too, teachers here have their own labels alone.
+
+    Source: Papernot et al. (2017), arXiv:1610.05755; PATE-FM: Malek Esmaeili et al. (2021),
+    arXiv:2106.03408, section 4.
+
+    Args:
+        loss: `plain`; winners count as labels.
+        teachers: how they learn.
+        student: what FixMatch adds.
+    """
+
+    needs_first: ClassVar[str] = "teachers"
+
+    teachers: Teachers
+    student: Consistency
+    loss: str = "plain"
+
+    def __post_init__(self) -> None:
+        check_made("learner.teachers", self.teachers, Teachers, see="learner")
+        check_made("learner.student", self.student, Consistency, see="learner")
+        if self.loss != "plain":
+            raise InputError(
+                "learner=pate takes winners as labels: learner.loss must be plain, got "
+                f"{self.loss!r}"
+            )
+
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms, a model that is no network, and trainers as FixMatch does."""
+        if not isinstance(mechanism, PateFM):
+            raise InputError(
+                "learner=pate needs mechanism=pate_fm (use learner=fixmatch for releases of single "
+                "labels)"
+            )
+        check_student(model)
+
+    def fit(
+        self,
+        features: Tensor,
+        vault: ReleaseDoor,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the student."""
+        self.check(mechanism, model)
+        assert isinstance(mechanism, PateFM)
+        check_images(features)  # before hundreds of teachers learn
+        count, classes = len(features), vault.num_classes
+        if count < max(mechanism.queries, mechanism.teachers):
+            raise InputError(
+                f"mechanism.teachers={mechanism.teachers} and mechanism.queries="
+                f"{mechanism.queries} must be <= the number of training examples, {count}"
+            )
+        chance = seeding.generator(session.seed, "train", "teachers")
+        parts = torch.randperm(count, generator=chance) % mechanism.teachers
+        queries = torch.randperm(count, generator=chance)[: mechanism.queries]
+        vote, settings = self.teachers.asked(features, queries, classes, model, session)
+        released = vault.release_votes(mechanism, parts, vote, settings)
+        answered = released != REFUSED
+        session.notes["answers"] = int(answered.sum())
+        if not answered.any():
+            raise InputError(
+                f"no query was answered: fewer than {mechanism.threshold:g} of "
+                f"{mechanism.teachers} teachers agreed (take a smaller mechanism.threshold)"
+            )
+        winners = released[answered]
+        known = nn.functional.one_hot(winners, classes).bool()
+        supervision = Supervision(queries[answered], winners, known, loss_named(self.loss))
+        return fitted(model, features, supervision, session, self.student)

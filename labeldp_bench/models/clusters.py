@@ -14,8 +14,8 @@ from labeldp.support import seeding
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.embedding import Embedding, SmoothModel
-from labeldp_bench.models.groups import GroupEstimator, GroupModel, Groups
+from labeldp_bench.models.embeddings import Embedding, SmoothModel
+from labeldp_bench.models.neighbours import GroupEstimator, GroupModel, Groups
 
 ITERATIONS = 30
 

@@ -10,7 +10,7 @@ from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support import seeding
 from labeldp.support.validate import check_integer, check_numbers
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.embedding import Embedding, SmoothModel
+from labeldp_bench.models.embeddings import Embedding, SmoothModel
 
 PER_FUNCTION = 3
 """Least examples for each function: a fit through all releases would be anything between them."""

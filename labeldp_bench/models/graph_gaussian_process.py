@@ -12,7 +12,7 @@ from labeldp.supervision import Supervision, VoteClassifier
 from labeldp.support.validate import check_number, check_numbers
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models.eigenmaps import least_squares, usable_functions
-from labeldp_bench.models.embedding import Embedding, SmoothModel
+from labeldp_bench.models.embeddings import Embedding, SmoothModel
 
 OFFSET = 0.02
 """Added to 1 - eigenvalue: a function that is constant on a group has a finite prior, too."""

@@ -13,8 +13,7 @@ from labeldp.support.last_results import LastResults
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import Diverged, check_number, check_numbers
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.pretrainable import PretrainableModel
+from labeldp_bench.models.encoders import Encoder, PretrainableModel
 
 ITERATIONS = 25
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""

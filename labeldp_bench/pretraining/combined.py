@@ -11,8 +11,8 @@ from torch import Tensor
 
 from labeldp.support.validate import InputError, check_made
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
-from labeldp_bench.models.feature_concat import FeatureConcat, MirroredFeatureConcat
-from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
+from labeldp_bench.models.encoders import FeatureConcat, MirroredFeatureConcat
+from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from torch import Tensor
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
-from labeldp_bench.models.patches import FLAT, PatchNetwork
-from labeldp_bench.pretraining.recipe import PretrainingRecipe, Weights
-from labeldp_bench.training.classifier import check_images
-from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.models.convolutional import FLAT, PatchNetwork
+from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
+from labeldp_bench.training.fit import check_images
+from labeldp_bench.training.images import pixel_scale
 
 DRAWN = 100_000
 """Patches whose statistics whiten all others."""

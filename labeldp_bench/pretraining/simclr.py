@@ -20,17 +20,17 @@ from labeldp.support.validate import (
     check_number,
 )
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory, Session, State
-from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
+from labeldp_bench.pretraining.weights import TrainedRecipe, Weights
 from labeldp_bench.training.augment import Mixing
-from labeldp_bench.training.classifier import (
+from labeldp_bench.training.fit import (
+    Fit,
     NetworkClassifier,
     below_classifier,
     check_images,
     classifier_of,
 )
-from labeldp_bench.training.compiled import accelerated, kernel_search
-from labeldp_bench.training.fit import Fit
-from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.images import pixel_scale
+from labeldp_bench.training.network_fit import accelerated, kernel_search
 
 STORED = {"float32": torch.float32, "float16": torch.float16}
 """What `pretrain.stored` names."""

@@ -19,9 +19,9 @@ from labeldp_bench.interfaces import (
     NetworkFactory,
     Session,
 )
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.pretraining.recipe import TrainedRecipe, Weights
-from labeldp_bench.training.classifier import adopt, below_classifier
+from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.pretraining.weights import TrainedRecipe, Weights
+from labeldp_bench.training.fit import adopt, below_classifier
 
 
 @dataclass(frozen=True)

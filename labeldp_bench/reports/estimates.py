@@ -19,8 +19,8 @@ from labeldp_bench.runs.checkpoint import NAME
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.device import describe_device
-from labeldp_bench.training.classifier import resolve_precision
-from labeldp_bench.training.resolution import mean_area
+from labeldp_bench.training.fit import resolve_precision
+from labeldp_bench.training.images import mean_area
 
 BENCHMARK = CHECKOUT / "results" / "benchmarks" / "training_cpu.csv"
 TRAINING_IMAGES = {name: official.n_train for name, official in OFFICIAL.items()}

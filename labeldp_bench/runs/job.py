@@ -24,7 +24,7 @@ from labeldp_bench.runs.outcome import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.runs.workers import trials_in_workers, worker_count
 from labeldp_bench.support.device import DeviceLost, device_lost
-from labeldp_bench.training.classifier import IMAGE_AXES
+from labeldp_bench.training.fit import IMAGE_AXES
 
 WORKERS_FROM_SECONDS = 8.0
 """Work that takes longer than this goes to processes, which take some seconds to start."""

@@ -17,7 +17,7 @@ from labeldp.support.validate import (
 )
 from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing
-from labeldp_bench.training.classifier import NetworkClassifier
+from labeldp_bench.training.fit import NetworkClassifier
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.trainer import Trainer
 

@@ -1,10 +1,13 @@
-"""The fit of a network to supervision: a step, an epoch's report, its state for a checkpoint."""
+"""A network's fit to targets; steps may be compiled, or replayed from a CUDA graph."""
 
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +19,155 @@ from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Epoch, Session, State
 from labeldp_bench.training.augment import Mixing
-from labeldp_bench.training.captured import KINDS, CapturedStep
-from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.compiled import accelerated, kernel_search
-from labeldp_bench.training.fit import Fit
+from labeldp_bench.training.fit import Fit, NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
+
+BACKENDS = {"cuda": "inductor"}
+"""Where steps are compiled, by kind of device; on a CPU a step took longer compiled than eager."""
+# The inductor draws random numbers of its own. With this option it calls the eager kernels: dropout
+# then draws from the stream that a checkpoint saves, as it does in a batch that is not compiled.
+OPTIONS: dict[str, dict[str, Any]] = {"inductor": {"fallback_random": True}}
+# Six losses, with and without mixup, several architectures. Torch's own limit is 8 graphs, after
+# which it goes on uncompiled.
+GRAPHS = 64
+
+
+def accelerated(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """Returns `function`, compiled where the device's kind has a backend.
+
+    Weights are arguments of the function, so that the next run, whatever its seed, mechanism or
+    eps, finds the graph of its architecture, loss and batch size compiled. Where compiling fails
+    torch says so and goes on without.
+    """
+    backend = BACKENDS.get(device.type)
+    return function if backend is None else _compiled(function, backend)
+
+
+@cache
+def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    import torch._dynamo
+    import torch._functorch.config as ahead_of_time
+
+    torch._dynamo.config.recompile_limit = GRAPHS
+    torch._dynamo.config.suppress_errors = True  # such as a machine without a C compiler
+    # Otherwise the backward pass is compiled when it first runs, where no error is suppressed.
+    if hasattr(ahead_of_time, "force_non_lazy_backward_lowering"):  # not in every version of torch
+        ahead_of_time.force_non_lazy_backward_lowering = True
+    options = OPTIONS.get(backend) if isinstance(backend, str) else None
+    return torch.compile(function, backend=backend, options=options, dynamic=False)
+
+
+@contextmanager
+def kernel_search(searches: bool) -> Iterator[None]:
+    """Lets cuDNN time its kernels for the sizes in the block, or take one by rule.
+
+    The search takes seconds for each new batch size. It pays for the batches that come in every
+    step, not for the last one of an epoch, whose size is another for each number of examples.
+    """
+    with torch.backends.cudnn.flags(
+        enabled=True, benchmark=searches and torch.backends.cudnn.benchmark,
+        deterministic=torch.backends.cudnn.deterministic,
+        allow_tf32=torch.backends.cudnn.allow_tf32,
+    ):  # fmt: skip
+        yield
+
+
+def compilation_notes(device: torch.device) -> dict[str, float | int]:
+    """Returns what this process compiled so far, for the record; empty where nothing is compiled.
+
+    Returns:
+        `compiled_graphs`: how many; `failed_graphs`: how often torch gave up and went on eager;
+        `compile_seconds`: in all.
+    """
+    if device.type not in BACKENDS:
+        return {}
+    from torch._dynamo.utils import compilation_time_metrics, counters
+
+    frames = counters["frames"]
+    whole = compilation_time_metrics.get("_compile.compile_inner", [])
+    return {
+        "compiled_graphs": counters["stats"]["unique_graphs"],
+        "failed_graphs": frames["total"] - frames["ok"],
+        "compile_seconds": round(sum(whole), 1),
+    }
+
+
+KINDS = ("cuda",)
+"""Kinds of devices that record steps."""
+WARM_UP = 3
+"""Ordinary steps before: they compile, choose kernels and make the optimizer's state."""
+
+
+class CapturedStep:
+    """A step of training that is recorded once, and from then on replayed.
+
+    A replay reads and writes the memory of the recording: inputs are copied to where they were
+    then, and the learning rate is a number on the card. Random numbers of the step, such as
+    dropout's, go on from replay to replay, since torch registers the card's generator. Images of
+    another size are recorded anew. A step that cannot be recorded is said once, and runs as before.
+
+    Source: torch's notes on CUDA graphs, whole-network capture.
+
+    Args:
+        learn: one step, of tensors whose shapes seldom change; reads nothing back from the card.
+        optimizer: the one that `learn` uses; its rates are those of each replay.
+        session: is told where recording fails; its notes say `captured` where it succeeds.
+    """
+
+    def __init__(
+        self,
+        learn: Callable[..., None],
+        optimizer: torch.optim.Optimizer,
+        session: Session,
+    ) -> None:
+        self.learn, self.optimizer, self.session = learn, optimizer, session
+        self.ordinary_steps: float = WARM_UP
+        self.replay: Callable[[], None] | None = None
+        self.inputs: tuple[Tensor, ...] = ()
+        self.rates: list[Tensor] = []
+
+    def __call__(self, *inputs: Tensor) -> None:
+        """Learns from one batch."""
+        if self.replay is not None and inputs[0].shape != self.inputs[0].shape:
+            self.replay, self.ordinary_steps = None, WARM_UP
+        if self.replay is None and self.ordinary_steps == 0:
+            self._record(inputs)
+        if self.replay is None:
+            self.ordinary_steps -= 1
+            self.learn(*inputs)
+            return
+        for kept, given in zip(self.inputs, inputs, strict=True):
+            kept.copy_(given)
+        for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
+            rate.fill_(group["lr"])  # an argument of a kernel: no copy, no wait
+        self.replay()
+
+    def _record(self, inputs: tuple[Tensor, ...]) -> None:
+        self.inputs = tuple(given.clone() for given in inputs)
+        groups, device = self.optimizer.param_groups, inputs[0].device
+        self.rates = [torch.tensor(group["lr"], device=device) for group in groups]
+        before = [dict(group) for group in groups]
+        for group, rate in zip(groups, self.rates, strict=True):
+            group["lr"] = rate
+            if "capturable" in group:
+                group["capturable"] = True
+        try:
+            self.replay = record(lambda: self.learn(*self.inputs))
+            self.session.notes["captured"] = True
+        except RuntimeError as error:
+            self.ordinary_steps = float("inf")
+            reason = " ".join(str(error).split())[:100]
+            self.session.say(f"  recording the step failed ({reason}), so training goes on without")
+        for group, kept in zip(groups, before, strict=True):
+            group.update(kept)  # ordinary steps, and checkpoints, have numbers
+
+
+def record(work: Callable[[], None]) -> Callable[[], None]:
+    """Returns what does `work` again on the card; records it without doing it."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
 
 
 class NetworkFit(Fit):

@@ -1,5 +1,6 @@
-"""Gradients of single examples, and the hull in which a mean of them must lie."""
+"""Gradients of single examples, shortened to length 1, for noisy descents."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -7,8 +8,36 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
 from labeldp.support.validate import InputError
-from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.frank_wolfe import nearest_point
+from labeldp_bench.training.fit import NetworkClassifier
+
+
+def nearest_point(
+    target: Tensor, start: Tensor, corner: Callable[[Tensor], Tensor], iterations: int
+) -> Tensor:
+    """Returns nearly the nearest point to `target` in a convex set, of the shape of `target`.
+
+    Exact steps towards one corner after the other.
+
+    Source: Frank, Wolfe (1956).
+
+    Args:
+        target: any tensor.
+        start: a point of the set, of that shape.
+        corner: returns the corner of the set with the least inner product with a direction.
+        iterations: >= 1.
+    """
+    nearest = start
+    for _ in range(iterations):
+        direction = corner(nearest - target) - nearest
+        length = float(direction.square().sum())
+        if length == 0:
+            break
+        step = float(((target - nearest) * direction).sum()) / length
+        if step <= 0:
+            break
+        nearest = nearest + min(step, 1.0) * direction
+    return nearest
+
 
 JACOBIANS_AT_ONCE = 16
 """Examples whose K gradients are in memory together."""

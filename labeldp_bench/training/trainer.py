@@ -22,11 +22,11 @@ from labeldp.support.validate import (
 )
 from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
-from labeldp_bench.training.classifier import INFERENCE_BATCH
-from labeldp_bench.training.fit import Fit
-from labeldp_bench.training.pixels import Pixels, check_pixels
-from labeldp_bench.training.resolution import (
+from labeldp_bench.training.fit import INFERENCE_BATCH, Fit
+from labeldp_bench.training.images import (
+    Pixels,
     Resolution,
+    check_pixels,
     check_resolution,
     mean_area,
     scale_of,

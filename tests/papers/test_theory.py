@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from labeldp_bench.learners.rates import Problem, along, clip, exponents, side
+from labeldp_bench.learners.averages import Problem, along, clip, exponents, side
 from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.reports.tables.exponents import ExponentTable

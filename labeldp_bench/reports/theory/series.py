@@ -10,7 +10,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import Experiment
 from labeldp_bench.experiments.grid import expand
-from labeldp_bench.learners.rates import Problem, along, exponents, without_privacy
+from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
 
 CENTRAL = ("exponential_cubes", "cube_means", "clipped_cube_means")
 KINDS = {"dataset.n_train": "N", "eps": "eps", "learner.rule_eps": "eps",

@@ -10,7 +10,7 @@ from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.data.circle import CircleGaussians, bayes_accuracy
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.neighbours import NeighbourSearch
 
 
 def circle(**changes):

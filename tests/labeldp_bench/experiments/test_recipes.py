@@ -18,7 +18,7 @@ from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.training.augment import Cutout, Flip, Mixup, PadCrop
-from labeldp_bench.training.pixels import pixel_scale
+from labeldp_bench.training.images import pixel_scale
 from labeldp_bench.training.schedules import EpochSteps
 from labeldp_bench.training.trainer import Trainer
 from tests.conftest import CHECKOUT

@@ -12,8 +12,8 @@ from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Model
 from labeldp_bench.learners import ClusterPrior
-from labeldp_bench.learners.cluster_prior import clusters_of
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.learners.stages import clusters_of
+from labeldp_bench.models.neighbours import NearestNeighbours
 from tests.learning import session
 
 

@@ -10,8 +10,8 @@ from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior
-from labeldp_bench.learners.held_out_prior import prior_notes, prior_of
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.learners.stages import prior_notes, prior_of
+from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

@@ -20,8 +20,8 @@ from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
-from labeldp_bench.learners.multi_stage import split
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.learners.stages import split
+from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

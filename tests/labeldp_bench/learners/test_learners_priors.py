@@ -12,9 +12,9 @@ from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, 
 from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
 from labeldp.supervision import Supervision
-from labeldp_bench.learners import multi_stage
-from labeldp_bench.learners.multi_stage import filtered, mean_top_k
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.learners import stages as multi_stage
+from labeldp_bench.learners.stages import filtered, mean_top_k
+from labeldp_bench.models.neighbours import NearestNeighbours
 from tests.learning import RR_FIRST, TWO_STAGES, FixedClassifier, Spy, circle, session
 
 # --- Priors ------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import NoisyGradients
-from labeldp_bench.learners.noisy_gradients import nearest_in_hull
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.learners.noisy_descent import nearest_in_hull
+from labeldp_bench.models.neighbours import NearestNeighbours
 from tests.learning import session
 
 

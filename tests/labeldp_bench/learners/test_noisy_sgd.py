@@ -8,9 +8,9 @@ from labeldp.store.door import ReleaseDoor
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.learners import NoisySGD, SingleStage
-from labeldp_bench.learners.noisy_sgd import _Descent
+from labeldp_bench.learners.noisy_descent import _Descent
 from labeldp_bench.models import CNN, GradientNetwork
-from labeldp_bench.models.knn import NearestNeighbours
+from labeldp_bench.models.neighbours import NearestNeighbours
 from tests.learning import session
 
 COUNT = 600

@@ -13,11 +13,10 @@ from labeldp.store.vault import LabelVault
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import FixMatch, Pate
-from labeldp_bench.learners.fixmatch import fitted
-from labeldp_bench.learners.teachers import LinearTeachers, NetworkTeachers
-from labeldp_bench.models.knn import NearestNeighbours
-from labeldp_bench.models.linear import LinearClassifier
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.learners.teachers import LinearTeachers, NetworkTeachers, fitted
+from labeldp_bench.models.convolutional import LinearClassifier
+from labeldp_bench.models.neighbours import NearestNeighbours
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.augment import Mixup, PadCrop
 from labeldp_bench.training.fixmatch import Consistency
 from tests import training

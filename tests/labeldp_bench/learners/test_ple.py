@@ -13,9 +13,8 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import EnhancedLabels
-from labeldp_bench.learners.ple_client import ClientLoss, diagnosis
-from labeldp_bench.learners.ple_server import ServerLoss, cut
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.learners.ple import ClientLoss, ServerLoss, cut, diagnosis
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.reports.theory.enhancement import sample_size
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from labeldp_bench.models import Airbench
-from labeldp_bench.models.airbench import cosines
-from labeldp_bench.training.resolution import check_takes
+from labeldp_bench.models.convolutional import cosines
+from labeldp_bench.training.images import check_takes
 
 SHAPE = (28, 28, 3)
 

@@ -16,7 +16,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import Clusters
 from labeldp_bench.models.clusters import k_means, nearest_centre
-from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.models.embeddings import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

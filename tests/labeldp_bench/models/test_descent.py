@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from labeldp.support.validate import InputError
-from labeldp_bench.models.descent import DescentSearch
-from labeldp_bench.models.knn import NeighbourSearch
+from labeldp_bench.models.embeddings import DescentSearch
+from labeldp_bench.models.neighbours import NeighbourSearch
 
 
 def test_without_the_package_one_line_says_what_to_install(monkeypatch):

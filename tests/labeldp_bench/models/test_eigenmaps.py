@@ -15,7 +15,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Eigenmaps, NearestNeighbours
 from labeldp_bench.models.eigenmaps import least_squares
-from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.models.embeddings import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

@@ -12,9 +12,9 @@ from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import LaplaceLearning, NearestNeighbours, PoissonLearning
-from labeldp_bench.models.knn import NeighbourSearch
-from labeldp_bench.models.poisson_learning import LEAK
-from labeldp_bench.models.smooth_functions import joined_neighbours
+from labeldp_bench.models.embeddings import joined_neighbours
+from labeldp_bench.models.graphs import LEAK
+from labeldp_bench.models.neighbours import NeighbourSearch
 from tests.learning import rings
 
 

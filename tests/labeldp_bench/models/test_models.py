@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.support.validate import InputError
 from labeldp_bench.models import CNN, Airbench, Inception, LinearClassifier, ResNet, WideResNet
-from labeldp_bench.models.resnet import Projection
+from labeldp_bench.models.resnets import Projection
 from labeldp_bench.support.checkout import CHECKOUT
 
 CONFIGS = CHECKOUT / "configs" / "model"

@@ -12,8 +12,8 @@ from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models import knn
-from labeldp_bench.models.knn import NearestNeighbours, NeighbourSearch, tree_search
+from labeldp_bench.models import neighbours as knn
+from labeldp_bench.models.neighbours import NearestNeighbours, NeighbourSearch, tree_search
 from tests.conftest import TINY_CIRCLE
 
 SESSION = Session(0, torch.device("cpu"))
@@ -22,7 +22,7 @@ SESSION = Session(0, torch.device("cpu"))
 @pytest.fixture(scope="module")
 def nearest():
     pytest.importorskip("numba")
-    from labeldp_bench.models.grid_search import nearest
+    from labeldp_bench.models.neighbours import nearest
 
     return nearest
 
@@ -97,7 +97,7 @@ def test_squares_that_overflow_go_to_the_tree(nearest):
 @pytest.mark.parametrize("guess", [0.0, 1.0, 3.0, 4.0, 9.0, 1e9])
 def test_counting_finds_a_value_with_k_below_it(nearest, guess):
     # A count that leaves out its own bound would lose a neighbour, or one of two equals.
-    from labeldp_bench.models.grid_search import _kth_smallest
+    from labeldp_bench.models.neighbours import _kth_smallest
 
     values = np.array([3.0, 1, 9, 4, 2, 4])
     for k in range(1, 7):
@@ -214,7 +214,7 @@ def test_votes_follow_the_examples_of_all_stages():
 
 def test_long_run_without_numba_says_what_would_help(monkeypatch, capsys):
     # A user would wait for minutes and never learn of the extra.
-    monkeypatch.setitem(sys.modules, "labeldp_bench.models.grid_search", None)
+    monkeypatch.setitem(sys.modules, "labeldp_bench.models.neighbours", None)
     monkeypatch.setitem(sys.modules, "numba", None)
     told = []
     model = NearestNeighbours(5)

@@ -9,12 +9,11 @@ from torch import nn
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Ridge
-from labeldp_bench.models import linear_on_features as module
-from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.feature_concat import FeatureConcat
-from labeldp_bench.models.linear import LinearClassifier
+from labeldp_bench.models import ridge as module
+from labeldp_bench.models.convolutional import LinearClassifier
+from labeldp_bench.models.encoders import Encoder, FeatureConcat
 from labeldp_bench.models.ridge import ridge, spectrum_of
-from labeldp_bench.training.classifier import NetworkClassifier
+from labeldp_bench.training.fit import NetworkClassifier
 
 
 def problem(count=300, width=20, noise=1.0):

@@ -7,8 +7,8 @@ from scipy.sparse.linalg import ArpackNoConvergence
 from scipy.spatial import cKDTree
 
 from labeldp.support.validate import InputError
-from labeldp_bench.models.knn import NeighbourSearch
-from labeldp_bench.models.smooth_functions import SmoothFunctions
+from labeldp_bench.models.embeddings import SmoothFunctions
+from labeldp_bench.models.neighbours import NeighbourSearch
 from tests.learning import rings
 
 
@@ -26,7 +26,7 @@ def walk_of(points, neighbours):
 @pytest.mark.parametrize("dense_up_to", [1000, 200], ids=["dense", "iterated"])
 def test_functions_are_what_the_walk_keeps_up_to_a_factor(dense_up_to, monkeypatch):
     # Others would not be smooth: the mean over the neighbours would be another function.
-    monkeypatch.setattr("labeldp_bench.models.smooth_functions.DENSE_UP_TO", dense_up_to)
+    monkeypatch.setattr("labeldp_bench.models.embeddings.DENSE_UP_TO", dense_up_to)
     points, _ = rings(900, seed=0)  # three components of 300
     smooth = SmoothFunctions.over(points, 8, 12, NeighbourSearch())
     walk = torch.from_numpy(walk_of(points, 8))
@@ -80,6 +80,6 @@ def test_no_convergence_is_said_in_one_line(monkeypatch):
     def in_vain(*_, **__):
         raise ArpackNoConvergence("in vain", np.empty(0), np.empty((0, 0)))
 
-    monkeypatch.setattr("labeldp_bench.models.smooth_functions.eigsh", in_vain)
+    monkeypatch.setattr("labeldp_bench.models.embeddings.eigsh", in_vain)
     with pytest.raises(InputError, match=r"not found in time \(take more model.neighbours"):
         SmoothFunctions.over(rings(3600, seed=0)[0], 8, 12, NeighbourSearch())

@@ -14,12 +14,12 @@ from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import MultiStage, SingleStage
-from labeldp_bench.learners.multi_stage import split
-from labeldp_bench.models import CNN, trial
-from labeldp_bench.models.knn import NearestNeighbours
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.models.trial import Trial, explained
-from labeldp_bench.models.tuned import HeldOutReleases
+from labeldp_bench.learners.stages import split
+from labeldp_bench.models import CNN
+from labeldp_bench.models import tuning as trial
+from labeldp_bench.models.neighbours import NearestNeighbours
+from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.models.tuning import HeldOutReleases, Trial, explained
 from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.schedules import WarmupLinear
 from tests.learning import session

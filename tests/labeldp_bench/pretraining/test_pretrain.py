@@ -11,14 +11,14 @@ from safetensors.torch import load_file, save_file
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.pretraining import weights
-from labeldp_bench.pretraining.state import TrainingState
 from labeldp_bench.pretraining.supervised import Pretraining
+from labeldp_bench.pretraining.weights import TrainingState
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.training.classifier import adopt, below_classifier
+from labeldp_bench.training.fit import adopt, below_classifier
 from labeldp_bench.training.trainer import Trainer
 from tests.images import write_noise
 from tests.shell import quick

@@ -18,7 +18,7 @@ from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Probe
-from labeldp_bench.models.encoder import Encoder
+from labeldp_bench.models.encoders import Encoder
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs import job

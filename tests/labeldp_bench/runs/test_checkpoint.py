@@ -44,7 +44,7 @@ def outcome(folder: Path) -> tuple[dict, list, bytes]:
 
 def _main_until(where: str, arguments: list[str], folder: Path, calls: int | None) -> None:
     """Runs the command in this process, and kills it at the place that `where` names."""
-    from labeldp_bench.models.network import NetworkModel
+    from labeldp_bench.models.networks import NetworkModel
     from labeldp_bench.training.network_fit import NetworkFit
     from tests.shell import _main
 

@@ -9,8 +9,9 @@ from labeldp.losses import loss_named
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, ResNet
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.training import captured, network_fit
+from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.training import network_fit
+from labeldp_bench.training import network_fit as captured
 from labeldp_bench.training.augment import Flip, Mixup
 from labeldp_bench.training.schedules import WarmupLinear
 from labeldp_bench.training.trainer import Trainer

@@ -10,10 +10,10 @@ from labeldp.losses import loss_named
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, Airbench
-from labeldp_bench.models.network import NetworkModel
-from labeldp_bench.training import compiled
-from labeldp_bench.training.compiled import compilation_notes
+from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.training import network_fit as compiled
 from labeldp_bench.training.fit import Fit
+from labeldp_bench.training.network_fit import compilation_notes
 from labeldp_bench.training.trainer import Trainer
 
 CPU = torch.device("cpu")

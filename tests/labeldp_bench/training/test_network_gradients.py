@@ -6,9 +6,8 @@ from torch import nn
 
 from labeldp.support.validate import InputError
 from labeldp_bench.models import CNN, ResNet
-from labeldp_bench.training.classifier import NetworkClassifier
-from labeldp_bench.training.frank_wolfe import nearest_point
-from labeldp_bench.training.network_gradients import NetworkGradients
+from labeldp_bench.training.fit import NetworkClassifier
+from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
 
 CLASSES = 3
 SOME = torch.arange(12)

@@ -16,12 +16,12 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, ResNet
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.training.classifier import resolve_precision
+from labeldp_bench.training.fit import resolve_precision
+from labeldp_bench.training.images import channel_statistics
 from labeldp_bench.training.network_fit import NetworkFit
-from labeldp_bench.training.pixels import channel_statistics
 from labeldp_bench.training.trainer import Trainer
 from tests.training import CPU, SEED, fit, images_and_labels, supervision_of, trainer
 

@@ -11,7 +11,7 @@ from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN
-from labeldp_bench.models.network import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from tests.training import CPU, SEED, fit, images_and_labels, supervision_of, trainer
 
 LINEAR = functools.partial(CNN, kernel_size=3, widths=[4, 4], hidden=8, dropout=0.0)

@@ -1,23 +1,22 @@
-"""A network as a model: initialised, fitted by a trainer, asked for scores."""
+"""Networks as models: trained in epochs, or by noisy gradients."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
-from labeldp.support.validate import check_made
+from labeldp.support.validate import InputError, check_made
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.encoder import Encoder
-from labeldp_bench.models.pretrainable import PretrainableModel
-from labeldp_bench.training.classifier import NetworkClassifier, check_images, resolve_precision
-from labeldp_bench.training.compiled import compilation_notes
-from labeldp_bench.training.network_fit import NetworkFit
-from labeldp_bench.training.resolution import check_takes
+from labeldp_bench.models.encoders import Encoder, PretrainableModel
+from labeldp_bench.training.fit import NetworkClassifier, check_images, resolve_precision
+from labeldp_bench.training.images import check_takes
+from labeldp_bench.training.network_fit import NetworkFit, compilation_notes
+from labeldp_bench.training.network_gradients import NetworkGradients
 from labeldp_bench.training.trainer import Trainer
 
 FitMaker = Callable[[Trainer, NetworkClassifier, Supervision, Session], NetworkFit]
@@ -115,3 +114,47 @@ class NetworkModel(PretrainableModel):
         one = features[:1].to(session.device)
         check_takes(begun.network, begun.normalise(one), self.trainer.resolution)
         return begun
+
+
+@dataclass(frozen=True)
+class GradientNetwork(PretrainableModel):
+    """A network whose gradients a curator answers; `learner=noisy_sgd` moves its weights.
+
+    Args:
+        network, initial: as `PretrainableModel`.
+    """
+
+    trained_by: ClassVar[str] = "noisy_sgd"
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns `float32`."""
+        return "float32"
+
+    def fit(self, *_: object, **__: object) -> NoReturn:
+        """Refuses releases of labels.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("model=tiny_cnn learns from noisy gradients alone (learner=noisy_sgd)")
+
+    def gradients(
+        self, features: Tensor, num_classes: int, session: Session, clip: float
+    ) -> NetworkGradients:
+        """Returns the gradients of a fresh network, or of one with pre-trained weights.
+
+        Args:
+            features: of the training examples, (N, H, W, C).
+            num_classes: K.
+            session: of the run.
+            clip: > 0, the length at which a gradient is cut off.
+
+        Raises:
+            InputError: features are no images, or the network normalises over batches.
+        """
+        check_images(features)
+        with seeding.global_stream(session.seed, session.device):
+            fresh = self.untrained(
+                features, num_classes, session.device, pixels="standardised", precision="float32"
+            )
+        return NetworkGradients(fresh, features, clip)

@@ -1,0 +1,185 @@
+"""Frozen networks as features, one or several next to each other."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from labeldp.support.last_results import LastResults
+from labeldp.support.validate import check_made
+from labeldp_bench.interfaces import Model, NetworkFactory, WeightsFor
+from labeldp_bench.training.fit import INFERENCE_BATCH, NetworkClassifier, adopt, classifier_of
+from labeldp_bench.training.images import Pixels, pixel_scale
+
+
+class FeatureConcat(nn.Module):
+    """Hands an image to several networks, and what each has below its classifier to one of its own.
+
+    Args:
+        num_classes: K >= 2.
+        image_shape: (H, W, C) of one image.
+        networks: called with `num_classes` and `image_shape`.
+
+    Attributes:
+        widths: the number of features of each network.
+    """
+
+    def __init__(
+        self, num_classes: int, image_shape: Sequence[int], networks: Sequence[NetworkFactory]
+    ) -> None:
+        super().__init__()
+        self.widths: list[int] = []
+        parts = []
+        for network in networks:
+            part = network(num_classes=num_classes, image_shape=image_shape)
+            last = part.get_submodule(classifier_of(part))
+            assert isinstance(last, nn.Linear)
+            self.widths.append(last.in_features)
+            part.set_submodule(classifier_of(part), nn.Identity())
+            parts.append(part)
+        self.parts = nn.ModuleList(parts)
+        self.head = nn.Linear(sum(self.widths), num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
+        return self.head(torch.cat([part(images) for part in self.parts], 1))
+
+
+class MirroredFeatureConcat(FeatureConcat):
+    """Averages what `FeatureConcat` makes of an image and of its mirror image, left for right.
+
+    Photographs of one class have it both ways; digits and letters do not.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns logits (B, K) of a standardised float batch (B, C, H, W)."""
+        return (super().forward(images) + super().forward(images.flip(-1))) / 2
+
+
+@dataclass(frozen=True)
+class PretrainableModel(Model):
+    """A model with a network whose first weights may come from `pretrain`.
+
+    Args:
+        network: called with `num_classes` and `image_shape` (H, W, C).
+        initial: weights and statistics that a fresh network starts from, by name. What is not
+            named, such as the classifier, starts at random. None: everything does.
+    """
+
+    network: NetworkFactory
+    initial: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_made("model.network", self.network, see="model")
+
+    def pretrained(self, weights_for: WeightsFor) -> Self:
+        """Returns the model with a network that starts from the weights returned for it."""
+        network, weights = weights_for(self.network)
+        return replace(self, network=network, initial=weights)
+
+    def untrained(
+        self,
+        features: Tensor,
+        num_classes: int,
+        device: torch.device,
+        *,
+        pixels: Pixels,
+        precision: str,
+    ) -> NetworkClassifier:
+        """Returns a fresh network; first weights come from torch's global stream, or `initial`.
+
+        Args:
+            features: images, (N, H, W, C), whose pixels it is scaled to.
+            num_classes: K.
+            device: where it is put.
+            pixels: as a trainer's.
+            precision: `bf16` or `float32`.
+        """
+        network = self.network(num_classes=num_classes, image_shape=tuple(features.shape[1:]))
+        if self.initial is not None:
+            adopt(network, self.initial)
+        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return NetworkClassifier(network, *pixel_scale(pixels, features, device), precision)
+
+
+FEATURES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A frozen network whose outputs are standardised over the training examples.
+
+    Networks side by side have the same say: together, the features of each have the same variance.
+    """
+
+    network: NetworkClassifier
+    mean: Tensor
+    stddev: Tensor
+    _last: LastResults[Tensor] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def pretrained(
+        cls,
+        network: NetworkFactory,
+        weights: Mapping[str, Tensor],
+        features: Tensor,
+        device: torch.device,
+    ) -> "tuple[Encoder, Tensor]":
+        """Returns the encoder with `weights` below the classifier of a new network, in float32.
+
+        Args:
+            network: as NetworkModel's.
+            weights: from `pretrain`.
+            features: the training images, uint8 (N, H, W, C).
+            device: where it computes.
+
+        Returns:
+            The encoder, and what it makes of the training images, float32 (N, d), on `device`.
+        """
+        built = network(num_classes=2, image_shape=tuple(features.shape[1:]))
+        adopt(built, weights)
+        built.set_submodule(classifier_of(built), nn.Identity())
+        built = built.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        scale = pixel_scale("standardised", features, device)
+        return cls.fitted_to(NetworkClassifier(built, *scale, "float32"), features)
+
+    @classmethod
+    def fitted_to(cls, network: NetworkClassifier, features: Tensor) -> "tuple[Encoder, Tensor]":
+        """Returns the encoder with mean and standard deviation of its outputs, and these.
+
+        Args:
+            network: without a classifier.
+            features: of the training examples.
+        """
+        outputs = network.scores(features)
+        free = min(1, len(outputs) - 1)  # of one example the deviation is 0
+        # Some features at a time: torch works on a copy, in float64.
+        parts = [part.std(0, correction=free) for part in outputs.split(FEATURES_AT_ONCE, dim=1)]
+        stddev = torch.cat(parts).clamp_min(1e-6)
+        if isinstance(network.network, FeatureConcat):
+            widths = network.network.widths
+            share = sum(widths) / len(widths)
+            factors = [math.sqrt(share / width) for width in widths]
+            stddev = stddev / torch.repeat_interleave(torch.tensor(factors), torch.tensor(widths))
+        encoder = cls(network, outputs.mean(0), stddev)
+        return encoder, encoder._standardised(outputs)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Returns what the network makes of images, float32 (m, d), on the network's device.
+
+        Kept for the next cell; must not be changed.
+        """
+        return self._last.get(
+            (features,), lambda: self._standardised(self.network.scores(features))
+        )
+
+    def _standardised(self, outputs: Tensor) -> Tensor:
+        # In place, a part at a time: thousands of features for each image fill the memory.
+        for part in outputs.split(INFERENCE_BATCH):
+            part.sub_(self.mean).div_(self.stddev)
+        return outputs.to(self.network.device)

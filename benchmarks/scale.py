@@ -39,7 +39,7 @@ from labeldp_bench.cli.script import (
     read_arguments,
     some,
 )
-from labeldp_bench.runs.memory import free_memory
+from labeldp_bench.runs.job import free_memory
 from labeldp_bench.support.process import keep_memory
 
 matplotlib.use("Agg")

@@ -15,8 +15,7 @@ import pandas as pd
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.records.record import is_done, is_heuristic, read_record
-from labeldp_bench.records.tables import reading
+from labeldp_bench.records.record import is_done, is_heuristic, read_record, reading
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.rendering import number_text
 

@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 
 import labeldp
 import labeldp_bench
-from labeldp_bench.experiments.assembly import assemble
-from labeldp_bench.experiments.compose import compose_cell, use_configs
+from labeldp_bench.experiments.compose import assemble, compose_cell, use_configs
 from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
 

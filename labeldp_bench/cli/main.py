@@ -19,9 +19,9 @@ from labeldp_bench.cli.arguments import below_cfg, check_arguments, left_to_cell
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.experiments.compose import cell_of, compose_cell
+from labeldp_bench.experiments.experiment import key_of, scaled
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
 
@@ -95,11 +95,9 @@ def _run_one(config: DictConfig) -> int:
     from labeldp_bench.records.collect import record_of
     from labeldp_bench.records.record import is_done
     from labeldp_bench.runs.changed_data import refuse_changed_data
-    from labeldp_bench.runs.environment import environment_of
-    from labeldp_bench.runs.failures import raise_or_write_failure
-    from labeldp_bench.runs.job import run_cells
+    from labeldp_bench.runs.environment import environment_of, refuse_other_releases
+    from labeldp_bench.runs.job import raise_or_write_failure, run_cells
     from labeldp_bench.runs.release_only import release_only
-    from labeldp_bench.runs.stored import refuse_other_releases
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written

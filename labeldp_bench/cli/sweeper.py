@@ -26,7 +26,7 @@ from labeldp_bench.cli.ray_launcher import RayLauncher
 from labeldp_bench.cli.sweep_words import does_not_fit, name_of, sources
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import is_picked
+from labeldp_bench.experiments.experiment import is_picked, scaled
 from labeldp_bench.experiments.grid import (
     LOCAL,
     Axes,
@@ -36,7 +36,6 @@ from labeldp_bench.experiments.grid import (
     spell,
     spelled_cells,
 )
-from labeldp_bench.experiments.scale import scaled
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.process import comes_from_ctrl_c

@@ -1,27 +1,126 @@
-"""Records as tables that can be committed: sorted, fixed columns, readable in a diff."""
+"""Merges the records of runs into results/records.csv and its companions."""
 
 import json
+import math
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
-from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import PAPER, canonical
-from labeldp_bench.records.choices import merge_choices, read_choices
-from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
 from labeldp_bench.records.record import (
     Record,
     Records,
     draws_of,
     guarantee,
     is_done,
+    merge_rows,
     read_record,
+    read_rows,
+    reading,
 )
-from labeldp_bench.records.tables import read_rows, reading
 from labeldp_bench.support.checkout import CHECKOUT
+
+CHOICE_COLUMNS = [
+    "config_hash", "dataset", "mechanism", "loss", "eps", "seed", "stage", "lr", "average",
+    "epochs", "held_out_log_likelihood", "judges",
+]  # fmt: skip
+CHOICE_ORDER = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
+
+
+class Chosen(NamedTuple):
+    """What one stage of a tuned run was trained with.
+
+    Attributes:
+        lr: the learning rate.
+        average: keep of the running mean of the weights; None: the last weights.
+        epochs: how many.
+    """
+
+    lr: float
+    average: float | None
+    epochs: int
+
+
+def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Merges the choices among `records` into a CSV; see `merge_rows`."""
+    rows = [
+        (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
+         float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
+         choice["epochs"], choice["held_out_log_likelihood"],
+         choice.get("judges", math.nan))
+        for record in records
+        for key, choice in (record.get("notes") or {}).items()
+        if (stage := _stage_of(key))
+    ]  # fmt: skip
+    merge_rows(path, pd.DataFrame(rows, columns=CHOICE_COLUMNS), kept, CHOICE_ORDER)
+
+
+def read_choices(path: Path) -> dict[str, list[Chosen]]:
+    """Returns {config_hash: the choice of each stage}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    found: dict[str, list[Chosen]] = {}
+    numbers = ["stage", "lr", "average", "epochs"]
+    rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
+    with reading(path):
+        for row in rows.sort_values(["config_hash", "stage"]).to_dict("records"):
+            average = float(row["average"])
+            keep = None if math.isnan(average) else average
+            chosen = Chosen(float(row["lr"]), keep, int(row["epochs"]))
+            found.setdefault(str(row["config_hash"]), []).append(chosen)
+    return found
+
+
+def _stage_of(key: str) -> int:
+    """Returns the stage, from 1, whose chosen recipe a run's note of this name holds; 0: none."""
+    if key == "tuned":
+        return 1
+    number = key.removeprefix("tuned_stage_")
+    return int(number) if number != key else 0
+
+
+Diagnosis = dict[str, Any]
+"""As `learners.ple_client.diagnosis` returns it."""
+DIAGNOSIS_COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
+DIAGNOSIS_ORDER = ["dataset", "loss", "seed", "config_hash", "measure"]
+
+
+def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Merges the diagnoses among `records` into a CSV; see `merge_rows`."""
+    rows = [
+        (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
+         measure, json.dumps(values, separators=(",", ":")))
+        for record in records
+        for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
+    ]  # fmt: skip
+    merge_rows(path, pd.DataFrame(rows, columns=DIAGNOSIS_COLUMNS), kept, DIAGNOSIS_ORDER)
+
+
+def read_diagnoses(path: Path) -> dict[str, Diagnosis]:
+    """Returns {config_hash: diagnosis}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    found: dict[str, Diagnosis] = {}
+    rows = read_rows(path, ["config_hash", "measure", "values"]).to_dict("records")
+    with reading(path):
+        for row in rows:
+            values = json.loads(str(row["values"]))
+            found.setdefault(str(row["config_hash"]), {})[str(row["measure"])] = values
+    return found
+
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"

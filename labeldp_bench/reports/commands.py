@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from labeldp_bench.experiments.compose import compose_cell, experiment_names
-from labeldp_bench.experiments.experiment import PROGRAM, read_experiment
+from labeldp_bench.experiments.experiment import PROGRAM, key_of, read_experiment, scaled
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.experiments.scale import key_of, scaled
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.naming import SMALLER
 

@@ -1,22 +1,39 @@
-"""A run's checkpoint: one file, from which the same command goes on after an interruption.
-
-It holds what the run has drawn and learned so far: outputs that left the vault, finished fits, the
-fit under way with its random streams, the evaluator's counts. Releases are kept, not drawn again:
-a resumed run never draws noise for a label twice, whatever it ran on.
-"""
+"""The checkpoint of a run, and callbacks that a learner cannot look behind."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, ParamSpec, Protocol
 
 from labeldp.support.files import remove_torn
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import State
-from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
+
+P = ParamSpec("P")
+
+
+class OneWay(Generic[P]):
+    """Passes a call on and returns nothing; no public name leads to what it calls.
+
+    A bound method would lead to its object by `__self__`, a lambda by `__closure__`: from a learner
+    to test labels, or to the vault.
+
+    Args:
+        function: what is called.
+    """
+
+    __slots__ = ("__function",)
+
+    def __init__(self, function: Callable[P, object]) -> None:
+        self.__function = function
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> None:
+        """Calls the function."""
+        self.__function(*arguments, **named)
+
 
 NAME = "checkpoint.pt"
 FORMAT = "2"

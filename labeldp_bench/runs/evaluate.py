@@ -1,20 +1,214 @@
-"""Scores against true test labels: counts only, and nothing flows back to a learner."""
+"""Scores of a run on test labels: accuracy, probabilities, and the risk of real labels."""
 
 import csv
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.supervision import predict
+from labeldp.supervision import Classifier, Estimator, Fitted, predict
 from labeldp.support.files import writing
-from labeldp_bench.interfaces import Classifier, Epoch
-from labeldp_bench.runs.probability_scores import probability_scores
+from labeldp_bench.data.bundle import DataBundle
+from labeldp_bench.interfaces import Epoch
 from labeldp_bench.training.trainer import SELECTIONS
+
+PROBABILITY_SCORES = ("auc", "average_precision", "normalised_log_likelihood", "calibration_error")
+"""Names of the fields in records and of the columns in tables."""
+BINS = 10
+SMALLEST = 1e-15
+"""A probability below counts as this: the log-likelihood of a certain and wrong one is finite."""
+
+
+def probability_scores(probabilities: Tensor, labels: Tensor) -> dict[str, float | None]:
+    """Returns the scores of a classifier's probabilities, each None where it is not defined.
+
+    auc: the chance that an event has a larger probability than a non-event (Hanley, McNeil 1982).
+    average_precision: mean precision over the events, by falling probability.
+    normalised_log_likelihood: 1 - L / L_0 with L the mean -log probability of the true class and
+    L_0 that of the test set's own class shares; 0: no better than a constant, 1: certain.
+    calibration_error: mean distance of the predicted and the observed share in ten bins of equally
+    many examples by predicted probability (Naeini, Cooper, Hauskrecht 2015).
+
+    Args:
+        probabilities: float64 (M, K), rows sum to 1.
+        labels: true, int64 (M,).
+
+    >>> import torch
+    >>> p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], dtype=torch.float64)
+    >>> probability_scores(p, torch.tensor([0, 1, 1, 0]))["auc"]
+    0.75
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score  # a second
+
+    predicted, true = probabilities.numpy(), labels.numpy()
+    classes = range(predicted.shape[1]) if predicted.shape[1] > 2 else [1]
+    both = [c for c in classes if 0 < int((true == c).sum()) < len(true)]
+    return {
+        "auc": _mean([roc_auc_score(true == c, predicted[:, c]) for c in both]),
+        "average_precision": _mean(
+            [average_precision_score(true == c, predicted[:, c]) for c in both]
+        ),
+        "normalised_log_likelihood": _normalised_log_likelihood(predicted, true),
+        "calibration_error": _mean(
+            [_calibration_error(predicted[:, c], true == c) for c in classes]
+        ),
+    }
+
+
+def _mean(numbers: list[float]) -> float | None:
+    return float(np.mean(numbers)) if numbers else None
+
+
+def _normalised_log_likelihood(
+    predicted: NDArray[np.float64], true: NDArray[np.int64]
+) -> float | None:
+    shares = np.bincount(true, minlength=predicted.shape[1]) / len(true)
+    entropy = -float(np.log(shares[true]).mean())
+    if entropy <= 0:  # one class alone
+        return None
+    chosen = np.clip(predicted[np.arange(len(true)), true], SMALLEST, 1)
+    return 1 + float(np.log(chosen).mean()) / entropy
+
+
+def _calibration_error(predicted: NDArray[np.float64], event: NDArray[np.bool_]) -> float:
+    order = np.argsort(predicted, kind="stable")
+    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    distances = [len(b) * abs(predicted[b].mean() - event[b].mean()) for b in bins]
+    return float(np.sum(distances)) / len(predicted)
+
+
+class Tally(Protocol):
+    """What the trials of one run gave."""
+
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
+        """Adds the estimate of one trial."""
+
+    def merged(self, later: Self) -> Self:
+        """Returns the tally over the trials of both."""
+
+    def summary(self) -> dict[str, object]:
+        """Returns the fields of the record."""
+
+
+def empty_tally(bundle: DataBundle) -> Tally | None:
+    """Returns what the trials on such data are to be added to; None where accuracies count."""
+    if bundle.truth is not None:
+        return RiskTally(bundle.truth)
+    if bundle.task == "regression":
+        return ErrorTally(bundle.test_labels, bundle.label_unit)
+    return None
+
+
+@dataclass
+class RiskTally:
+    """Excess risks against a known law, added up point by point; never noisy test labels.
+
+    Excess risk: of a classifier the mean of eta* - eta_c(x), of a regression estimate that of
+    (estimate - eta)^2, over test points of equal weight.
+
+    Args:
+        truth: class probabilities, float64 (M, K), or the regression function, float64 (M,).
+    """
+
+    truth: Tensor
+    risks: list[float] = field(default_factory=list)
+    _sum: Tensor | None = None
+
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
+        """Adds the estimate of one trial."""
+        if self.truth.dim() == 2:
+            predicted = predict(cast(Classifier, fitted).scores(points), seed)
+            chosen = self.truth.gather(1, predicted[:, None]).squeeze(1)
+            self.risks.append(float((self.truth.amax(1) - chosen).mean()))
+            if self._sum is None:
+                self._sum = torch.zeros(self.truth.shape, dtype=torch.int32)
+            self._sum[torch.arange(len(predicted)), predicted] += 1
+        else:
+            error = cast(Estimator, fitted).values(points) - self.truth
+            self.risks.append(float(error.square().mean()))
+            self._sum = error if self._sum is None else self._sum + error
+
+    def merged(self, later: "RiskTally") -> "RiskTally":
+        """Returns the tally over the trials of both."""
+        assert self._sum is not None and later._sum is not None
+        return RiskTally(self.truth, self.risks + later.risks, self._sum + later._sum)
+
+    def summary(self) -> dict[str, object]:
+        """Returns the fields of the record.
+
+        Regression: `bias` is the mean squared bias, less what the variance of a mean over trials
+        adds to it, and `variance` the rest of the risk. Classification: `bias` is the excess risk
+        of the class that most trials choose at each point, `variance` the rest. Both None for one
+        trial.
+        """
+        assert self._sum is not None
+        risks, trials = torch.tensor(self.risks, dtype=torch.float64), len(self.risks)
+        risk, bias, sem = float(risks.mean()), None, None
+        if trials > 1:
+            sem = float(risks.std() / math.sqrt(trials))
+            if self.truth.dim() == 2:
+                main = self.truth.gather(1, predict(self._sum, 0)[:, None]).squeeze(1)
+                bias = float((self.truth.amax(1) - main).mean())
+            else:
+                squared = float((self._sum / trials).square().mean())
+                bias = (trials * squared - risk) / (trials - 1)
+        return {
+            "excess_risk": risk,
+            "excess_risk_sem": sem,
+            "bias": bias,
+            "variance": None if bias is None else risk - bias,
+            "trials": trials,
+        }
+
+
+@dataclass
+class ErrorTally:
+    """Mean squared errors on true test labels, which are not protected.
+
+    Args:
+        labels: float64 (M,).
+        unit: size of one unit of them in the units that the data came in.
+    """
+
+    labels: Tensor
+    unit: float
+    errors: list[float] = field(default_factory=list)
+
+    def add(self, fitted: Fitted, points: Tensor, seed: int) -> None:
+        """Adds the estimate of one trial."""
+        error = cast(Estimator, fitted).values(points) - self.labels
+        self.errors.append(float(error.square().mean()) * self.unit**2)
+
+    def merged(self, later: "ErrorTally") -> "ErrorTally":
+        """Returns the tally over the trials of both."""
+        return ErrorTally(self.labels, self.unit, self.errors + later.errors)
+
+    def summary(self) -> dict[str, object]:
+        """Returns the fields of the record.
+
+        `test_mse`: in squared units of the data's own labels, the mean over trials;
+        `test_mse_sem`: its standard error over the noise of the trials, not over test examples;
+        `test_variance`: of the test labels, so that 1 - test_mse / test_variance is R^2.
+        """
+        errors, trials = torch.tensor(self.errors, dtype=torch.float64), len(self.errors)
+        sem = None
+        if trials > 1:
+            spread = (errors - errors[0]).std()  # exactly 0 without noise
+            sem = float(spread / math.sqrt(trials))
+        return {
+            "test_mse": float(errors.mean()),
+            "test_mse_sem": sem,
+            "test_variance": float(self.labels.var(correction=0)) * self.unit**2,
+            "trials": trials,
+        }
+
 
 HISTORY_COLUMNS = ("epoch", "loss", "released_hits", "test_accuracy", "lr", "seconds")
 

@@ -1,30 +1,237 @@
-"""What stands around a run: locks, shared work, progress, worker processes, failures."""
+"""A job: cells that share data and model, their trials in worker processes, and failures."""
 
+import contextlib
+import math
+import os
+import pickle
+import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
 
+import torch
 from filelock import FileLock, Timeout
+from joblib import Parallel, delayed
 from torch import Tensor
 
-from labeldp.support.files import writing
+from labeldp.mechanisms.base import LabelMechanism
+from labeldp.support.files import CannotWrite, write_text, writing
 from labeldp.support.last_results import LastResults
 from labeldp.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
-from labeldp.support.validate import InputError
+from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.data.images import count_examples, file_of
+from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.interfaces import Model, NetworkFactory
 from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import is_done
 from labeldp_bench.runs.checkpoint import NAME
 from labeldp_bench.runs.environment import Environment
-from labeldp_bench.runs.failures import ReportFailure, write_failure
-from labeldp_bench.runs.memory import check_memory
-from labeldp_bench.runs.outcome import Outcome
+from labeldp_bench.runs.result import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
-from labeldp_bench.runs.workers import trials_in_workers, worker_count
-from labeldp_bench.support.device import DeviceLost, device_lost
+from labeldp_bench.support.device import DeviceLost, device_lost, out_of_memory
+from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 from labeldp_bench.training.fit import IMAGE_AXES
+
+TRAINED = (
+    "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
+    "the recipe"
+)
+NOT_TRAINED = "free the machine of other work, or take fewer classes or examples"
+"""What to do where memory ran out, with and without a network."""
+ReportFailure = Callable[[Cell, Path, Exception], None]
+"""Called with a cell that failed, its folder and the reason."""
+
+
+def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
+    """Writes `error.txt`, and one line on stderr, about a cell that failed."""
+    path = folder / "error.txt"
+    with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
+        write_text(path, "".join(traceback.format_exception(error)))
+    text = " ".join(str(error).split())
+    if out_of_memory(error):
+        text = f"out of memory ({TRAINED if cell.has('trainer') else NOT_TRAINED})"
+    elif not isinstance(error, InputError):
+        text = f"{type(error).__name__}: {text} (see {path})"
+    say(f"error: {cell.title}: {text}", sys.stderr)
+
+
+def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
+    """Raises what is wrong with the input of a single run; else as `write_failure`."""
+    if isinstance(error, InputError) and not isinstance(error, Diverged):
+        raise error
+    write_failure(cell, folder, error)
+
+
+BYTES = 8
+"""Of a float64."""
+SHARE = 0.8
+"""Of the free memory that one run may take."""
+
+
+def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
+    """Refuses a run whose largest arrays do not fit into the memory that is free.
+
+    A lower bound: the likelihood of N releases under K classes, N x K float64, the confusion
+    matrix, K x K int64, and for a mechanism that releases one label its transition matrix.
+
+    Args:
+        cell: the run.
+        parts: its objects.
+        data_dir: where the .npz files are; N is read from the head of one.
+
+    Raises:
+        InputError: says how much is needed, how much is free, and how many classes would fit.
+    """
+    examples, classes = _num_examples(cell, data_dir), cell.setting("dataset.num_classes")
+    free = free_memory()
+    if examples is None or not isinstance(classes, int) or math.isinf(free):
+        return
+    squares = 2 if isinstance(parts.mechanism, LabelMechanism) else 1
+    needed = BYTES * classes * (examples + squares * classes)
+    if needed <= SHARE * free:
+        return
+    room = SHARE * free / BYTES
+    # The root of squares K^2 + examples K = room.
+    fits = (math.sqrt(examples**2 + 4 * squares * room) - examples) / (2 * squares)
+    ways_out = [f"at most dataset.num_classes={int(fits)}"] if fits >= 2 else []
+    fewer = int(room / classes - squares * classes)
+    if fewer >= 1:
+        ways_out.append(f"at most {fewer:,} examples")
+    how = f" ({', or '.join(ways_out)})" if ways_out else ""
+    raise InputError(
+        f"dataset.num_classes={classes} with {examples:,} examples needs {_gigabytes(needed)} for "
+        f"N x K and K x K numbers, and {_gigabytes(free)} are free{how}"
+    )
+
+
+def _num_examples(cell: Cell, data_dir: Path) -> int | None:
+    """Returns N, test points of drawn data with it, as they are scored for each class.
+
+    None where it cannot be told before the data are read.
+    """
+    drawn, tested = cell.setting("dataset.n_train"), cell.setting("dataset.n_test")
+    if isinstance(drawn, int):
+        return drawn + (tested if isinstance(tested, int) else 0)
+    source = cell.setting("dataset.source") or cell.setting("dataset.name")
+    limit = cell.setting("dataset.limit_train")
+    held = count_examples(file_of(data_dir, str(source))) if source else None
+    known = [number for number in (held, limit) if isinstance(number, int)]
+    return min(known, default=None)
+
+
+def free_memory() -> float:
+    """Returns the bytes that can still be taken; infinity where the system does not say."""
+    info = Path("/proc/meminfo")
+    if not info.is_file():
+        return math.inf
+    for line in info.read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024.0 * int(line.split()[1])
+    return math.inf
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB"
+
+
+BLOCK_SECONDS = 0.5
+
+
+def worker_count() -> int:
+    """Returns how many processes work: the number of torch's threads, so OMP_NUM_THREADS."""
+    return torch.get_num_threads()
+
+
+def trials_in_workers(
+    cells: Sequence[Cell], trials: range, seconds_each: float, environment: Environment
+) -> Iterator[list[Outcome]]:
+    """Yields, trial by trial and in order, what each cell gave; computed in worker processes.
+
+    Every trial draws from its own streams, so the outcome is that of one process.
+
+    Args:
+        cells: share data, model and seed.
+        trials: which.
+        seconds_each: how long a trial takes, to choose the size of a block.
+        environment: folders; workers have one thread each.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, whatever it was wrapped in.
+    """
+    most = len(trials) // (4 * worker_count())
+    size = max(1, min(int(BLOCK_SECONDS / seconds_each), most))
+    spelled = pickle.dumps(list(cells))
+    parallel = Parallel(
+        worker_count(), return_as="generator", initializer=_start, initargs=(os.getpid(),)
+    )
+    try:
+        with ignoring_ctrl_c():  # for workers, which inherit it; their parent soon listens again
+            blocks = parallel(
+                delayed(_block)(spelled, trials[start : start + size], environment)
+                for start in range(0, len(trials), size)
+            )
+        for block in blocks:
+            # Bytes, as torch would send tensors through shared memory that dies with its process.
+            yield from pickle.loads(block)
+    except Exception as error:
+        if comes_from_ctrl_c(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _start(parent: int) -> None:
+    """Prepares a worker, which ends when its parent does."""
+    keep_memory()
+    threading.Thread(target=_leave_with_parent, args=[parent], daemon=True).start()
+
+
+def _leave_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _block(cells: bytes, trials: range, environment: Environment) -> bytes:
+    """Returns the pickled outcomes of some trials.
+
+    Trial by trial, so that sums of floats are taken in one order whatever the blocks are.
+    """
+    torch.set_num_threads(1)
+    runs = [Run(run.cell, run.folder, run.parts) for run in _runs(cells, environment)]
+    trial_data = TrialData(runs[0], environment)
+    given: list[list[Outcome]] = []
+    for trial in trials:
+        given.append(list(run_trial(runs, trial, trial_data)))
+        for run, outcome in zip(runs, given[-1], strict=True):
+            if outcome.error is not None and run.outcome.error is None:
+                # a pickle holds no traceback
+                outcome.error.add_note("".join(traceback.format_exception(outcome.error)))
+                run.outcome.error = outcome.error
+    for number in range(len(runs)):
+        # Counts, whose order is free; a matrix for each trial would be most of the traffic.
+        first, *others = [trial[number] for trial in given]
+        for outcome in others:
+            if first.confusion is not None and outcome.confusion is not None:
+                first.confusion = first.confusion + outcome.confusion
+                outcome.confusion = None
+    return pickle.dumps(given)
+
+
+@cache
+def _runs(cells: bytes, environment: Environment) -> list[Run]:
+    """Returns the cells of a job with their objects; a worker builds them once, in silence."""
+    runs = [
+        Run(cell, environment.out_dir / cell.folder, cell.build()) for cell in pickle.loads(cells)
+    ]
+    share_data_and_model(runs, runs[0].parts.model)
+    runs[0].parts.model.prepare(runs[0].parts.dataset.trials, lambda _: None)
+    return runs
+
 
 WORKERS_FROM_SECONDS = 8.0
 """Work that takes longer than this goes to processes, which take some seconds to start."""

@@ -18,10 +18,9 @@ from labeldp.support.validate import InputError
 from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.interfaces import Averages, Classifier, Model, Session
-from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.environment import Environment, manifest_of
+from labeldp_bench.runs.result import learner_of_unit, share_of_unit
 from labeldp_bench.runs.run import Run, TrialData, open_vault
-from labeldp_bench.runs.stored import manifest_of
-from labeldp_bench.runs.units import learner_of_unit, share_of_unit
 
 
 class Released(Exception):

@@ -1,19 +1,179 @@
-"""The record of a run: what it is, what its trials gave, what it cost."""
+"""What the trials of a run gave, and the record that it becomes."""
 
 import math
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Self, cast
 
 import torch
+from torch import Tensor
 
-from labeldp.mechanisms import ClassMechanism, Mechanism
+from labeldp.mechanisms import ClassMechanism
+from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.information import information_bits
+from labeldp.mechanisms.noise import DRAWS
+from labeldp.store.vault import LabelVault
+from labeldp.supervision import Classifier, Fitted
+from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.interfaces import Learner
 from labeldp_bench.records.record import Record, new_record
-from labeldp_bench.runs.evaluate import per_class_accuracy
-from labeldp_bench.runs.outcome import Outcome, mean, standard_error
-from labeldp_bench.runs.probability_scores import PROBABILITY_SCORES
-from labeldp_bench.runs.units import share_of_unit
+from labeldp_bench.runs.evaluate import (
+    PROBABILITY_SCORES,
+    Evaluator,
+    Tally,
+    accuracy_of,
+    empty_tally,
+    per_class_accuracy,
+)
 from labeldp_bench.support.device import describe_device
+
+
+def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:
+    """Returns the mechanism with eps / labels_per_unit: a unit with that many spends eps.
+
+    Releases of different labels of one unit add up (sequential composition), so this holds for
+    local and central mechanisms alike.
+
+    Raises:
+        InputError: the mechanism has no eps of its own to divide, or a delta.
+    """
+    if labels_per_unit == 1 or not mechanism.private:
+        return mechanism
+    known = {field.name for field in fields(mechanism) if field.init}
+    if "eps" not in known or mechanism.delta:
+        raise InputError(
+            f"dataset.rows_per_unit={labels_per_unit} divides eps among the rows of a unit, and "
+            f"{type(mechanism).__name__} has no pure eps to divide (use dataset.rows_per_unit=1)"
+        )
+    return replace(mechanism, eps=mechanism.eps / labels_per_unit)
+
+
+def learner_of_unit(learner: Learner, labels_per_unit: int) -> Learner:
+    """Returns the learner with the same share for the mechanisms that it brings itself."""
+    if not is_dataclass(learner):
+        return learner
+    own = {field.name: getattr(learner, field.name) for field in fields(learner) if field.init}
+    shares = {
+        name: share_of_unit(part, labels_per_unit)
+        for name, part in own.items()
+        if isinstance(part, Mechanism)
+    }
+    return replace(learner, **shares) if shares else learner
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What one trial of a run gave, or several of them together.
+
+    Attributes:
+        accuracies: one per trial; empty where a tally scores instead.
+        confusion: counts, float64 (K, K), summed over trials.
+        tally: excess risks or squared errors of trials.
+        eps_spent: of the worst-off label; trials that release the same labels add up.
+        delta: adds up in the same way.
+        fresh_labels: whether each trial has labels of its own.
+        draws: the largest version of the draws of what was released.
+        agreements: released agreement of each trial.
+        responses: response accuracy of each trial.
+        probability_scores: AUC and the like, of the last trial; empty where nobody asks.
+        error: why the trial failed; the rest is then empty.
+    """
+
+    accuracies: list[float] = field(default_factory=list)
+    confusion: Tensor | None = None
+    tally: Tally | None = None
+    agreements: list[float] = field(default_factory=list)
+    responses: list[float] = field(default_factory=list)
+    best_epoch_accuracy: float | None = None
+    epochs_averaged: int | None = None
+    extra_tests: dict[str, float] = field(default_factory=dict)
+    probability_scores: dict[str, float | None] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
+    ledger: list[dict[str, object]] = field(default_factory=list)
+    trust: str = "local"
+    draws: int = DRAWS
+    eps_spent: float = 0.0
+    delta: float = 0.0
+    fresh_labels: bool = False
+    train_seconds: float = 0.0
+    trained_examples: int = 0
+    error: Exception | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: DataBundle,
+        vault: LabelVault,
+        evaluator: Evaluator,
+        fitted: Fitted,
+        notes: dict[str, object],
+        seed: int,
+    ) -> Self:
+        """Returns the outcome of one trial: scores of its classifier, and the vault's ledger."""
+        outcome = cls(notes=notes | vault.unsanitised, tally=empty_tally(data))
+        if outcome.tally is not None:
+            outcome.tally.add(fitted, data.test_features, seed)
+        else:
+            classifier = cast(Classifier, fitted)  # only those of classes have no tally
+            outcome.confusion = evaluator.finish(classifier)
+            outcome.accuracies.append(accuracy_of(outcome.confusion))
+            outcome.probability_scores = evaluator.probability_scores(classifier)
+            outcome.extra_tests = evaluator.extra_accuracies(classifier)
+        outcome.epochs_averaged = evaluator.epochs_averaged
+        outcome.best_epoch_accuracy = evaluator.best_epoch_accuracy
+        outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
+        outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
+        outcome.delta = vault.delta
+        outcome.draws = vault.draws
+        outcome.fresh_labels = data.fresh_labels
+        agreement = vault.released_agreement
+        if agreement is not None:  # sums of releases agree with nobody
+            outcome.agreements.append(agreement)
+        if vault.response_accuracy is not None:
+            outcome.responses.append(vault.response_accuracy)
+        outcome.train_seconds = evaluator.train_seconds
+        outcome.trained_examples = evaluator.trained_examples
+        return outcome
+
+    def add(self, later: "Outcome") -> None:
+        """Takes in what a later trial of the same run gave."""
+        self.error = self.error or later.error
+        self.accuracies += later.accuracies
+        if later.confusion is not None:  # the sum: a thousand matrices would fill the memory
+            own = self.confusion
+            self.confusion = later.confusion if own is None else own + later.confusion
+        if later.tally is not None:
+            self.tally = later.tally if self.tally is None else self.tally.merged(later.tally)
+        self.agreements += later.agreements
+        self.responses += later.responses
+        self.best_epoch_accuracy = later.best_epoch_accuracy
+        self.epochs_averaged = later.epochs_averaged
+        self.extra_tests = later.extra_tests
+        self.probability_scores = later.probability_scores
+        self.notes |= later.notes
+        self.ledger, self.trust = later.ledger, later.trust
+        if later.fresh_labels:
+            self.eps_spent = max(self.eps_spent, later.eps_spent)
+            self.delta = max(self.delta, later.delta)
+        else:  # every trial releases the same ones
+            self.eps_spent += later.eps_spent
+            self.delta += later.delta
+        self.draws = max(self.draws, later.draws)
+        self.train_seconds += later.train_seconds
+        self.trained_examples += later.trained_examples
+
+
+def mean(numbers: list[float]) -> float | None:
+    """Returns the mean; None of nothing."""
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def standard_error(numbers: list[float]) -> float | None:
+    """Returns the standard error of the mean; None of fewer than two numbers."""
+    if len(numbers) < 2:
+        return None
+    return float(torch.tensor(numbers, dtype=torch.float64).std() / len(numbers) ** 0.5)
 
 
 def record_of(

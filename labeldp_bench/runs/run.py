@@ -25,14 +25,10 @@ from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.records.record import write_confusion, write_record
-from labeldp_bench.runs.checkpoint import NAME, Checkpoint
-from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.checkpoint import NAME, Checkpoint, OneWay
+from labeldp_bench.runs.environment import NOTE, Environment, stored_releases, which_releases
 from labeldp_bench.runs.evaluate import Evaluator
-from labeldp_bench.runs.one_way import OneWay
-from labeldp_bench.runs.outcome import Outcome
-from labeldp_bench.runs.result import record_of
-from labeldp_bench.runs.stored import NOTE, stored_releases, which_releases
-from labeldp_bench.runs.units import learner_of_unit, share_of_unit
+from labeldp_bench.runs.result import Outcome, learner_of_unit, record_of, share_of_unit
 
 
 @dataclass(eq=False)

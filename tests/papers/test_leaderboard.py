@@ -7,8 +7,7 @@ import shlex
 import pytest
 
 from labeldp_bench.experiments.compose import compose_cell, options_of
-from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.scale import scaled
+from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports import commands
 from labeldp_bench.reports.commands import command_of, overrides_of

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.choices import Chosen, merge_choices, read_choices
+from labeldp_bench.records.collect import Chosen, merge_choices, read_choices
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.figures.plotting import write_both
 from labeldp_bench.reports.figures.tuned import draw_tuned

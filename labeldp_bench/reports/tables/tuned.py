@@ -15,7 +15,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.records.choices import Chosen
+from labeldp_bench.records.collect import Chosen
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import OLDER, average, records_of
 from labeldp_bench.reports.statistics import Estimate, holm, is_significant

@@ -19,7 +19,7 @@ from labeldp.audit.end_to_end import (
 from labeldp.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
 from labeldp.store.vault import LabelVault
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.records.enhancement import merge_diagnoses
+from labeldp_bench.records.collect import merge_diagnoses
 from scripts import attack as script
 
 K = 5

@@ -28,9 +28,13 @@ from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.pretraining.weights import read as read_weights
-from labeldp_bench.records.choices import merge_choices, read_choices
-from labeldp_bench.records.collect import COMMITTED, read_committed
-from labeldp_bench.records.enhancement import read_diagnoses
+from labeldp_bench.records.collect import (
+    COMMITTED,
+    merge_choices,
+    read_choices,
+    read_committed,
+    read_diagnoses,
+)
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
 from labeldp_bench.reports.submission import check_submission, read_submission
 from labeldp_bench.runs.checkpoint import Checkpoint

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 import hydra
 from omegaconf import OmegaConf
-from labeldp_bench.experiments.assembly import assemble
+from labeldp_bench.experiments.compose import assemble
 from labeldp_bench.experiments.compose import use_configs
 
 def told(config):

@@ -17,7 +17,7 @@ from labeldp_bench.data.theory import Diabetes
 from labeldp_bench.learners import LocalAverages
 from labeldp_bench.models import Cubes
 from labeldp_bench.records.collect import collect
-from labeldp_bench.runs.risk import ErrorTally
+from labeldp_bench.runs.evaluate import ErrorTally
 from tests.shell import quick, records_under
 
 REAL = ("laplace", "clipped_laplace", "rr_on_bins", "rp_with_prior", "unbiased_randomizer")

@@ -12,7 +12,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.data.theory import HolderClassification, HolderRegression, rough_function
 from labeldp_bench.models import Cubes
 from labeldp_bench.models.neighbours import first_of_window
-from labeldp_bench.runs.risk import RiskTally
+from labeldp_bench.runs.evaluate import RiskTally
 
 CLASSES = dict(dimension=1, beta=0.5, target="weierstrass", n_train=4000, trials=1)
 

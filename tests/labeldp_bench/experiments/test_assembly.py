@@ -5,8 +5,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from labeldp_bench.experiments.assembly import assemble
-from labeldp_bench.experiments.compose import use_configs
+from labeldp_bench.experiments.compose import assemble, use_configs
 
 # tests/labeldp_bench/cli/test_wheel.py does the same for every single file.
 TOGETHER = (

@@ -16,8 +16,13 @@ from labeldp_bench.experiments.compose import compose_cell, experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
-from labeldp_bench.records.collect import COLUMNS, collect, read_committed
-from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
+from labeldp_bench.records.collect import (
+    COLUMNS,
+    collect,
+    merge_diagnoses,
+    read_committed,
+    read_diagnoses,
+)
 from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

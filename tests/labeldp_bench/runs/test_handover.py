@@ -10,10 +10,9 @@ import torch
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.environment import NOTE, Environment, refuse_other_releases
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.runs.release_only import release_only
-from labeldp_bench.runs.stored import NOTE, refuse_other_releases
 from tests.conftest import TINY_CIRCLE
 
 TIMES = {"wall_seconds", "images_per_second", "data_written", "checksum"}

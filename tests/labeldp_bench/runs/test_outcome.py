@@ -2,7 +2,7 @@
 
 import torch
 
-from labeldp_bench.runs.outcome import Outcome, mean, standard_error
+from labeldp_bench.runs.result import Outcome, mean, standard_error
 
 
 def test_trials_add_up():

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.enhancement import merge_diagnoses, read_diagnoses
+from labeldp_bench.records.collect import merge_diagnoses, read_diagnoses
 from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.figures.plotting import save
 from labeldp_bench.reports.figures.write import picture_of

@@ -8,8 +8,8 @@ import torch
 
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
 from labeldp.support.validate import InputError
-from labeldp_bench.runs.probability_scores import PROBABILITY_SCORES, probability_scores
-from labeldp_bench.runs.units import share_of_unit
+from labeldp_bench.runs.evaluate import PROBABILITY_SCORES, probability_scores
+from labeldp_bench.runs.result import share_of_unit
 
 
 def pairs(event, labels):

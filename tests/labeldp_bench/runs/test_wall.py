@@ -12,9 +12,9 @@ from labeldp.store.ledger import BudgetError
 from labeldp.store.vault import LabelVault
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Learner
+from labeldp_bench.runs.checkpoint import OneWay
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
-from labeldp_bench.runs.one_way import OneWay
 from labeldp_bench.runs.run import Run, TrialData, evaluator_of, run_trial
 
 

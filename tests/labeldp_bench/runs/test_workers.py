@@ -12,7 +12,7 @@ import torch
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs import job
 from labeldp_bench.runs.environment import Environment
-from labeldp_bench.runs.workers import trials_in_workers
+from labeldp_bench.runs.job import trials_in_workers
 from tests.conftest import TINY_CIRCLE
 from tests.shell import HANGS, records_under, start
 

@@ -45,7 +45,7 @@ VERDICTS = {
 @pytest.mark.parametrize("check", VERDICTS)
 def test_verdicts_on_pinned_records(check):
     found = verdict(check)
-    assert (found.word, found.centred_log_likelihood) == VERDICTS[check]
+    assert (found.word, found.evidence) == VERDICTS[check]
 
 
 def test_every_relation_has_a_pinned_verdict():
@@ -80,7 +80,7 @@ def test_a_verdict_waits_for_missing_records_and_for_errors():
     assert judge([surely, unsure]).word == "undecided"
     assert judge([surely, missing]).word == "undecided"
     assert (
-        judge([surely, missing]).centred_log_likelihood
+        judge([surely, missing]).evidence
         == "a: +3.00 ± 1.96; 1 of 2 comparisons lack records"
     )
     assert judge([alone]).word == "undecided"

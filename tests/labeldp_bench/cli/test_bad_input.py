@@ -52,7 +52,7 @@ BAD = {
     "dataset.n_train=100": r"model\.k must be <= the number of training examples, got 200 for 100",
     "learner=local_averages learner.tuning=fixed model.k=10001": r"model\.k .* got 10001 for 10000",
     "model._target_=nowhere.Model": "_target_ cannot be given",
-    "learner.loss=hinge": r"learner\.loss must be one of bce, .*; got 'hinge'",
+    "learner.loss=hinge": r"learner\.loss must be one of .*bce.*; got 'hinge'",
     "learner.loss=plain": r"learner\.loss=plain needs one label per example, but Rappor releases",
     "model=cnn": r"a network needs images of shape \(N, H, W, C\), got \(10000, 2\)",
     "eps=1,2": r"eps=1,2 has several values, which is a sweep \(add -m\)",

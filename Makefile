@@ -16,7 +16,7 @@ install: $(VENV)/.installed  ## create .venv and install the package with the te
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV): a minute or more, most of it torch"
-	$(PIP) --editable '.[fast]'
+	$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

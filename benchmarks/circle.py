@@ -3,8 +3,8 @@
     python -m benchmarks.circle [budget=quick] [num_classes=10,50,100] [out=FOLDER]
 
 One trial draws 10,000 points, releases their labels by four mechanisms at eps=1 and classifies
-1,000 points by the votes of 200 neighbours. Ours searches once for the four, compiled and by
-scipy's tree. The baseline fits scikit-learn's KNeighborsClassifier to released labels and its
+1,000 points by the votes of 200 neighbours. Ours searches once for the four, by scipy's
+tree. The baseline fits scikit-learn's KNeighborsClassifier to released labels and its
 KNeighborsRegressor to released vectors, one for each mechanism, as one would without this package;
 the noise is ours there too. CPU time of one thread, the median over trials. Prints a Markdown table
 and writes results/benchmarks/circle_cpu.csv. 20 trials of each K, 3 with budget=quick.
@@ -49,7 +49,7 @@ CPU = torch.device("cpu")
 SESSION = Session(0, CPU)
 TRIALS = {PAPER: 20, "quick": 3}
 STAGES = ("search", "noise", "votes")
-PATHS = ("compiled", "tree", "scikit-learn")
+PATHS = ("scikit-learn", "tree")
 SHOWN = ("num_classes", "path", "search_ms", "noise_ms", "votes_ms", "total_ms", "ratio",
          "mean_accuracy")  # fmt: skip
 
@@ -85,15 +85,9 @@ def releases(bundle: DataBundle, seed: int, watch: Stopwatch) -> list[Supervisio
     return supervisions
 
 
-def ours(
-    bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch, compiled: bool
-) -> list[Tensor]:
-    """Returns the predictions of each mechanism, by one search; none where nothing compiles."""
+def ours(bundle: DataBundle, supervisions: list[Supervision], watch: Stopwatch) -> list[Tensor]:
+    """Returns the predictions of each mechanism, by one search."""
     model = NearestNeighbours(200)
-    if compiled:
-        model.search.compile(print)
-        if model.search.path != "compiled":
-            return []
     points, queries = bundle.train_features, bundle.test_features
     watch.time("search", model.search, points, queries, model.k)
 
@@ -138,7 +132,7 @@ def measure(num_classes: int, trials: int) -> list[dict[str, Any]]:
             if path == "scikit-learn":
                 predictions = theirs(bundle, supervisions, watch)
             else:
-                predictions = ours(bundle, supervisions, watch, path == "compiled")
+                predictions = ours(bundle, supervisions, watch)
             if predictions and trial > 0:
                 times[path].append(watch.milliseconds)
                 hits = torch.stack(predictions) == bundle.test_labels

@@ -203,10 +203,6 @@ class Model(ABC):
         """
         return None
 
-    def prepare(self, fits: int, say: Callable[[str], None]) -> None:
-        """Readies the model for that many fits; changes their speed, not their result."""
-        return None
-
     def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
         """Returns the model as groups of a given size, for learner=local_averages.
 

@@ -229,7 +229,6 @@ def _runs(cells: bytes, environment: Environment) -> list[Run]:
         Run(cell, environment.out_dir / cell.folder, cell.build()) for cell in pickle.loads(cells)
     ]
     share_data_and_model(runs, runs[0].parts.model)
-    runs[0].parts.model.prepare(runs[0].parts.dataset.trials, lambda _: None)
     return runs
 
 
@@ -307,7 +306,6 @@ class Job:
         first = self.runs[0].parts
         try:
             share_data_and_model(self.runs, self._model(trial_data))
-            self.runs[0].parts.model.prepare(first.dataset.trials, say)
         except Exception as error:  # in what all share, so that no run can go on
             for run in self.runs:
                 self._take(run, Outcome(error=error))

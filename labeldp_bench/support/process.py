@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_BYTES, KEEP_BLOCK = 2**31 - 1, 2**30
@@ -55,39 +54,6 @@ def comes_from_ctrl_c(error: BaseException) -> bool:
         seen.add(id(context))
         context = context.__cause__ or context.__context__
     return False
-
-
-@contextmanager
-def remembering_ctrl_c() -> Iterator[None]:
-    """Raises Ctrl-C after the block if a library swallowed it inside.
-
-    Python drops an exception that is raised while C code calls back, as compilers do. Only the main
-    thread hears Ctrl-C; elsewhere nothing changes.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C came during the block, whatever became of it there.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    came: list[int] = []
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, remember)
-    try:
-        yield
-    except Exception:
-        if came:  # the library's own error about it
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -79,10 +79,7 @@ def test_a_verdict_waits_for_missing_records_and_for_errors():
     assert judge([surely]).word == "holds"
     assert judge([surely, unsure]).word == "undecided"
     assert judge([surely, missing]).word == "undecided"
-    assert (
-        judge([surely, missing]).evidence
-        == "a: +3.00 ± 1.96; 1 of 2 comparisons lack records"
-    )
+    assert judge([surely, missing]).evidence == "a: +3.00 ± 1.96; 1 of 2 comparisons lack records"
     assert judge([alone]).word == "undecided"
     assert judge([missing]).word == "no data"
     # What is false stays so, whatever is missing.

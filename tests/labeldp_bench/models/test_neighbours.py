@@ -1,6 +1,4 @@
-"""The neighbour search: the compiled grid and the tree find the same sets."""
-
-import sys
+"""The neighbour search: exact, ties by index, shared between cells."""
 
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import torch
 from labeldp.losses import loss_named
 from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision
-from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import neighbours as knn
@@ -17,14 +14,6 @@ from labeldp_bench.models.neighbours import NearestNeighbours, NeighbourSearch, 
 from tests.conftest import TINY_CIRCLE
 
 SESSION = Session(0, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def nearest():
-    pytest.importorskip("numba")
-    from labeldp_bench.models.neighbours import nearest
-
-    return nearest
 
 
 def by_full_sort(points, queries, k):
@@ -35,17 +24,6 @@ def by_full_sort(points, queries, k):
 
 def sets(found):
     return np.sort(found, axis=1).tolist()
-
-
-@pytest.mark.parametrize("num_classes", [10, 50, 100])
-def test_grid_equals_tree_on_the_circle(nearest, num_classes):
-    # Both paths fill one table: a vote from another neighbour would be another record.
-    data = CircleGaussians(num_classes, sigma=0.05, n_train=10_000, n_test=300, trials=1)
-    bundle = data.draw(None, seed=num_classes)
-    points, queries = (
-        each.double().numpy() for each in (bundle.train_features, bundle.test_features)
-    )
-    assert sets(nearest(points, queries, 200)) == sets(tree_search(points, queries, 200))
 
 
 def clouds():
@@ -66,75 +44,24 @@ def clouds():
 
 @pytest.mark.parametrize("k", [1, 2, 37, 399, 400])
 @pytest.mark.parametrize("name", clouds())
-def test_both_searches_equal_a_full_sort(nearest, name, k):
-    # Ties broken in two ways, a point at the grid's border, a query outside of it.
+def test_the_search_equals_a_full_sort(name, k):
+    # A tie broken by the order of the tree would be another record.
     points = clouds()[name]
     inside = np.random.default_rng(1).normal(size=(20, 2))
     outlying = np.array([[1e3, 0.0], [-1e3, 1e-9], [0.0, -50.0], [1e7, 1e7], [2.5, 2.5]])
     queries = np.concatenate([inside, outlying, points[:20], points[:20] * (1 + 1e-16)])
     expected = sets(by_full_sort(points, queries, k))
-    assert sets(nearest(points, queries, k)) == expected
     assert sets(tree_search(points, queries, k)) == expected
 
 
-def test_squares_that_overflow_go_to_the_tree(nearest):
-    # The compiled search would turn a NaN into the number of a cell.
-    search = NeighbourSearch()
-    search.compile(print)
-    points = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    search._compiled = lambda *_: pytest.fail("the compiled search was asked")
-    assert search(points * 1e200, points * 1e200, 1).shape == (50, 1)
-    assert search(points, points * 1e151, 1).shape == (50, 1)
-    assert search(points, points[:0], 1).shape == (0, 1)
+def test_points_that_are_not_finite_are_refused():
+    # Each would be the neighbour of nobody, or of all.
     with pytest.raises(ValueError, match="finite"):
-        search(points.clone().fill_(float("nan")), points, 1)
-    # Squares that vanish make ties of all, and a grid has no cells so small.
-    for scale in (1e-170, 1e-310):
-        flat = points * torch.tensor([1.0, scale], dtype=torch.float64)
-        assert search(flat, flat, 1).flatten().tolist() == list(range(50))
-
-
-@pytest.mark.parametrize("guess", [0.0, 1.0, 3.0, 4.0, 9.0, 1e9])
-def test_counting_finds_a_value_with_k_below_it(nearest, guess):
-    # A count that leaves out its own bound would lose a neighbour, or one of two equals.
-    from labeldp_bench.models.neighbours import _kth_smallest
-
-    values = np.array([3.0, 1, 9, 4, 2, 4])
-    for k in range(1, 7):
-        found, within = _kth_smallest(values, k, guess)
-        assert within == (values <= found).sum() == (5 if k == 4 else k)
-
-
-def test_a_single_point_is_found(nearest):
-    # The grid would have no extent, and no cell.
-    point = np.array([[0.5, -0.5]])
-    assert (
-        nearest(point, point + 9, 1).tolist() == tree_search(point, point + 9, 1).tolist() == [[0]]
-    )
-
-
-@pytest.mark.parametrize("mechanism", ["alibi", "rr", "lp_2st", "rappor"])
-def test_compiled_search_leaves_the_record_alone(nearest, mechanism):
-    # Sums of ALIBI's float32 votes depend on their order, and a near tie on the sum.
-    command = [*TINY_CIRCLE, f"mechanism={mechanism}"]
-    scores = []
-    for compiled in (True, False):
-        parts = compose_cell(command).build()
-        model = parts.model
-        if compiled:
-            model.search.compile(print)
-            assert model.search._compiled is nearest
-        bundle = parts.dataset.draw(None, seed=3)
-        vault = bundle.vault.open(1.0, seed=3, again="test")
-        classifier = parts.learner.fit(
-            bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, SESSION
-        )
-        scores.append(classifier.scores(bundle.test_features))
-    assert torch.equal(*scores)
+        NeighbourSearch()(torch.full((5, 2), float("nan")), torch.zeros(1, 2), 1)
 
 
 def test_neighbours_come_by_rising_index():
-    # The order of the tree, by distance, would round sums otherwise than the grid's.
+    # The order of the tree, by distance, would round sums otherwise.
     generator = torch.Generator().manual_seed(0)
     points = torch.randn(300, 2, generator=generator)
     found = NeighbourSearch()(points, points[:50], 9)
@@ -210,16 +137,3 @@ def test_votes_follow_the_examples_of_all_stages():
     )
     classifier = NearestNeighbours(1).fit(features, supervision, SESSION)
     assert classifier.scores(features).tolist() == torch.eye(4).tolist()  # one vote each
-
-
-def test_long_run_without_numba_says_what_would_help(monkeypatch, capsys):
-    # A user would wait for minutes and never learn of the extra.
-    monkeypatch.setitem(sys.modules, "labeldp_bench.models.neighbours", None)
-    monkeypatch.setitem(sys.modules, "numba", None)
-    told = []
-    model = NearestNeighbours(5)
-    model.prepare(10, told.append)
-    assert told == []
-    model.prepare(1000, told.append)
-    assert told == ["  pip install 'labeldp_bench[fast]' makes the neighbour search faster"]
-    assert model.search(torch.eye(2), torch.eye(2), 1).tolist() == [[0], [1]]

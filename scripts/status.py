@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from labeldp.support.validate import InputError, check_choice
-from labeldp_bench.cli.help_configs import choices_of, file_of, first_sentence, header
+from labeldp_bench.cli.help import choices_of, file_of, first_sentence
 from labeldp_bench.cli.script import command, listed, read_arguments
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     print("\nBudgets, each with cells of its own:\n")
     for name, path in budgets.items():
         shown = "shown above" if name == budget else f"python scripts/status.py budget={name}"
-        print(f"  {name:<8} {shown:<42} {first_sentence(header(path))}")
+        print(f"  {name:<8} {shown:<42} {first_sentence(path)}")
     return 0
 
 

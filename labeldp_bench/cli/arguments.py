@@ -20,7 +20,7 @@ NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 def check_arguments(arguments: list[str]) -> None:
     """Refuses what Hydra answers with a page of usage or a traceback."""
-    options, unknown = _options(arguments)
+    options, unknown = hydra_options(arguments)
     for key in ("config_name", "config_path"):
         if (value := getattr(options, key)) is not None:
             raise InputError(
@@ -62,7 +62,7 @@ def check_arguments(arguments: list[str]) -> None:
                     raise InputError(f"{key} must be the name of a choice, got {values}")
 
 
-def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def hydra_options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Returns Hydra's options and what it takes for none; a usage page becomes one line."""
     said = io.StringIO()
     try:
@@ -78,7 +78,7 @@ def below_cfg(arguments: Sequence[str]) -> str:
 
     Hydra prints what is written; a budget changes each cell when it starts.
     """
-    options, _ = _options(list(arguments))
+    options, _ = hydra_options(list(arguments))
     names = [text.partition("=")[2] for text in arguments if text.startswith("budget=")]
     if options.cfg in (None, "hydra") or not names or names[-1] == PAPER:
         return ""
@@ -93,7 +93,7 @@ def left_to_cells(arguments: Sequence[str]) -> list[str]:
     of a choice, even among one value, it leaves that to the sweep. A name of an experiment that is
     none, and `--cfg`, are no sweep.
     """
-    options, _ = _options(list(arguments))
+    options, _ = hydra_options(list(arguments))
     named = [re.fullmatch(r"(experiment|sweep)=(.+)", text) for text in arguments]
     is_known = any(match and match[2] in options_of(match[1]) for match in named)
     if options.cfg or not (options.multirun or is_known):

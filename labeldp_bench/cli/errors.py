@@ -11,7 +11,6 @@ from yaml import YAMLError
 
 from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
-from labeldp_bench.cli.help_keys import losses
 from labeldp_bench.experiments.compose import (
     CHOICES,
     experiment_names,
@@ -85,8 +84,10 @@ def _unknown_choice(error: MissingConfigException) -> str:
         return str(unknown_experiment(name, experiment_names()))
     options = list(error.options or ())
     near = did_you_mean(name, options)
-    if group == "learner" and name in losses():
-        near = f" (did you mean learner.loss={name}?)"
+    if group == "learner":
+        from labeldp.losses import LOSSES  # torch, which nobody else here waits for
+
+        near = f" (did you mean learner.loss={name}?)" if name in LOSSES else near
     return f"{group} must be one of {', '.join(options)}; got {name!r}{near}"
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.file import part_of, write_parts
-from labeldp.io.batches import Table, codes_of, numbers_of
+from labeldp.io.batches import TableFile, codes_of, numbers_of
 from labeldp.recipe import Recipe
 from labeldp.summary import summary_of
 from labeldp.support.validate import InputError
@@ -25,7 +25,7 @@ TEXTS = "; texts are compared, 1.0 is not 1"
 
 
 @dataclass(frozen=True)
-class Rows:
+class StreamedRows:
     """What is known of the rows beside their labels.
 
     Attributes:
@@ -55,7 +55,7 @@ class Stream:
     """
 
     def __init__(
-        self, table: Table, column: str, recipe: Recipe, rows: Rows, seed: int | None
+        self, table: TableFile, column: str, recipe: Recipe, rows: StreamedRows, seed: int | None
     ) -> None:
         self.table, self.column, self.recipe = table, column, recipe
         self.rows, self.seed = rows, seed
@@ -73,7 +73,7 @@ class Stream:
         """Returns what a person wants to know of what was written."""
         return summary_of(self.recipe.manifest, self.size, self.most_spent)
 
-    def _parts(self) -> Iterator[pa.Table]:
+    def _parts(self) -> Iterator[pa.TableFile]:
         manifest, start = self.recipe.manifest, 0
         at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
         for labels in self.table.batches(self.column, at_once):

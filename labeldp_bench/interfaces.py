@@ -85,7 +85,7 @@ class Session:
     captures: bool = False
 
 
-class Recipe(Protocol):
+class TrainingRecipe(Protocol):
     """What a run asks of a trainer."""
 
     @property
@@ -166,7 +166,7 @@ class Model(ABC):
     """The one learner that can train it; empty where releases of labels can."""
 
     @property
-    def recipe(self) -> Recipe | None:
+    def recipe(self) -> TrainingRecipe | None:
         """The trainer of a model that is trained in epochs; None for others."""
         return None
 

@@ -25,7 +25,7 @@ from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import (
     PLUS_MINUS,
-    Estimate,
+    SeedsEstimate,
     against_printed,
     from_seeds,
     holm,
@@ -52,7 +52,7 @@ class Hypothesis:
     """One thing to be confirmed: a difference in points that should be above 0."""
 
     text: str
-    found: Estimate
+    found: SeedsEstimate
 
     @property
     def seeds(self) -> int:
@@ -73,7 +73,7 @@ class Runs:
         cells = [cell for name in names for cell in read_experiment(name).cells()]
         return cls(read_committed(), tuple(cells))
 
-    def mean(self, score: str = "accuracy", **wanted: object) -> Estimate:
+    def mean(self, score: str = "accuracy", **wanted: object) -> SeedsEstimate:
         """Returns a score, in percent, of the cells that have what is wanted, over seeds."""
         found = []
         for cell in self.cells:
@@ -115,7 +115,7 @@ def kmnist() -> Iterable[Hypothesis]:
     """Yields the three hypotheses of KMNIST, for each eps that they name."""
     runs = Runs.of("confirmation/kmnist")
 
-    def mean(eps: float, mechanism: str, loss: str, model: str = "cnn") -> Estimate:
+    def mean(eps: float, mechanism: str, loss: str, model: str = "cnn") -> SeedsEstimate:
         return runs.mean(eps=eps, mechanism=mechanism, loss=loss, model=model)
 
     for eps in (0.2, 0.5, 1.0, 2.0):

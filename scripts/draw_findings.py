@@ -18,7 +18,7 @@ from labeldp_bench.records.collect import check_committed
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
-from labeldp_bench.reports.statistics import Estimate, holm, is_significant
+from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
 from labeldp_bench.reports.tables.differences import budgets_of, means_of
 from labeldp_bench.reports.tables.tuned import SOFT_LABEL
 
@@ -64,7 +64,7 @@ def draw_differences(
         lines: {name: (method, method that is taken off, colour)}.
     """
     figure, ((*panels,),) = plotting.new_figure(2, height=3.0)
-    drawn: list[Estimate] = []
+    drawn: list[SeedsEstimate] = []
     for axes, table in zip(panels, TABLES, strict=True):
         ours = means_of(table, every_seed=True)
         budgets = budgets_of(ours)
@@ -113,7 +113,7 @@ def draw_ple() -> None:
     print(FIGURES / "finding_ple.png")
 
 
-def _bars(axes: Axes, gaps: list[Estimate], shift: float, name: str, colour: str) -> None:
+def _bars(axes: Axes, gaps: list[SeedsEstimate], shift: float, name: str, colour: str) -> None:
     places = [number + shift for number in range(len(gaps))]
     axes.errorbar(
         places, [gap.value for gap in gaps], [gap.half_width for gap in gaps],

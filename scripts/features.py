@@ -19,7 +19,7 @@ from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import model_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import difference_text, mean_text
-from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate, holm
+from labeldp_bench.reports.statistics import PLUS_MINUS, SeedsEstimate, holm
 from labeldp_bench.reports.tables.best_known import WITH_FEATURES
 from labeldp_bench.reports.tables.differences import means_of, tested
 
@@ -39,7 +39,7 @@ Place = tuple[str, str, float]
 """Data set, features, eps."""
 
 
-def estimates() -> dict[str, dict[Place, Estimate]]:
+def estimates() -> dict[str, dict[Place, SeedsEstimate]]:
     """Returns {model: {place: accuracy in percent}} on the pre-training that all share."""
     found: dict[str, dict[Place, list[Record]]] = defaultdict(lambda: defaultdict(list))
     losses = {OURS: "bce", **LOSSES}
@@ -56,7 +56,7 @@ def estimates() -> dict[str, dict[Place, Estimate]]:
     }
 
 
-def compared(found: dict[str, dict[Place, Estimate]]) -> pd.DataFrame:
+def compared(found: dict[str, dict[Place, SeedsEstimate]]) -> pd.DataFrame:
     """Returns a row per data set, features and eps; p is Holm's over a rival's column."""
     places = sorted(found.get(OURS, {}))
     frame = pd.DataFrame(places, columns=["data", "pretrain", "eps"])
@@ -131,7 +131,7 @@ def against_unmirrored() -> pd.DataFrame:
     return tested(pd.DataFrame(rows), ["difference"])
 
 
-def mean_of(records: list[Record]) -> Estimate:
+def mean_of(records: list[Record]) -> SeedsEstimate:
     """Returns the mean accuracy in percent."""
     return average(records, "accuracy").estimate.scaled(100)
 

@@ -24,7 +24,7 @@ from labeldp_bench.records.collect import COMMITTED, check_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.naming import method_name, name_of
 from labeldp_bench.reports.rendering import mean_text
-from labeldp_bench.reports.statistics import PLUS_MINUS, Estimate
+from labeldp_bench.reports.statistics import PLUS_MINUS, SeedsEstimate
 from labeldp_bench.reports.tables.differences import budgets_of, means_of, tested
 from labeldp_bench.reports.tables.tuned import IN_PRINT, OWN_LOSS, SOFT_LABEL
 
@@ -88,7 +88,9 @@ def ranking() -> pd.DataFrame:
     return tested(pd.DataFrame(rows), ["RAPPOR - ALIBI", by_soft_label])
 
 
-def _first(ours: Mapping[tuple[str, float], Estimate], eps: float, methods: Iterable[str]) -> str:
+def _first(
+    ours: Mapping[tuple[str, float], SeedsEstimate], eps: float, methods: Iterable[str]
+) -> str:
     """Returns the method with the largest mean."""
     return method_name(max(methods, key=lambda method: ours[method, eps].value))
 

@@ -32,7 +32,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import COLUMNS, read_committed
 from labeldp_bench.records.record import is_done, read_record
-from labeldp_bench.reports.estimates import Estimator, same_hardware
+from labeldp_bench.reports.estimates import HoursEstimator, same_hardware
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.device import describe_device
@@ -98,7 +98,7 @@ def _affordable(
 
     Says which data are not there, and why.
     """
-    estimator = Estimator(here, records)
+    estimator = HoursEstimator(here, records)
     cells: dict[str, Cell] = {}
     for name in experiment_names():
         for budget in BUDGETS:

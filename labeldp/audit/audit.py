@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp.audit import statistics
 from labeldp.audit.channels import BEYOND, Channel, Mixed, of_one
-from labeldp.audit.fit import Calibration, Fit, all_of
+from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
 from labeldp.audit.group_channels import (
     VAULT_HISTOGRAM,
     Histogram,
@@ -146,7 +146,7 @@ class Sampled:
     draws: int
     share: float
     event: str
-    fit: Fit | None
+    fit: GoodnessOfFit | None
     delta: float = 0.0
     apart: float = 1.0
 

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import binom, chisquare, dlaplace, norm
 from torch import Generator, Tensor
 
-from labeldp.audit.fit import DETECTED, Calibration, Fit, all_of, laplace_law
+from labeldp.audit.fit import DETECTED, Calibration, GoodnessOfFit, all_of, laplace_law
 from labeldp.audit.statistics import LEVEL
 from labeldp.mechanisms import LocalFull
 from labeldp.support import seeding
@@ -49,7 +49,7 @@ class Channel:
     law: Law | None
     most: int = 4_000_000
     chunk: int = 50_000
-    noise: Callable[[int, Generator], Fit | None] | None = None
+    noise: Callable[[int, Generator], GoodnessOfFit | None] | None = None
     delta: float = 0.0
     mixed: Mixed | None = None
 
@@ -70,7 +70,9 @@ def own_stream(generator: Generator, name: str) -> Generator:
     return seeding.generator(generator.initial_seed(), "audit", name)
 
 
-def misfit(draw: Draw, law: Law, inputs: int, draws: int, generator: Generator) -> Fit | None:
+def misfit(
+    draw: Draw, law: Law, inputs: int, draws: int, generator: Generator
+) -> GoodnessOfFit | None:
     """Returns how far draws of some inputs are from their law; None if by no more than chance.
 
     Args:
@@ -86,12 +88,12 @@ def misfit(draw: Draw, law: Law, inputs: int, draws: int, generator: Generator) 
     return certain(found.fit())
 
 
-def certain(fit: Fit) -> Fit | None:
+def certain(fit: GoodnessOfFit) -> GoodnessOfFit | None:
     """Returns a misfit that is beyond chance, or None."""
     return fit if fit.p_value < LEVEL else None
 
 
-def noise_misfit(noise: Tensor, scale: float) -> Fit | None:
+def noise_misfit(noise: Tensor, scale: float) -> GoodnessOfFit | None:
     """Returns how far whole numbers are from discrete Laplace noise, each column by itself.
 
     None if by no more than chance.
@@ -101,7 +103,7 @@ def noise_misfit(noise: Tensor, scale: float) -> Fit | None:
         scale: as stated.
     """
     values = [laplace_shape(column.abs().numpy(), 1 / scale) for column in noise.T]
-    return certain(Fit(min(1.0, len(values) * min(values)), 0.0))
+    return certain(GoodnessOfFit(min(1.0, len(values) * min(values)), 0.0))
 
 
 def laplace_shape(sizes: np.ndarray, rate: float) -> float:
@@ -146,7 +148,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
         calls = [mechanism.release_groups(label, 2, group, 2, generator) for _ in range(size)]
         return torch.stack(calls).reshape(size, 4)
 
-    def noise(draws: int, generator: Generator) -> Fit:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit:
         one, groups = torch.tensor([0]), draws // 2
         rows = mechanism.release_groups(one, 2, one, groups, generator)[1:]
         sizes, rate = rows.flatten().abs().numpy(), 1 / mechanism.class_scale
@@ -156,7 +158,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
         values = [2 * norm.sf(abs(z)), laplace_shape(sizes, rate)]
         # How much the mean moves with the scale: its derivative, times the scale.
         slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
-        return Fit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
+        return GoodnessOfFit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
 
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
     return Channel("release_groups, classes", inputs, draw,
@@ -178,7 +180,7 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
         calls = [mechanism.release_groups(value, bound, alone, 1, generator) for _ in range(size)]
         return torch.cat(calls)
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         parts = (0.0, BEYOND)  # noise alone, and whether a label beyond the clip is clipped
         calls = max(2, min(draws, CALLS) // 2)
         empty = _empty(mechanism, reach, min(calls, FEW_CALLS), generator)
@@ -189,7 +191,9 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     return Channel("release_groups, real labels", inputs, draw, None, most=CALLS, noise=noise)
 
 
-def _empty(mechanism: LocalFull, reach: float, calls: int, generator: Generator) -> Fit | None:
+def _empty(
+    mechanism: LocalFull, reach: float, calls: int, generator: Generator
+) -> GoodnessOfFit | None:
     """Returns the misfit of a group without labels, beside one with all; None if there is none.
 
     It has as much noise as the other one, or it tells that nobody is in it.
@@ -207,7 +211,7 @@ def _labels(mechanism: LocalFull) -> int:
     return max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
 
 
-def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> Fit:
+def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> GoodnessOfFit:
     """Compares the mean of what was drawn with that of a simulation.
 
     Args:
@@ -217,12 +221,12 @@ def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> Fit:
     """
     error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
     z = (found.mean() - stated.mean()) / max(error, 1e-12)
-    return Fit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
+    return GoodnessOfFit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
 
 
 def _compared(
     mechanism: LocalFull, place: float, reach: float, calls: int, generator: Generator
-) -> Fit:
+) -> GoodnessOfFit:
     """Compares means of equal labels, `place` times the clip, with a simulation of our own."""
     count = _labels(mechanism)
     labels = torch.full((count,), place * reach, dtype=torch.float64)

@@ -24,7 +24,7 @@ DETECTED = norm.isf(LEVEL / 4) + norm.isf(0.1)
 
 
 @dataclass(frozen=True)
-class Fit:
+class GoodnessOfFit:
     """How well draws agree with the claimed law.
 
     Attributes:
@@ -42,12 +42,12 @@ class Fit:
         return self.p_value >= LEVEL
 
 
-def all_of(fits: list[Fit]) -> Fit | None:
+def all_of(fits: list[GoodnessOfFit]) -> GoodnessOfFit | None:
     """Returns several comparisons as one: the least p-value times their number; None for none."""
     if not fits:
         return None
     p_value = min(1.0, len(fits) * min(fit.p_value for fit in fits))
-    return Fit(p_value, min(fit.found_from for fit in fits))
+    return GoodnessOfFit(p_value, min(fit.found_from for fit in fits))
 
 
 @dataclass
@@ -83,12 +83,12 @@ class Calibration:
         hit[:, number] = 1
         self.parts.append((belief.float(), hit.bool()))
 
-    def fit(self) -> Fit:
+    def fit(self) -> GoodnessOfFit:
         """Returns what was found."""
         if self.impossible:
-            return Fit(0.0, 0.0)
+            return GoodnessOfFit(0.0, 0.0)
         if self.variance < 1e-12 and not self.parts:
-            return Fit(1.0, math.inf)
+            return GoodnessOfFit(1.0, math.inf)
         deviations = self._deviations()
         spread = math.sqrt(self.variance)
         # Outputs of which the law is sure have no variance; their score is 0 unless it is wrong.
@@ -96,7 +96,7 @@ class Calibration:
         if deviations:
             values.append(len(deviations) * 2 * norm.sf(max(deviations)))
         found = DETECTED / spread if spread > 1e-9 else math.inf
-        return Fit(min(1.0, 2 * float(min(values))), float(found))
+        return GoodnessOfFit(min(1.0, 2 * float(min(values))), float(found))
 
     def _score_value(self, spread: float) -> float:
         """Returns the p-value of the score, two-sided."""

@@ -18,7 +18,7 @@ from labeldp.audit.channels import (
     of_one,
     own_stream,
 )
-from labeldp.audit.fit import Fit, laplace_law
+from labeldp.audit.fit import GoodnessOfFit, laplace_law
 from labeldp.mechanisms import (
     CubeMeans,
     ExponentialCubes,
@@ -227,7 +227,7 @@ def _counts(mechanism: NoisyClusters) -> Channel:
     inputs = tuple(f"class {label}" for label in range(K))
     mixed = copies(mechanism, K, contents)
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         """Looks at counts of all sizes: none may be left out, cut off, or shown as it is."""
         size, found = min(max(100, draws), COPIES), []
         for counts in LEVELS:
@@ -252,7 +252,7 @@ def _mean_of_three(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
     inputs = tuple(f"label {value:g}" for value in own)
     mixed = copies(mechanism, bound, contents)
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         """Looks at a label alone in its group, beside a large one: noise is for its own size."""
         rest = torch.zeros(6 * FEW).double()
         alone = [[torch.tensor([end]).double(), rest] for end in (-reach, reach)]
@@ -291,7 +291,7 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
     def law(outputs: Tensor) -> Tensor:
         return laplace_law(outputs, means, scale)
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         """Looks at groups of fewer than n_0: divided by their own size, a mean tells too much."""
         few = [torch.zeros(size).double() for size in (0, 0, 6 * FEW - 1)]
         contents = [_joined(few, group, value) for group, value in own]

@@ -10,7 +10,7 @@ from scipy.stats import chi2, norm
 from torch import Generator, Tensor
 
 from labeldp.audit.channels import Channel, certain, misfit, of_one, own_stream
-from labeldp.audit.fit import DETECTED, Fit
+from labeldp.audit.fit import DETECTED, GoodnessOfFit
 from labeldp.audit.statistics import FEWEST
 from labeldp.mechanisms import LabelDPPro, Mechanism, NoisyMoments, PateFM
 from labeldp.mechanisms.moments import gaussian_delta, poisson_delta
@@ -92,7 +92,7 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
         ratio = ((2 * outputs - 1) / (2 * variance)).exp()
         return (1 - share + share * ratio).log().reshape(-1, steps, K).sum(1)
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         """Compares the spread of sums over classes without examples with the stated one.
 
         At a small eps likelihood ratios hardly depend on the noise.
@@ -118,15 +118,15 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
     return [sums, _descent(mechanism)] if isinstance(mechanism, LabelDPPro) else [sums]
 
 
-def _spread(noise: Tensor, variance: float) -> Fit:
+def _spread(noise: Tensor, variance: float) -> GoodnessOfFit:
     """Returns how the spread of pure noise agrees with the stated variance."""
     squares, count = float(noise.square().sum()) / variance, noise.numel()
     p_value = 2 * min(chi2.cdf(squares, count), chi2.sf(squares, count))
     least = DETECTED / math.sqrt(2 * count)
-    return Fit(min(1.0, float(p_value)), float(least))
+    return GoodnessOfFit(min(1.0, float(p_value)), float(least))
 
 
-def steps_tied(sums: Tensor, steps: int, variance: float, share: float) -> Fit | None:
+def steps_tied(sums: Tensor, steps: int, variance: float, share: float) -> GoodnessOfFit | None:
     """Returns the misfit of sums over all steps, whose batches and noise should be independent.
 
     A batch that is drawn once and kept is told by every step anew: the accounting, of a batch for
@@ -144,7 +144,7 @@ def steps_tied(sums: Tensor, steps: int, variance: float, share: float) -> Fit |
         return None
     rest = (sums - steps * share).square() / (steps * (variance + one)) - 1
     p_value = 2 * float(norm.sf(abs(float(rest.mean())) / float(rest.std()) * math.sqrt(count)))
-    return certain(Fit(p_value, 0.0))
+    return certain(GoodnessOfFit(p_value, 0.0))
 
 
 def _descent(mechanism: LabelDPPro) -> Channel:
@@ -170,7 +170,7 @@ def _descent(mechanism: LabelDPPro) -> Channel:
         ratio = ((2 * away * outputs - away.square()) / (2 * variance)).exp()
         return (1 - share + share * ratio).log().sum(2).T
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         calls = max(1, min(draws, MOST_ENTRIES // steps) // chunk)
         found = [draw(len(pulls) - 1, chunk, generator) for _ in range(calls)]  # nobody pulls
         stream, calls = own_stream(generator, "steps"), min(calls, MOST_CALLS)
@@ -254,7 +254,7 @@ def votes_channels(mechanism: PateFM) -> list[Channel]:
     def law(outputs: Tensor) -> Tensor:
         return outputs.double() @ laws.T
 
-    def noise(draws: int, generator: Generator) -> Fit | None:
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
         return _noise(mechanism, draws, generator)
 
     inputs = tuple(f"class {label}" for label in range(K))
@@ -298,7 +298,7 @@ def _law(mechanism: PateFM, votes: Tensor) -> Tensor:
     return torch.cat([torch.tensor([float(log_ndtr(-reach))], dtype=torch.float64), winners])
 
 
-def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
+def _noise(mechanism: PateFM, draws: int, generator: Generator) -> GoodnessOfFit | None:
     """Compares both noises with the stated ones, each at a count one deviation off.
 
     No run may go on after its last answer: each winner beyond them costs as much again.
@@ -318,7 +318,7 @@ def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
         for _ in range(calls):
             released = mechanism.release_votes(every, generator)
             if int((released != REFUSED).sum()) > mechanism.answers:
-                return Fit(0.0, 0.0)
+                return GoodnessOfFit(0.0, 0.0)
             told += _told(mechanism, released)
         hits = int(told[1]) if what == "selections" else int(told[2])
         count = int(told.sum()) if what == "selections" else int(told[1:].sum())
@@ -326,4 +326,4 @@ def _noise(mechanism: PateFM, draws: int, generator: Generator) -> Fit | None:
         spread = math.sqrt(count * said * (1 - said))
         p_values.append(2 * norm.sf(abs(hits - count * said) / spread))
         least.append(DETECTED * spread / (count * APART * norm.pdf(APART)))
-    return Fit(min(1.0, 2 * float(min(p_values))), float(max(least)))
+    return GoodnessOfFit(min(1.0, 2 * float(min(p_values))), float(max(least)))

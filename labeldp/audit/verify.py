@@ -34,7 +34,7 @@ TABLE = 12
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifiedClaim:
     """What was found of a randomiser.
 
     Attributes:
@@ -173,7 +173,7 @@ def verify(
     calls: int = 1,
     delta: float = 0.0,
     seed: int = 0,
-) -> Verdict:
+) -> VerifiedClaim:
     """Returns whether a randomiser can have the eps that it claims.
 
     A function is called with NumPy labels, int64 (n,), and returns n outputs, (n,) or (n, D), in
@@ -205,7 +205,7 @@ def verify(
             raise InputError("of a table, delta is for one call, got calls > 1 (leave calls out)")
         exact, table = _exact(randomiser, num_classes, delta)
         values = tuple(range(table.shape[1])) if table is not None else ()
-        return Verdict(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
+        return VerifiedClaim(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
                        "table", "")  # fmt: skip
     return _sampled(randomiser, num_classes, eps, draws, calls, delta, seed)
 
@@ -268,7 +268,7 @@ def _epsilon_at(delta: float, own: NDArray[np.float64], others: NDArray[np.float
 def _sampled(
     randomiser: Randomiser, num_classes: int, eps: float, draws: int, calls: int, delta: float,
     seed: int,
-) -> Verdict:  # fmt: skip
+) -> VerifiedClaim:  # fmt: skip
     order = seeding.generator(seed, "verify")
     # Labels come mixed, as in a data set, in blocks: one block per stage of the audit.
     each = draws // 2 // num_classes
@@ -292,7 +292,7 @@ def _sampled(
         bound_of_calls = eps_bound(all_hits[0], all_hits[1], rest, level, delta)
     table, values = shares_of(first, TABLE)
     mixed = statistics.two_inputs(min(statistics.ROWS, draws // 2), (more, less), order)
-    return Verdict(
+    return VerifiedClaim(
         claimed=eps, delta=delta, num_classes=num_classes, calls=calls, exact=None, table=table,
         values=values, bound=bound, bound_of_calls=bound_of_calls,
         power=flagged_from(eps, once[0] / rest, rest, level, delta=delta), draws=draws,

@@ -28,7 +28,7 @@ from labeldp.cli.people import row_ids_in
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
-    from labeldp.io.batches import Table
+    from labeldp.io.batches import TableFile
 
 LOCK = "labeldp"
 """Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
@@ -103,11 +103,11 @@ def run(given: argparse.Namespace) -> int:
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
-    from labeldp.io.batches import Table
+    from labeldp.io.batches import TableFile
     from labeldp.known import CLASS_MECHANISMS, REAL_MECHANISMS
     from labeldp.recipe import check_bounds, check_classes, recipe_of, warn
     from labeldp.spending import moved_places
-    from labeldp.streaming import Rows, Stream
+    from labeldp.streaming import Stream, StreamedRows
     from labeldp.units import capped
 
     check_eps(given.eps, "--eps")
@@ -118,7 +118,7 @@ def run(given: argparse.Namespace) -> int:
     known = REAL_MECHANISMS if given.classes is None else CLASS_MECHANISMS
     check_choice("--mechanism", given.mechanism, ["auto", *known])
 
-    table = Table(given.file)
+    table = TableFile(given.file)
     _check_header(table, given)
     table.check_column("--label", given.label)
     ids = None if given.row_id is None else _row_ids(table, given.row_id)
@@ -140,7 +140,7 @@ def run(given: argparse.Namespace) -> int:
             noise="secret" if given.seed is None else "seeded", source=given.label,
             identity=before.identity, counted=before.counted, row_id=given.row_id or "",
         )  # fmt: skip
-        rows = Rows(ids, kept, before.eps)
+        rows = StreamedRows(ids, kept, before.eps)
         stream = Stream(table, given.label, recipe, rows, given.seed)
         stream.write(given.out)
     warn(recipe, stream.size, stacklevel=1)
@@ -193,7 +193,7 @@ def _remove_torn(out: Path) -> None:
         )
 
 
-def _check_header(table: "Table", given: argparse.Namespace) -> None:
+def _check_header(table: "TableFile", given: argparse.Namespace) -> None:
     """Refuses a file whose first row is data: what is said of its columns would show a label."""
     if table.is_parquet:
         return  # it names its columns apart from the rows
@@ -223,7 +223,7 @@ def _is_class(text: str, classes: list[str] | None) -> bool:
     return text.strip().casefold() in {name.casefold() for name in classes or ()}
 
 
-def _row_ids(table: "Table", name: str) -> NDArray:
+def _row_ids(table: "TableFile", name: str) -> NDArray:
     """Returns the ids in a column, whole numbers or texts.
 
     They are held as a whole, unlike labels, as each must be there once.

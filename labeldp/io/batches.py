@@ -35,7 +35,7 @@ BAR_FROM = 50e6
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFile:
     """A CSV, TSV or Parquet file whose columns are read one by one.
 
     Args:

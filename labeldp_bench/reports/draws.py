@@ -8,7 +8,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Record, Records, draws_of
-from labeldp_bench.reports.statistics import Estimate, from_seeds
+from labeldp_bench.reports.statistics import SeedsEstimate, from_seeds
 
 OLDER = "older"
 """The column that counts runs which are left out; there is none without any."""
@@ -42,7 +42,7 @@ class Average(NamedTuple):
     """
 
     kept: list[Record]
-    estimate: Estimate
+    estimate: SeedsEstimate
     older: int
 
 
@@ -58,7 +58,7 @@ def average(records: Sequence[Record], score: str) -> Average:
     if len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:
         trials = kept[0].get("trials") or math.inf
         error = float(kept[0][f"{score}_sem"])
-        estimate = Estimate(estimate.value, error, trials - 1, seeds)
+        estimate = SeedsEstimate(estimate.value, error, trials - 1, seeds)
     return Average(kept, estimate, len(records) - len(kept))
 
 

@@ -30,7 +30,7 @@ FROM_BENCHMARK = "results/benchmarks"
 FROM_TRIALS = "records' seconds per trial"
 
 
-class Estimator:
+class HoursEstimator:
     """Estimates how long a cell takes on a device, from what was measured on it.
 
     Args:
@@ -86,10 +86,10 @@ class Estimator:
         return math.nan, ""
 
 
-def estimator_on(device: torch.device, records: Records) -> Estimator:
+def estimator_on(device: torch.device, records: Records) -> HoursEstimator:
     """Returns the estimates for a device of this machine, in the precision that it takes."""
     precision = resolve_precision("auto", device)
-    return Estimator(describe_device(device), records, precision=precision)
+    return HoursEstimator(describe_device(device), records, precision=precision)
 
 
 def same_hardware(device: str, other: str) -> bool:
@@ -177,7 +177,7 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     return started
 
 
-def _seconds_left(cell: Cell, folder: Path, estimator: Estimator) -> float:
+def _seconds_left(cell: Cell, folder: Path, estimator: HoursEstimator) -> float:
     """Returns how long a cell still takes; NaN where that is unknown, or a setting is refused."""
     try:
         cell.build()

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 from markupsafe import Markup
 
-from labeldp_bench.reports.statistics import Estimate
+from labeldp_bench.reports.statistics import SeedsEstimate
 
 TEMPLATES = Environment(
     loader=PackageLoader("labeldp_bench.reports"),
@@ -92,7 +92,7 @@ def with_errors(points: pd.DataFrame) -> list[str]:
     ]
 
 
-def mean_text(mean: Estimate) -> str:
+def mean_text(mean: SeedsEstimate) -> str:
     """Returns a mean with its interval, where it has one, and its number of seeds.
 
     >>> mean_text(Estimate(47.31, by_seed={0: 47.31}))
@@ -102,7 +102,7 @@ def mean_text(mean: Estimate) -> str:
     return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
-def difference_text(gap: Estimate, p: float) -> str:
+def difference_text(gap: SeedsEstimate, p: float) -> str:
     """Returns a difference with interval and test, and a p value that the caller has corrected.
 
     >>> difference_text(Estimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)

@@ -27,7 +27,7 @@ PLUS_MINUS = (
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedsEstimate:
     """A mean with its uncertainty; all is missing (NaN) without a record.
 
     Attributes:
@@ -83,12 +83,12 @@ class Estimate:
         one = self.probability_below
         return 2 * min(one, 1 - one)
 
-    def scaled(self, factor: float) -> "Estimate":
+    def scaled(self, factor: float) -> "SeedsEstimate":
         """Returns the estimate in another unit."""
         own = {seed: factor * value for seed, value in self.by_seed.items()}
-        return Estimate(factor * self.value, abs(factor) * self.error, self.freedom, own)
+        return SeedsEstimate(factor * self.value, abs(factor) * self.error, self.freedom, own)
 
-    def minus(self, other: "Estimate") -> "Estimate":
+    def minus(self, other: "SeedsEstimate") -> "SeedsEstimate":
         """Returns the difference: by seed where `ENOUGH_SEEDS` are shared, else Welch's.
 
         Of a comparison by seed the seeds that only one side has do not count. There is no error
@@ -102,13 +102,13 @@ class Estimate:
         parts = [(self.error**2, self.freedom), (other.error**2, other.freedom)]
         error, freedom = combined(parts)
         by_luck = error == 0 and len(self.by_seed) > 1 and len(other.by_seed) > 1
-        return Estimate(self.value - other.value, math.nan if by_luck else error, freedom)
+        return SeedsEstimate(self.value - other.value, math.nan if by_luck else error, freedom)
 
 
-NOTHING = Estimate(math.nan)
+NOTHING = SeedsEstimate(math.nan)
 
 
-def from_seeds(values: Mapping[int, float]) -> Estimate:
+def from_seeds(values: Mapping[int, float]) -> SeedsEstimate:
     """Returns the mean over seeds.
 
     >>> round(from_seeds({0: 1.0, 1: 2.0, 2: 3.0}).half_width, 3)
@@ -122,7 +122,9 @@ def from_seeds(values: Mapping[int, float]) -> Estimate:
     # Differences that are alike differ in their last bits: that is no spread.
     if spread < ROUNDING * np.abs(found).max():
         spread = 0.0
-    return Estimate(float(found.mean()), spread / math.sqrt(count), max(1, count - 1), dict(values))
+    return SeedsEstimate(
+        float(found.mean()), spread / math.sqrt(count), max(1, count - 1), dict(values)
+    )
 
 
 def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -169,7 +171,7 @@ class Spread:
     freedom: float
 
 
-def pooled(estimates: Sequence[Estimate]) -> Spread | None:
+def pooled(estimates: Sequence[SeedsEstimate]) -> Spread | None:
     """Returns the spread of runs over seeds that several methods share; None without two runs."""
     found = [(len(each.by_seed), each.error) for each in estimates if len(each.by_seed) > 1]
     freedom = sum(count - 1 for count, _ in found)
@@ -180,14 +182,14 @@ def pooled(estimates: Sequence[Estimate]) -> Spread | None:
 
 
 def against_printed(
-    ours: Estimate,
+    ours: SeedsEstimate,
     printed: float,
     n_test: float,
     alike: Spread | None = None,
     *,
     spread: float = math.nan,
     runs: int = 1,
-) -> Estimate:
+) -> SeedsEstimate:
     """Returns our mean minus a printed value, both accuracies in percent.
 
     The variance has three parts: our mean's, the printed value's, and that of drawing the test
@@ -209,4 +211,4 @@ def against_printed(
         parts = [(alike.variance * (1 / seeds + 1 / runs), alike.freedom), images]
     else:
         parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
-    return Estimate(ours.value - printed, *combined(parts))
+    return SeedsEstimate(ours.value - printed, *combined(parts))

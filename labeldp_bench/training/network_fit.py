@@ -213,7 +213,7 @@ class NetworkFit(Fit):
             self.averaged = AveragedModel(
                 network, avg_fn=running_mean(trainer.average), use_buffers=True
             )
-        self.best = Best()
+        self.best = BestEpoch()
 
     def begin_epoch(self) -> None:
         """Clears the sums of losses and hits."""
@@ -327,7 +327,7 @@ class NetworkFit(Fit):
         done = super().restore(saved)
         if saved["targets"] is not None:
             self.targets = saved["targets"].to(self.session.device)
-        self.best = Best(**saved["best"])
+        self.best = BestEpoch(**saved["best"])
         if self.averaged is not None:
             self.averaged.load_state_dict(saved["averaged"])
         return done
@@ -352,7 +352,7 @@ def running_mean(keep: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor
 
 
 @dataclass
-class Best:
+class BestEpoch:
     """The first epoch with the best validation score so far, and its weights."""
 
     epoch: int = 0

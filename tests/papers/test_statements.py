@@ -9,7 +9,7 @@ from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.statements.check import read_check
 from labeldp_bench.reports.statements.relations import RELATIONS, Gap
 from labeldp_bench.reports.statements.verdict import judge
-from labeldp_bench.reports.statistics import Estimate
+from labeldp_bench.reports.statistics import SeedsEstimate
 from tests.made_up import figure, records_of, write_pinned
 
 
@@ -74,8 +74,11 @@ def test_a_figure_can_be_compared_with_another(monkeypatch):
 
 
 def test_a_verdict_waits_for_missing_records_and_for_errors():
-    surely, unsure = Gap("a", Estimate(3, 1)), Gap("b", Estimate(1.5, 1))
-    missing, alone = Gap("c", Estimate(math.nan, math.nan)), Gap("d", Estimate(5, math.nan))
+    surely, unsure = Gap("a", SeedsEstimate(3, 1)), Gap("b", SeedsEstimate(1.5, 1))
+    missing, alone = (
+        Gap("c", SeedsEstimate(math.nan, math.nan)),
+        Gap("d", SeedsEstimate(5, math.nan)),
+    )
     assert judge([surely]).word == "holds"
     assert judge([surely, unsure]).word == "undecided"
     assert judge([surely, missing]).word == "undecided"
@@ -83,27 +86,27 @@ def test_a_verdict_waits_for_missing_records_and_for_errors():
     assert judge([alone]).word == "undecided"
     assert judge([missing]).word == "no data"
     # What is false stays so, whatever is missing.
-    assert judge([Gap("e", Estimate(-9, 1)), missing]).word == "does not hold"
+    assert judge([Gap("e", SeedsEstimate(-9, 1)), missing]).word == "does not hold"
 
 
 def test_many_comparisons_need_a_clearer_failure():
     # Of a hundred true comparisons, five would be called false at two standard errors.
-    gap = Gap("a", Estimate(-2.5, 1))
+    gap = Gap("a", SeedsEstimate(-2.5, 1))
     assert judge([gap]).word == "does not hold"
-    assert judge([gap, *[Gap("b", Estimate(9, 1))] * 99]).word == "undecided"
+    assert judge([gap, *[Gap("b", SeedsEstimate(9, 1))] * 99]).word == "undecided"
 
 
 def test_the_best_of_several_needs_a_clearer_success():
     # The highest of five that are all alike is above the sixth more often than one of them.
-    gap = Gap("a", Estimate(2.2, 1))
+    gap = Gap("a", SeedsEstimate(2.2, 1))
     assert judge([gap]).word == "holds"
     assert judge([gap._replace(chosen_from=5)]).word == "undecided"
-    assert judge([Gap("a", Estimate(2.7, 1), chosen_from=5)]).word == "holds"
+    assert judge([Gap("a", SeedsEstimate(2.7, 1), chosen_from=5)]).word == "holds"
 
 
 def test_a_zero_error_is_certain_and_a_zero_gap_is_not():
-    assert judge([Gap("a", Estimate(1, 0))]).word == "holds"
-    assert judge([Gap("a", Estimate(0, 0))]).word == "undecided"
+    assert judge([Gap("a", SeedsEstimate(1, 0))]).word == "holds"
+    assert judge([Gap("a", SeedsEstimate(0, 0))]).word == "undecided"
 
 
 @pytest.mark.parametrize(

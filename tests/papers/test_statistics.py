@@ -10,7 +10,7 @@ from labeldp_bench.reports.draws import average, score_of
 from labeldp_bench.reports.statements.relations import Gap
 from labeldp_bench.reports.statements.verdict import judge
 from labeldp_bench.reports.statistics import (
-    Estimate,
+    SeedsEstimate,
     against_printed,
     from_seeds,
     holm,
@@ -122,6 +122,6 @@ def test_a_release_of_one_label_out_of_one_counts_whole():
 
 def test_two_seeds_decide_no_statement_that_normal_errors_would():
     # With one degree of freedom 5 standard errors are chance (p = 0.13).
-    assert judge([Gap("a", Estimate(5.0, 1.0))]).word == "holds"
-    assert judge([Gap("a", Estimate(5.0, 1.0, 1))]).word == "undecided"
-    assert judge([Gap("a", Estimate(-5.0, 1.0, 1))]).word == "undecided"
+    assert judge([Gap("a", SeedsEstimate(5.0, 1.0))]).word == "holds"
+    assert judge([Gap("a", SeedsEstimate(5.0, 1.0, 1))]).word == "undecided"
+    assert judge([Gap("a", SeedsEstimate(-5.0, 1.0, 1))]).word == "undecided"

@@ -8,7 +8,7 @@ import pytest
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.reports import estimates, status
-from labeldp_bench.reports.estimates import Estimator, images_trained_on
+from labeldp_bench.reports.estimates import HoursEstimator, images_trained_on
 from labeldp_bench.reports.status import status_of
 from tests.conftest import CHECKOUT
 
@@ -31,11 +31,11 @@ def test_done_failed_and_missing(tmp_path):
         folder = tmp_path / cell.folder
         folder.mkdir(parents=True)
         (folder / file).write_text("{}")
-    found = status_of(name, tmp_path, records, Estimator(HERE, {}))
+    found = status_of(name, tmp_path, records, HoursEstimator(HERE, {}))
     assert (found.cells, found.done, found.failed, found.missing) == (165, 2, 1, 163)
     text = status.table([found])
     assert "python -m labeldp_bench experiment=vector_approximation/table1b |" in text
-    quick = status_of(name, tmp_path, records, Estimator(HERE, {}), "quick")
+    quick = status_of(name, tmp_path, records, HoursEstimator(HERE, {}), "quick")
     assert (quick.cells, quick.done) == (99, 0)
     assert "experiment=vector_approximation/table1b budget=quick |" in status.table(
         [quick], "quick"
@@ -49,22 +49,25 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     other = compose_cell(["dataset=mnist", "mechanism=rappor", "trainer.epochs=1"])
     speed = record(other, 5.0, images_per_second=1000.0)
     records = {"a": record(alike, 60.0, images_per_second=5000.0), "b": speed}
-    assert Estimator(HERE, records).seconds(cell) == (60.0, estimates.FROM_ALIKE)
+    assert HoursEstimator(HERE, records).seconds(cell) == (60.0, estimates.FROM_ALIKE)
     two_threads = HERE.replace("1 threads", "2 threads")
-    assert Estimator(two_threads, records).seconds(cell)[0] == 60.0
-    assert Estimator(HERE, {"b": speed}).seconds(cell) == (300.0, estimates.FROM_SPEED)
-    nothing = Estimator(ELSEWHERE, records, benchmark=tmp_path / "none.csv")
+    assert HoursEstimator(two_threads, records).seconds(cell)[0] == 60.0
+    assert HoursEstimator(HERE, {"b": speed}).seconds(cell) == (300.0, estimates.FROM_SPEED)
+    nothing = HoursEstimator(ELSEWHERE, records, benchmark=tmp_path / "none.csv")
     assert math.isnan(nothing.seconds(cell)[0])
     measured = tmp_path / "speed.csv"
     measured.write_text(f'model,images_per_second,device\ncnn,3000,"{HERE}"\n')
-    assert Estimator(HERE, {}, measured).seconds(cell) == (100.0, estimates.FROM_BENCHMARK)
+    assert HoursEstimator(HERE, {}, measured).seconds(cell) == (100.0, estimates.FROM_BENCHMARK)
     slower = record(other, 5.0, images_per_second=250.0, precision="float32")
     both = {"b": speed | {"precision": "bf16"}, "c": slower}  # one name, two kinds of processors
-    assert Estimator(HERE, both, precision="float32").seconds(cell)[0] == 1200.0
-    assert Estimator(HERE, {"b": both["b"]}, precision="float32").seconds(cell)[0] == 300.0
+    assert HoursEstimator(HERE, both, precision="float32").seconds(cell)[0] == 1200.0
+    assert HoursEstimator(HERE, {"b": both["b"]}, precision="float32").seconds(cell)[0] == 300.0
     circle = compose_cell(["dataset.trials=1000"])
     trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
-    assert Estimator(HERE, trial).seconds(circle) == (pytest.approx(200.0), estimates.FROM_TRIALS)
+    assert HoursEstimator(HERE, trial).seconds(circle) == (
+        pytest.approx(200.0),
+        estimates.FROM_TRIALS,
+    )
 
 
 def test_images_of_stages_and_of_imbalanced_data():
@@ -81,7 +84,7 @@ def test_images_of_stages_and_of_imbalanced_data():
     grown = compose_cell([*half, "model=resnet18_w16"])
     speed = {"a": record(grown, 60.0, images_per_second=160.0)}
     whole = compose_cell(["dataset=cifar10", "model=resnet18_w16", "trainer.epochs=1"])
-    assert Estimator(HERE, speed).seconds(whole) == (50_000 / 100, estimates.FROM_SPEED)
+    assert HoursEstimator(HERE, speed).seconds(whole) == (50_000 / 100, estimates.FROM_SPEED)
     assert math.isnan(images_trained_on(compose_cell([])))
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.plotting import write_both
-from labeldp_bench.reports.statistics import Estimate
+from labeldp_bench.reports.statistics import SeedsEstimate
 from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.reports.theory.series import Series, is_theory
 
@@ -74,7 +74,7 @@ def _draw_panel(axes: Axes, series: Series, theory: "pd.Series[float]", records:
     )
     colour = TRUSTS[series.trust][2]
     half = [
-        Estimate(0.0, one, float(points[place].get("trials") or math.inf) - 1).half_width
+        SeedsEstimate(0.0, one, float(points[place].get("trials") or math.inf) - 1).half_width
         for place, one in zip(x, error, strict=True)
     ]
     axes.errorbar(x, risk, half, fmt="o", color=colour, label="excess risk, 95 % interval")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from labeldp.support.validate import InputError
-from labeldp_bench.reports.statistics import NOTHING, Estimate
+from labeldp_bench.reports.statistics import NOTHING, SeedsEstimate
 
-Series = dict[float | None, Estimate]
+Series = dict[float | None, SeedsEstimate]
 """{x: estimate}; the key None is a level, the same at every x."""
 
 
@@ -23,7 +23,7 @@ class Gap(NamedTuple):
     """
 
     what: str
-    difference: Estimate
+    difference: SeedsEstimate
     chosen_from: int = 1
 
 
@@ -94,12 +94,12 @@ def _flatter(name: str, line: Series, rivals: dict[str, Series]) -> Gaps:
         yield Gap(f"range of {rival} - {name}", NOTHING if lacks else wide.minus(flat))
 
 
-def _below(gap: Estimate, bound: float) -> Estimate:
+def _below(gap: SeedsEstimate, bound: float) -> SeedsEstimate:
     """Returns how far the size of a gap stays below `bound`."""
     return replace(gap, value=bound - abs(gap.value), by_seed={})
 
 
-def _range(series: Series) -> Estimate:
+def _range(series: Series) -> SeedsEstimate:
     """Returns the highest value of a series minus its lowest."""
     ordered = sorted(series.values(), key=lambda each: each.value)
     return ordered[-1].minus(ordered[0])

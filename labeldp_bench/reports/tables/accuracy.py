@@ -18,7 +18,7 @@ from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, wit
 from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
 from labeldp_bench.reports.statistics import (
-    Estimate,
+    SeedsEstimate,
     against_printed,
     from_seeds,
     holm,
@@ -208,7 +208,9 @@ class AccuracyTable(Table):
         if row["n"] < 2 or math.isnan(row["difference"]) or not row["usable"]:
             return math.nan
         seeds, error = int(row["n"]), row["std"] / math.sqrt(row["n"])
-        ours = Estimate(row["ours"], error, seeds - 1, dict.fromkeys(range(seeds), row["ours"]))
+        ours = SeedsEstimate(
+            row["ours"], error, seeds - 1, dict.fromkeys(range(seeds), row["ours"])
+        )
         return against_printed(
             ours, row["published"], row["n_test"],
             spread=row["published_std"], runs=self.published_runs,

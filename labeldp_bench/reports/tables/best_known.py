@@ -21,7 +21,7 @@ from labeldp_bench.reports.naming import setting_of, widths_of
 from labeldp_bench.reports.statistics import (
     ENOUGH_SEEDS,
     NOTHING,
-    Estimate,
+    SeedsEstimate,
     against_printed,
     holm,
     is_significant,
@@ -67,9 +67,9 @@ class Best:
         rivals: the accuracies of all methods that it was chosen from.
     """
 
-    estimate: Estimate = NOTHING
+    estimate: SeedsEstimate = NOTHING
     record: Record | None = None
-    rivals: Sequence[Estimate] = ()
+    rivals: Sequence[SeedsEstimate] = ()
 
 
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.rendering import difference_text
-from labeldp_bench.reports.statistics import Estimate, holm
+from labeldp_bench.reports.statistics import SeedsEstimate, holm
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
 from labeldp_bench.reports.tables.base import load_table
 
@@ -29,7 +29,7 @@ def runs_by_settings() -> Mapping[str, dict[str, Record]]:
 @cache
 def means_of(
     experiment: str, every_seed: bool = False, budget: str = PAPER
-) -> dict[tuple[str, float], Estimate]:
+) -> dict[tuple[str, float], SeedsEstimate]:
     """Returns {(method, eps): accuracy in percent} of a paper's table.
 
     With `every_seed` runs of other experiments count too that differ in the seed alone.
@@ -47,7 +47,7 @@ def means_of(
     return {place: average(same, "accuracy").estimate.scaled(100) for place, same in found.items()}
 
 
-def budgets_of(means: Mapping[tuple[str, float], Estimate]) -> list[float]:
+def budgets_of(means: Mapping[tuple[str, float], SeedsEstimate]) -> list[float]:
     """Returns the finite eps of `means_of`, sorted."""
     return sorted({eps for _, eps in means if math.isfinite(eps)})
 

@@ -18,7 +18,7 @@ from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import Chosen
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import OLDER, average, records_of
-from labeldp_bench.reports.statistics import Estimate, holm, is_significant
+from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
 from labeldp_bench.reports.tables.accuracy import AccuracyTable, method_of
 from labeldp_bench.reports.tables.base import load_table
 
@@ -57,8 +57,8 @@ class Compared:
     """
 
     printed: float
-    stated: Estimate
-    tuned: Estimate
+    stated: SeedsEstimate
+    tuned: SeedsEstimate
     chosen: Sequence[Chosen]
     older: int
 
@@ -154,7 +154,7 @@ def row_in_print(method: str) -> str:
     return table.readings.get(method, method)
 
 
-def _tested(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[tuple[float, ...]]:
+def _tested(pairs: Sequence[tuple[SeedsEstimate, SeedsEstimate]]) -> list[tuple[float, ...]]:
     """Returns of each pair the columns from `difference` to `significant`; one family of Holm's."""
     gaps = [one.minus(two) for one, two in pairs]
     corrected = holm([gap.p for gap in gaps])
@@ -164,7 +164,7 @@ def _tested(pairs: Sequence[tuple[Estimate, Estimate]]) -> list[tuple[float, ...
     ]
 
 
-def _with_ends(mean: Estimate) -> tuple[float, float, float]:
+def _with_ends(mean: SeedsEstimate) -> tuple[float, float, float]:
     return mean.value, mean.low, mean.high
 
 

@@ -18,7 +18,7 @@ from safetensors.torch import save
 from labeldp.cli.people import read_people
 from labeldp.file import read_rows
 from labeldp.io import files
-from labeldp.io.batches import Table, codes_of
+from labeldp.io.batches import TableFile, codes_of
 from labeldp.load import load_release
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
@@ -92,7 +92,7 @@ def head_of(path: Path) -> bytes:
 
 def coded(path: Path, column: str) -> object:
     """Reads a column in parts, as `labeldp release` does."""
-    table = Table(path)
+    table = TableFile(path)
     table.check_column("--label", column)
     return [codes_of(part, pd.Index(["yes", "no"])) for part in table.batches(column, 2)]
 

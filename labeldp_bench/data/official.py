@@ -1,4 +1,4 @@
-"""Official data sets: torchvision fetches and checks them, one .npz is written once."""
+"""Official data sets: torchvision fetches and checks them. Imports no torch."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""An experiment's cells, and smaller versions of them by its budget."""
+"""An experiment's cells, and smaller versions of them by its budget. Imports no torch."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From overrides to a cell: Hydra's composition, its loader kept between cells. Imports no torch."""
+"""From overrides to a cell, by Hydra with its loader kept between cells. Imports no torch."""
 
 import pickle
 import re

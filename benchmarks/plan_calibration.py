@@ -24,7 +24,7 @@ from scipy.optimize import least_squares
 from benchmarks.plan_tables import Task, calibrating, table_task
 from labeldp import experience
 from labeldp.classifier import LabelDPClassifier
-from labeldp.informativeness import all_informativeness, recommended
+from labeldp.named_mechanisms import all_informativeness, recommended
 from labeldp.privatization import privatize
 from labeldp.redundancy import redundancy
 from labeldp.support.files import write_text

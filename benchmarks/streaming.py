@@ -46,7 +46,7 @@ sys.exit(status)
 """
 
 
-def made_up(rows: int, classes: int) -> Iterator[pa.TableFile]:
+def made_up(rows: int, classes: int) -> Iterator[pa.Table]:
     """Yields a table of rows in parts: a feature, and a label."""
     stream = np.random.default_rng(0)
     names = np.array([f"class{number}" for number in range(classes)])

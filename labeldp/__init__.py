@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.classifier import LabelDPClassifier
-    from labeldp.conformal import PredictionSets
     from labeldp.estimates import (
+        PredictionSets,
         calibration,
         class_shares,
         estimate_accuracy,
@@ -31,7 +31,7 @@ except PackageNotFoundError:  # a checkout on PYTHONPATH, not installed
 _MODULES = {
     "LabelDPClassifier": "classifier",
     "LabelDPRegressor": "regressor",
-    "PredictionSets": "conformal",
+    "PredictionSets": "estimates",
     "Release": "release",
     "calibration": "estimates",
     "class_shares": "estimates",

@@ -1,4 +1,4 @@
-"""Answers from releases alone: accuracy, class shares and calibration, with intervals."""
+"""What releases say of a model and of the classes, with intervals."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,73 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, t
+from torch import Tensor
 
 from labeldp.manifest import ClassName
+from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
+from labeldp.mechanisms.bits import BitMechanism
 from labeldp.release import Release
 from labeldp.rows import check_order, refuse_fitted_rows
 from labeldp.support.validate import InputError, check_integer, check_number
-from labeldp.unbiased import possible_values, unbiased_labels
 from labeldp.units import numbered
+
+
+def unbiased_labels(release: Release) -> NDArray[np.float64]:
+    """Returns an unbiased estimate of each row's one-hot label, float64 (N, K).
+
+    The mechanism's own where it has one. Otherwise, with q the average law of outputs and
+    w_c = P(o | c) / q(o), G^-1 w(o) for G = sum_o q w w^T: the mean of w under label y is column y
+    of G.
+
+    Raises:
+        InputError: the channel cannot tell some classes apart.
+    """
+    mechanism, num_classes = release.manifest.class_mechanism(), len(release.classes)
+    return _estimates(mechanism, release.outputs, num_classes)
+
+
+def possible_values(release: Release) -> tuple[float, ...] | None:
+    """Returns the values that the estimates of `unbiased_labels` can take, sorted.
+
+    They follow from the law alone: a few rows may show one of two. None where they are not finitely
+    many, or too many to list.
+    """
+    mechanism, num_classes = release.manifest.class_mechanism(), len(release.classes)
+    if isinstance(mechanism, RandomizedResponse):
+        other = mechanism.p_flip(num_classes)
+        own = 1 - (num_classes - 1) * other
+    elif isinstance(mechanism, BitMechanism):
+        own, other = mechanism.bit_rates(num_classes)
+    elif isinstance(mechanism, AdditiveLaplace) and mechanism.scale == 0:
+        own, other = 1.0, 0.0
+    else:
+        try:
+            outputs = mechanism.output_space(num_classes)
+        except InputError:
+            return None
+        found = _estimates(mechanism, outputs, num_classes)
+        size = np.abs(found).max()  # what differs less is rounding
+        return tuple((np.unique((found / size).round(9)) * size).tolist())
+    return -other / (own - other), (1 - other) / (own - other)
+
+
+def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> NDArray[np.float64]:
+    try:
+        return mechanism.unbiased(outputs, num_classes).numpy()
+    except InputError:
+        law = mechanism.log_likelihood(mechanism.output_space(num_classes), num_classes).exp()
+    average = law.mean(1, keepdim=True)
+    gram = (law / average).T @ law
+    if torch.linalg.matrix_rank(gram) < num_classes:
+        raise InputError(
+            f"{type(mechanism).__name__} cannot tell some of the classes apart"
+        ) from None
+    likelihood = mechanism.log_likelihood(outputs, num_classes).exp()
+    weights = likelihood / likelihood.mean(1, keepdim=True)
+    return (weights @ torch.linalg.inv(gram)).numpy()
 
 
 @dataclass(frozen=True)
@@ -184,3 +242,64 @@ def check_classes_released(release: object) -> None:
         raise InputError(f"a release of classes is needed, got {type(release).__name__}")
     if not release.classes:
         raise InputError("a release of classes is needed, got one of numbers")
+
+
+class PredictionSets:
+    """Predicts all classes that are likely enough, instead of one.
+
+    A class is in the set if its probability is at least 1 - threshold. With true labels the
+    threshold would be the (N + 1) * coverage / N quantile of 1 - p(true class) over rows that were
+    not used in the fit. Here that distribution comes from the unbiased estimates of the labels.
+    Noise lets it wiggle, so the threshold is the last place where it rises above the target, which
+    makes sets too large rather than too small.
+
+    Source: split conformal prediction, Vovk et al. (2005); with labels of known noise: Sesia, Wang,
+    Tong (2023), arXiv:2309.05092.
+
+    Args:
+        model: fitted, with `predict_proba` and the release's classes as `classes_`.
+        X: features of rows that were not used in the fit, in the order of the release.
+        release: of these rows.
+        coverage: how often the set is to hold the true class, in (0, 1).
+
+    Raises:
+        InputError: rows were used in the fit, or do not fit to the release.
+    """
+
+    def __init__(self, model: Any, X: Any, release: Release, coverage: float = 0.9) -> None:
+        check_number("coverage", coverage, above=0, below=1)
+        check_classes_released(release)
+        refuse_fitted_rows(model, release)
+        check_order(X, release)
+        self.model, self.coverage = model, coverage
+        self.classes_ = np.asarray(model.classes_)
+        if self.classes_.tolist() != release.classes:
+            raise InputError("the model has other classes, or another order, than the release")
+        scores = 1 - np.asarray(model.predict_proba(X))
+        if scores.shape != release.shape:
+            raise InputError(f"{len(scores)} rows of features, but {len(release)} releases")
+        self.threshold = threshold(scores, unbiased_labels(release), coverage)
+
+    def predict(self, X: Any) -> NDArray[np.bool_]:
+        """Returns which classes are in each row's set, bool (m, K), columns as `classes_`."""
+        return 1 - np.asarray(self.model.predict_proba(X)) <= self.threshold
+
+
+def threshold(scores: NDArray[np.float64], labels: NDArray[np.float64], coverage: float) -> float:
+    """Returns the last score below which the estimated share of true labels is too small.
+
+    Args:
+        scores: (N, K), small for likely classes.
+        labels: unbiased estimates of one-hot labels, (N, K).
+        coverage: in (0, 1).
+    """
+    size, num_classes = scores.shape
+    labels = labels + (1 - labels.sum(1, keepdims=True)) / num_classes  # still unbiased
+    order = np.argsort(scores, axis=None, kind="stable")
+    share = labels.ravel()[order].cumsum() / size
+    below = np.flatnonzero(share < min(1.0, coverage * (size + 1) / size) - 1e-12)
+    ordered = scores.ravel()[order]
+    if not len(below):
+        return float(ordered[0])
+    last = below[-1] + 1
+    return float(ordered[last]) if last < len(ordered) else 1.0

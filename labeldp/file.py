@@ -23,7 +23,7 @@ COLUMNS = ["row", "released", "eps_spent"]
 
 def part_of(
     messages: NDArray, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
-) -> pa.TableFile:
+) -> pa.Table:
     """Returns some rows of a release as a table.
 
     Args:
@@ -38,7 +38,7 @@ def part_of(
     return table.replace_schema_metadata({KEY: manifest.to_json().encode()})
 
 
-def write_parts(path: Path, parts: Iterable[pa.TableFile]) -> None:
+def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
     """Writes tables of rows, one after the other, as one file; it appears in one step.
 
     Raises:

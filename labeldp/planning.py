@@ -16,7 +16,7 @@ from labeldp.experience import (
     range_of,
     usual_redundancy,
 )
-from labeldp.informativeness import SLOW, all_informativeness, recommended
+from labeldp.named_mechanisms import SLOW, all_informativeness, recommended
 from labeldp.recipe import as_python
 from labeldp.redundancy import redundancy
 from labeldp.support.progress import progress_bar

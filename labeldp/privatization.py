@@ -10,10 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from labeldp.law import law_of
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
+from labeldp.named_mechanisms import law_of
 from labeldp.recipe import as_python, is_flat, recipe_of, warn
 from labeldp.release import Release, checked_row_ids
 from labeldp.remembered import Remembered

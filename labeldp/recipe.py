@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from labeldp.informativeness import informativeness, recommended
-from labeldp.known import (
-    CLASS_MECHANISMS,
-    REAL_MECHANISMS,
-    class_mechanism,
-    real_mechanism,
-)
-from labeldp.law import chance_of_change
 from labeldp.manifest import ClassName, Manifest, Unit, is_class_name
 from labeldp.mechanisms import ClassMechanism, RealMechanism
+from labeldp.named_mechanisms import (
+    CLASS_MECHANISMS,
+    REAL_MECHANISMS,
+    chance_of_change,
+    class_mechanism,
+    informativeness,
+    real_mechanism,
+    recommended,
+)
 from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError, check_eps
 

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.file import check_replaces, part_of, write_parts
-from labeldp.manifest import GIVEN, PARTS, ClassName, Manifest
+from labeldp.manifest import GIVEN, PARTS, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import AsReleased, joined
 from labeldp.recipe import is_flat
 from labeldp.spending import check_names
 from labeldp.store import release as vault
-from labeldp.summary import summary_of
 from labeldp.support.validate import InputError
 
 AT_ONCE = 2**24

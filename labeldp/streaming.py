@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from labeldp.file import part_of, write_parts
 from labeldp.io.batches import TableFile, codes_of, numbers_of
+from labeldp.manifest import summary_of
 from labeldp.recipe import Recipe
-from labeldp.summary import summary_of
 from labeldp.support.validate import InputError
 
 ROWS = 2**17
@@ -73,7 +73,7 @@ class Stream:
         """Returns what a person wants to know of what was written."""
         return summary_of(self.recipe.manifest, self.size, self.most_spent)
 
-    def _parts(self) -> Iterator[pa.TableFile]:
+    def _parts(self) -> Iterator[pa.Table]:
         manifest, start = self.recipe.manifest, 0
         at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
         for labels in self.table.batches(self.column, at_once):

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from labeldp.conformal import PredictionSets
-from labeldp.estimates import calibration, class_shares, estimate_accuracy
+from labeldp.estimates import PredictionSets, calibration, class_shares, estimate_accuracy
 from labeldp.privatization import privatize
 from labeldp.support.files import write_text
 from labeldp.support.progress import progress_bar

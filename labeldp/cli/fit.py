@@ -62,8 +62,8 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.io.columns import numeric_columns
     from labeldp.io.files import as_written
     from labeldp.load import load_release
+    from labeldp.manifest import unprotected
     from labeldp.models import cross_validated, model_for, readable, save_model
-    from labeldp.summary import unprotected
 
     release = load_release(given.release)
     if not release.classes:

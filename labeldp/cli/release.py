@@ -104,7 +104,7 @@ def run(given: argparse.Namespace) -> int:
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp.io.batches import TableFile
-    from labeldp.known import CLASS_MECHANISMS, REAL_MECHANISMS
+    from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
     from labeldp.recipe import check_bounds, check_classes, recipe_of, warn
     from labeldp.spending import moved_places
     from labeldp.streaming import Stream, StreamedRows

@@ -9,11 +9,9 @@ import pytest
 from scipy.stats import binom, binomtest
 
 import labeldp as ldp
-from labeldp.conformal import threshold
-from labeldp.estimates import share_with_interval
-from labeldp.known import CLASS_MECHANISMS
+from labeldp.estimates import possible_values, share_with_interval, threshold, unbiased_labels
+from labeldp.named_mechanisms import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
-from labeldp.unbiased import possible_values, unbiased_labels
 from tests.conftest import CHECKOUT
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
-from labeldp.known import CLASS_MECHANISMS
+from labeldp.named_mechanisms import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
 
 CLASSES = ["no", "yes", "refused", "other"]

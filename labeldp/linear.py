@@ -69,7 +69,7 @@ def fit_penalised(
         tolerances: of gradient and step, where L-BFGS ends.
         along_path: the last fit comes from those of larger penalties to all examples, not from the
             last split's fit. The marginal likelihood has several minima; at few releases this way
-            finds better ones (`benchmarks/plan_check.py`, digits at eps=1: .64 right, else .56).
+            finds better ones (digits at eps=1: .64 right, else .56).
 
     Returns:
         weights (d + 1, K), the last row is the bias, which has no penalty; the penalty.

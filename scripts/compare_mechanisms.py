@@ -39,7 +39,8 @@ After this page you can choose a mechanism for your number of classes and your e
 | 100 | `subset_selection` up to eps=4; from 6 on it is `rr` |
 
 A release tells little: at eps=1 a label among ten tells 0.18 of its 3.3 bits. `labeldp plan` turns
-bits into the accuracy to expect, and [findings](findings.md) say what networks make of them.
+bits into how many true labels they are worth, and [findings](findings.md) say what networks make
+of them.
 
 ## What is called LP-2ST
 

@@ -95,7 +95,7 @@ def with_errors(points: pd.DataFrame) -> list[str]:
 def mean_text(mean: SeedsEstimate) -> str:
     """Returns a mean with its interval, where it has one, and its number of seeds.
 
-    >>> mean_text(Estimate(47.31, by_seed={0: 47.31}))
+    >>> mean_text(SeedsEstimate(47.31, by_seed={0: 47.31}))
     '47.3 (1)'
     """
     half = number_text(mean.half_width, " ± {:.1f}", unknown="")
@@ -105,11 +105,11 @@ def mean_text(mean: SeedsEstimate) -> str:
 def difference_text(gap: SeedsEstimate, p: float) -> str:
     """Returns a difference with interval and test, and a p value that the caller has corrected.
 
-    >>> difference_text(Estimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
+    >>> difference_text(SeedsEstimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
     '+2.0 ± 2.2 (3 pairs), p=0.057'
-    >>> difference_text(Estimate(-0.01), math.nan)
+    >>> difference_text(SeedsEstimate(-0.01), math.nan)
     '+0.0 (not tested)'
-    >>> difference_text(Estimate(2.0), math.nan)
+    >>> difference_text(SeedsEstimate(2.0), math.nan)
     '+2.0 (not tested)'
     """
     if math.isnan(p):

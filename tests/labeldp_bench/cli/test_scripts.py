@@ -167,7 +167,6 @@ def test_the_accountant_adds_up_deltas_too():
         ("benchmarks.many_classes", "classes"),
         ("benchmarks.scale", "classes"),
         ("benchmarks.neighbours", "points"),
-        ("benchmarks.plan_check", "sources"),
         ("scripts.draw_mechanisms", "experiment"),
     ],
 )

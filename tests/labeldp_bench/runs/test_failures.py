@@ -22,13 +22,13 @@ def environment(folder):
     return Environment(folder, folder, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("error", [RuntimeError("numba: no cache"), torch.OutOfMemoryError("full")])
+@pytest.mark.parametrize("error", [RuntimeError("no cache"), torch.OutOfMemoryError("full")])
 def test_failure_before_the_first_trial_is_each_cells(error, tmp_path, monkeypatch, capsys):
     # The sweep would stop with a traceback, its other cells undone.
     def fails(*_):
         raise error
 
-    monkeypatch.setattr(NearestNeighbours, "prepare", fails)
+    monkeypatch.setattr("labeldp_bench.runs.job.share_data_and_model", fails)
     assert run_cells(cells("rr", "rappor"), environment(tmp_path)) == 2
     assert len(list(tmp_path.rglob("error.txt"))) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
@@ -61,7 +61,7 @@ def test_failed_neighbours_take_no_share_of_the_time(tmp_path, monkeypatch):
 def test_next_try_takes_the_error_away(tmp_path, monkeypatch):
     # `make status` would count a finished cell as failed.
     with monkeypatch.context() as patched:
-        patched.setattr(NearestNeighbours, "prepare", lambda *_: 1 / 0)
+        patched.setattr("labeldp_bench.runs.job.share_data_and_model", lambda *_: 1 / 0)
         assert run_cells(cells("rr"), environment(tmp_path)) == 1
     assert run_cells(cells("rr"), environment(tmp_path)) == 0
     assert list(tmp_path.rglob("error.txt")) == []

@@ -22,7 +22,7 @@ from labeldp.io.cells import LARGEST
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName
-from labeldp.network import fit_network
+from labeldp.network import checked_targets, fit_network
 from labeldp.recipe import as_python
 from labeldp.release import Release
 from labeldp.rows import as_numbers, check_order, keys_of
@@ -168,7 +168,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
         penalties = PENALTIES if self.penalty is None else (self.penalty,)
         return fit_linear(
-            inputs, loss.targets(release.vaulted), loss, len(release.classes), penalties,
+            inputs, checked_targets(release, loss), loss, len(release.classes), penalties,
             self.random_state,
         )  # fmt: skip
 
@@ -200,7 +200,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
             epochs = as_python(self.epochs)
             return fit_network(self.estimator, numbers, release, loss, epochs, self.random_state)
-        targets = loss.targets(release.vaulted)
+        targets = checked_targets(release, loss)
         return fit_boosted_trees(
             numbers, targets, loss, len(release.classes), TreeSettings(), self.random_state
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import skops.io
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
@@ -167,12 +167,6 @@ def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, Unknow
     return found
 
 
-def features_of(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Returns the features that the model makes of a table, float64 (N, d)."""
-    plain = readable(table)
-    return np.asarray(model_for(plain)["columns"].fit_transform(plain), dtype=np.float64)
-
-
 def cross_validated(
     model: Any, table: pd.DataFrame, release: Release, persons: ArrayLike | None = None
 ) -> Estimate:
@@ -251,7 +245,10 @@ def load_model(path: Path) -> Pipeline:
     try:
         model = skops.io.load(path, trusted=TRUSTED)
     except UntrustedTypesFoundException as error:
-        raise InputError(f"{path} is not trusted: {' '.join(str(error).split())}") from None
+        raise InputError(
+            f"{path} is not trusted: {' '.join(str(error).split())} (if an older `labeldp fit` "
+            "wrote it: fit it again)"
+        ) from None
     except Exception:  # a torn or foreign file may raise anything
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):

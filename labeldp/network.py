@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from labeldp.losses import Loss
 from labeldp.release import Release
-from labeldp.supervision import LogitClassifier
+from labeldp.supervision import LogitClassifier, Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import Diverged, InputError
 
@@ -99,9 +99,14 @@ def _targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
     With 10^5 classes the targets of 10^6 rows would fill 400 GB, those of a batch 100 MB.
     """
     if len(release) * len(release.classes) <= LOOKED_UP:
-        targets = loss.targets(release.vaulted)
+        targets = checked_targets(release, loss)
         return lambda rows: targets[rows]
-    return lambda rows: loss.targets(release[rows.numpy()].vaulted)
+    return lambda rows: checked_targets(release[rows.numpy()], loss)
+
+
+def checked_targets(release: Release, loss: Loss) -> Tensor:
+    """Returns what `loss` makes of a release; refuses a loss that is no number for each row."""
+    return Supervision.of([release.vaulted], loss).targets
 
 
 def _train(

@@ -280,3 +280,18 @@ def test_penalties_of_numpy_are_taken():
     two = np.int64(2)
     assert ldp.LabelDPClassifier("mlp", epochs=two).fit(X, RELEASE).predict(X[:1]).shape == (1,)
     assert ldp.LabelDPClassifier(GaussianNB(), max_rounds=two).fit(X, RELEASE).score(X, RELEASE)
+
+
+@pytest.mark.parametrize("estimator", [None, "boosted_trees", "mlp"])
+def test_a_loss_that_is_no_number_for_each_row_is_refused(estimator, monkeypatch, tmp_path):
+    # Its mean would be divided by the batch, or added up, once more: a fit to something else.
+    (tmp_path / "mean_losses.py").write_text(
+        "from labeldp.losses import PlainCrossEntropy\n\n\n"
+        "class Mean(PlainCrossEntropy):\n    name = 'mean'\n\n"
+        "    def __call__(self, logits, targets):\n"
+        "        return super().__call__(logits, targets).mean()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    labels = ldp.privatize(NAMES[Y], classes=NAMES.tolist(), eps=3.0, mechanism="rr", seed=1)
+    with pytest.raises(InputError, match="must return the loss of each example"):
+        ldp.LabelDPClassifier(estimator, loss="mean_losses.Mean").fit(X, labels)

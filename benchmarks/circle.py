@@ -24,7 +24,6 @@ from torch import Tensor
 
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp.losses import Loss, loss_named
-from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import check_choice
 from labeldp_bench.cli.script import (
@@ -74,12 +73,12 @@ def releases(bundle: DataBundle, seed: int, watch: Stopwatch) -> list[Supervisio
     for name in MECHANISMS:
         cell = compose_cell([f"mechanism={name}", f"dataset.num_classes={bundle.num_classes}"])
         mechanism, loss = cell.build().mechanism, loss_named(cell.setting("learner.loss"))
-        door = ReleaseDoor(
-            bundle.vault.open(mechanism.eps, seed, again="one data set for all timings")
-        )
+        store = bundle.store.open(mechanism.eps, seed, again="one data set for all timings")
 
-        def release(door: Any = door, mechanism: Any = mechanism, loss: Loss = loss) -> Supervision:
-            return Supervision.of([door.release(mechanism)], loss)
+        def release(
+            store: Any = store, mechanism: Any = mechanism, loss: Loss = loss
+        ) -> Supervision:
+            return Supervision.of([store.release(mechanism)], loss)
 
         supervisions.append(watch.time("noise", release))
     return supervisions

@@ -20,7 +20,6 @@ import torch
 from benchmarks.table import BENCHMARKS, write_benchmark
 from benchmarks.textbook import textbook_accuracy
 from labeldp.losses import loss_named
-from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.progress import say
@@ -72,8 +71,8 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
         )
     seed = seeding.derive(cell.seed, "trial", 0)  # of the cell's run, hence the same release
     bundle = parts.dataset.draw(data_dir, seed)
-    vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name, again="timing")
-    release = ReleaseDoor(vault).release(mechanism)
+    store = bundle.store.open(mechanism.eps, seed, data=cell.data_name, again="timing")
+    release = store.release(mechanism)
     session = Session(seed, device, say=say)
     started = time.perf_counter()
     classifier = model.fit(
@@ -83,13 +82,13 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
     between = time.perf_counter()
     torch.manual_seed(cell.seed)
     textbook = textbook_accuracy(
-        model.network(num_classes=vault.num_classes, image_shape=bundle.train_features.shape[1:]),
+        model.network(num_classes=store.num_classes, image_shape=bundle.train_features.shape[1:]),
         (bundle.train_features, release.outputs),
         (bundle.test_features, bundle.test_labels),
         trainer.batch_size, trainer.epochs, trainer.optimizer, device,
     )  # fmt: skip
     ended = time.perf_counter()
-    confusion = confusion_matrix(bundle.test_labels, predicted, vault.num_classes)
+    confusion = confusion_matrix(bundle.test_labels, predicted, store.num_classes)
     return {
         "dataset": bundle.name,
         "mechanism": cell.identity["mechanism"],

@@ -1,4 +1,4 @@
-"""Releases your labels, once, through the vault that holds them."""
+"""Releases your labels, once, through the store that holds them."""
 
 import warnings
 from collections.abc import Sequence

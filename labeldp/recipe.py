@@ -19,7 +19,7 @@ from labeldp.named_mechanisms import (
     real_mechanism,
     recommended,
 )
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_eps
 
 IDENTITY = 0.01
@@ -51,10 +51,10 @@ class Recipe:
             part: names these labels among those that are released under one seed.
         """
         if isinstance(self.mechanism, RealMechanism):
-            vault = LabelVault(labels, 0, bound=1.0).open(self.manifest.row_eps, seed, part)
-            return vault.release(self.mechanism).outputs
-        vault = LabelVault(labels, len(self.manifest.classes))
-        return vault.open(self.manifest.row_eps, seed, part).release_messages(self.mechanism)
+            store = LabelStore(labels, 0, bound=1.0).open(self.manifest.row_eps, seed, part)
+            return store.release(self.mechanism).outputs
+        store = LabelStore(labels, len(self.manifest.classes))
+        return store.open(self.manifest.row_eps, seed, part).release_messages(self.mechanism)
 
 
 def recipe_of(

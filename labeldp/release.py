@@ -17,7 +17,7 @@ from labeldp.manifest import GIVEN, PARTS, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import AsReleased, joined
 from labeldp.recipe import is_flat
 from labeldp.spending import check_names
-from labeldp.store import release as vault
+from labeldp.store import release as store
 from labeldp.support.validate import InputError
 
 AT_ONCE = 2**24
@@ -119,10 +119,10 @@ class Release:
         return self.manifest.encoding().outputs(self.messages) if self.classes else self.messages
 
     @cached_property
-    def vaulted(self) -> vault.Release:
+    def vaulted(self) -> store.Release:
         """The same as learners of the benchmark take it; positions count from 0."""
         self._needs_classes("losses")
-        return vault.Release(
+        return store.Release(
             torch.arange(len(self)), self.outputs, self.manifest.class_mechanism(),
             len(self.classes),
         )  # fmt: skip

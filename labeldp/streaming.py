@@ -43,7 +43,7 @@ class StreamedRows:
 class Stream:
     """One pass over a column: each label is read, gets its noise, and is written.
 
-    Each part has its own vault and, without a seed, its own key; the labels of a part are forgotten
+    Each part has its own store and, without a seed, its own key; the labels of a part are forgotten
     before the next one is read. The law is that of `privatize`.
 
     Args:
@@ -98,7 +98,7 @@ class Stream:
             raise InputError(f"{self.table.path} was changed while it was read")
 
     def _coded(self, labels: pa.Array, start: int) -> NDArray:
-        """Returns labels as the vault takes them.
+        """Returns labels as the store takes them.
 
         Raises:
             InputError: one that cannot be released; says its row, not the label, which is secret.

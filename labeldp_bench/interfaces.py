@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
 from labeldp.support.validate import InputError
 
@@ -53,9 +53,6 @@ def _unheard(*_: object) -> None:
 @dataclass(frozen=True)
 class Session:
     """Where and how a fit runs.
-
-    Nothing in here leads to a vault, to true labels or to test labels: `on_epoch` and `say` return
-    nothing, and no public name leads to what they call.
 
     Attributes:
         seed: the run's seed; fits use its stream "train".
@@ -254,7 +251,7 @@ class Model(ABC):
 
 
 class Learner(ABC):
-    """What configs/learner builds: asks the vault for releases and fits a model to them."""
+    """What configs/learner builds: asks the store for releases and fits a model to them."""
 
     needs_first: ClassVar[str] = ""
     """What must be there before the last release; empty where features and labels are enough."""
@@ -273,7 +270,7 @@ class Learner(ABC):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -282,7 +279,7 @@ class Learner(ABC):
 
         Args:
             features: of the training examples, (N, ...); public.
-            vault: leads to releases within the run's budget.
+            store: leads to releases within the run's budget.
             mechanism: draws the noise.
             model: is fitted to what was released.
             session: seed, device, reports.

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from labeldp.audit.end_to_end import Attack, bound, flat, learned_beliefs, posterior
 from labeldp.mechanisms import LabelEnhancement, NoPrivacy
-from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
 from labeldp.support import seeding
 from labeldp.support.files import write_text
@@ -106,13 +105,13 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
         raise InputError("attacks are made on images (use model=cnn and dataset=mnist)")
     seed = seeding.derive(cell.seed, "trial", 0)
     bundle = parts.dataset.draw(data_dir, seed)
-    vault = bundle.vault.open(mechanism.eps, seed, data=cell.data_name)
+    store = bundle.store.open(mechanism.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), say=say)
     release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
-    parts.learner.fit(bundle.train_features, ReleaseDoor(vault), mechanism, release_only, session)
-    # The attack is scored on true labels, which come from a vault of its own.
-    order = torch.cat([release.indices for release in vault.releases])
-    trusted = bundle.vault.open(math.inf, None, again="scoring")
+    parts.learner.fit(bundle.train_features, store, mechanism, release_only, session)
+    # The attack is scored on true labels, which come from a store of its own.
+    order = torch.cat([release.indices for release in store.releases])
+    trusted = bundle.store.open(math.inf, None, again="scoring")
     truth = trusted.trusted_labels(NoPrivacy(), "scoring", order)
     images = flat(bundle.train_features[order])
     rows = []
@@ -126,13 +125,13 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
                 [images], truth[known], known, bundle.num_classes, cell.seed
             )
         before = FROM_FEATURES[same]
-        after = beliefs(vault.releases, before, images, truth[known], known, cell.seed)
+        after = beliefs(store.releases, before, images, truth[known], known, cell.seed)
         unknown = torch.ones(len(truth), dtype=torch.bool)
         unknown[known] = False
         found = Attack.of(before[unknown], after[unknown], truth[unknown])
         private = mechanism.private and math.isfinite(mechanism.eps)
         # A prior of the image's own, from other releases, tells of the image beyond eps.
-        alone = all(r.prior is None or r.prior.dim() == 1 for r in vault.releases)
+        alone = all(r.prior is None or r.prior.dim() == 1 for r in store.releases)
         best = bound(mechanism.eps, bundle.num_classes) if alone else math.nan
         rows.append(
             {
@@ -140,7 +139,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
                 "loss": cell.identity["learner.loss"], "eps": mechanism.eps, "seed": cell.seed,
                 "config_hash": cell.config_hash, "known": share,
                 "guarantee": f"eps={mechanism.eps:g}" if private else NO_GUARANTEE,
-                "released_agreement": vault.released_agreement, "without": found.without,
+                "released_agreement": store.released_agreement, "without": found.without,
                 "with": found.with_release, "additive": found.additive,
                 "log_odds": found.log_odds, "log_odds_95": found.log_odds_95,
                 "bound": best if private else 1.0,

@@ -7,7 +7,7 @@ Two halves: the formula's worst log ratio, and draws of every sampler that a run
 confidence bound, a comparison with the formula, and which leak the draws would have shown.
 Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. Further keys:
 `prior=[0.5,0.3,0.2]` (global), `draws` (of each sampler), `seed`, and every parameter as
-`mechanism.<name>`. `mechanism=histogram` is the vault's own noisy histogram.
+`mechanism.<name>`. `mechanism=histogram` is the store's own noisy histogram.
 Mechanisms for real labels are audited at the breakpoints of their density for labels in [-1, 1];
 mechanisms that answer about groups over neighbouring small data sets; those with a delta at it. See
 docs/audits.md.
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         given += [f"mechanism.{key}" for key in parameters]
         if other := [key for key in given if key not in taken]:
             raise InputError(f"mechanism={HISTOGRAM} takes eps, draws and seed, got {other[0]}")
-        say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the vault)")
+        say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the store)")
         return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)
     kinds = ClassMechanism | RealMechanism | GroupMechanism | PateFM

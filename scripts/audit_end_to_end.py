@@ -1,4 +1,4 @@
-"""Audits whole runs: canaries with uniform labels through vault, learner and model.
+"""Audits whole runs: canaries with uniform labels through store, learner and model.
 
     python scripts/audit_end_to_end.py
     python scripts/audit_end_to_end.py only=circle seeds=2
@@ -28,8 +28,7 @@ from torch import Tensor
 from labeldp.audit.audit import exact_epsilon, sampled_epsilon
 from labeldp.audit.end_to_end import Game, accuracy, bound, one_run_epsilon, pair_epsilon
 from labeldp.mechanisms import ClassMechanism, NoPrivacy
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Classifier
 from labeldp.support import seeding
 from labeldp.support.files import write_text
@@ -164,17 +163,15 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
     bundle = parts.dataset.draw(data_dir, seeding.derive(seed, "trial", 0))
     draws = seeding.generator(seed, "canaries")
     labels, is_canary = _with_canaries(bundle, draws)
-    vault = LabelVault(labels, bundle.num_classes)
-    vault = vault.open(parts.mechanism.eps, seed, data=f"audit/{cell.data_name}")
+    store = LabelStore(labels, bundle.num_classes)
+    store = store.open(parts.mechanism.eps, seed, data=f"audit/{cell.data_name}")
     session = Session(seed, torch.device("cpu"))
-    fitted = parts.learner.fit(
-        bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session
-    )
+    fitted = parts.learner.fit(bundle.train_features, store, parts.mechanism, parts.model, session)
     classifier = cast(Classifier, fitted)  # canaries are labels of classes
     with torch.no_grad():
         model = classifier.probabilities(bundle.train_features).double().clamp_min(1e-12).log()
         test = classifier.probabilities(bundle.test_features)
-    (release,) = vault.releases
+    (release,) = store.releases
     told = release.log_likelihood.clamp_min(-1e3)
     truth = labels[is_canary]
     games = {
@@ -195,8 +192,8 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
 
 def _with_canaries(bundle: DataBundle, draws: torch.Generator) -> tuple[Tensor, Tensor]:
     """Returns training labels of which half were drawn uniformly, and which, bool (N,)."""
-    count = len(bundle.vault)
-    trusted = bundle.vault.open(math.inf, None)
+    count = len(bundle.store)
+    trusted = bundle.store.open(math.inf, None)
     labels = trusted.trusted_labels(NoPrivacy(), "to plant canaries", torch.arange(count))
     is_canary = torch.rand(count, generator=draws) < 0.5
     uniform = torch.randint(bundle.num_classes, (count,), generator=draws)

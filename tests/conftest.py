@@ -80,7 +80,7 @@ def tiny_network(tiny_images):
 
 @pytest.fixture
 def network(tiny_network, tmp_path):
-    """A tiny CNN with dropout, features, and a way to open a vault over their labels."""
+    """A tiny CNN with dropout, features, and a way to open a store over their labels."""
     parts = compose_cell([*tiny_network, "mechanism=rr", "trainer.epochs=1"]).build()
     bundle = parts.dataset.draw(tmp_path / "data", 0)
-    return parts.model, bundle.train_features, lambda: bundle.vault.open(1.0, 0, again="test")
+    return parts.model, bundle.train_features, lambda: bundle.store.open(1.0, 0, again="test")

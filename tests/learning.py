@@ -47,9 +47,9 @@ class Spy:
 
 
 def circle(seed=0, eps=1.0):
-    """Features and an open vault."""
+    """Features and an open store."""
     bundle = CIRCLE.draw(None, seed)
-    return bundle.train_features, bundle.vault.open(eps, seed)
+    return bundle.train_features, bundle.store.open(eps, seed)
 
 
 def rings(count, seed):

@@ -5,7 +5,7 @@ import functools
 import torch
 
 from labeldp.losses import loss_named
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Epoch, Session
 from labeldp_bench.models.networks import NetworkModel
@@ -31,7 +31,7 @@ def trainer(**changes) -> Trainer:
 
 
 def supervision_of(labels: torch.Tensor, mechanism, loss: str) -> Supervision:
-    release = LabelVault(labels, 3).open(mechanism.eps, SEED).release(mechanism)
+    release = LabelStore(labels, 3).open(mechanism.eps, SEED).release(mechanism)
     return Supervision.of([release], loss_named(loss))
 
 

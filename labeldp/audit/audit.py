@@ -11,7 +11,7 @@ from labeldp.audit import statistics
 from labeldp.audit.channels import BEYOND, Channel, Mixed, of_one
 from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
 from labeldp.audit.group_channels import (
-    VAULT_HISTOGRAM,
+    STORE_HISTOGRAM,
     Histogram,
     group_channels,
     group_epsilon,
@@ -473,9 +473,9 @@ def audit(
 
 
 def audit_histogram(
-    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = VAULT_HISTOGRAM
+    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = STORE_HISTOGRAM
 ) -> Audit:
-    """Returns both halves of the audit of the vault's noisy histogram."""
+    """Returns both halves of the audit of the store's noisy histogram."""
     check_eps(eps)
     if math.isinf(eps):
         return Audit(math.inf, math.inf, "exact counts", ())

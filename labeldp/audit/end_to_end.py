@@ -11,12 +11,12 @@ from torch.nn import functional
 from labeldp.audit.statistics import one_run_bound, share_high, share_low
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.mechanisms.noise import Noise
+from labeldp.store import LabelStore
 from labeldp.store.release import Release
-from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 
 LABELS, K = 200, 4
-Learn = Callable[[LabelVault, RandomizedResponse], Tensor]
+Learn = Callable[[LabelStore, RandomizedResponse], Tensor]
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,22 @@ def learner_faults(learn: Learn, eps: float = 1.0) -> list[str]:
 
     It learns twice, from different true labels and a mechanism that ignores labels. What it returns
     must be equal bit for bit: any difference is a look past the release, before it or after. The
-    vault has an infinite budget, so that a learner which asks again is not stopped but found.
+    store has an infinite budget, so that a learner which asks again is not stopped but found.
 
     Args:
-        learn: (open vault, mechanism) -> all that it learned, such as weights or predictions. It
+        learn: (open store, mechanism) -> all that it learned, such as weights or predictions. It
             must draw its own random numbers from a fixed seed.
         eps: of the mechanism.
     """
     faults, learned = [], []
     for shift in (0, 1):
         labels = (torch.arange(LABELS) ** 2 // 3 + shift) % K
-        vault = LabelVault(labels, K).open(float("inf"), seed=0, data="audit")
-        learned.append(learn(vault, IgnoresLabels(eps)))
-        if float(vault.eps_spent) > eps * (1 + 1e-12) and shift == 0:
-            lines = len(vault.ledger)
+        store = LabelStore(labels, K).open(float("inf"), seed=0, data="audit")
+        learned.append(learn(store, IgnoresLabels(eps)))
+        if float(store.eps_spent) > eps * (1 + 1e-12) and shift == 0:
+            lines = len(store.ledger)
             faults.append(
-                f"a label costs eps = {vault.eps_spent:g} in {lines} lines of the ledger, "
+                f"a label costs eps = {store.eps_spent:g} in {lines} lines of the ledger, "
                 f"not {eps:g}"
             )
     if not torch.equal(*learned):

@@ -27,7 +27,7 @@ from labeldp.mechanisms import (
     LocalFull,
     NoisyClusters,
 )
-from labeldp.store.vault import LabelVault, histogram_scale
+from labeldp.store import LabelStore, histogram_scale
 from labeldp.support.validate import InputError
 
 MOST_LABELS = 40
@@ -304,13 +304,13 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
                    mixed=mixed)  # fmt: skip
 
 
-def vault_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns noisy counts of all labels, float64 (K,), from a vault that holds them."""
-    vault = LabelVault(labels, num_classes).open(eps, seed, data="audit")
-    return vault.release_histogram(torch.arange(len(labels)), eps)
+def store_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
+    """Returns noisy counts of all labels, float64 (K,), from a store that holds them."""
+    store = LabelStore(labels, num_classes).open(eps, seed, data="audit")
+    return store.release_histogram(torch.arange(len(labels)), eps)
 
 
-VAULT_HISTOGRAM = Histogram(vault_histogram)
+STORE_HISTOGRAM = Histogram(store_histogram)
 
 
 def histogram_epsilon(eps: float, histogram: Histogram) -> float:

@@ -1,4 +1,4 @@
-"""Mechanisms: what leaves the vault. They work on their own, without Hydra or a trainer."""
+"""Mechanisms: what leaves the store. They work on their own, without Hydra or a trainer."""
 
 from labeldp.mechanisms.base import (
     ClassMechanism,

@@ -1,1 +1,5 @@
-"""The only room that holds true training labels: vault, door, ledger, noise, releases, audits."""
+"""The only owner of true training labels, and what leaves it."""
+
+from labeldp.store.label_store import LabelStore, histogram_scale
+
+__all__ = ["LabelStore", "histogram_scale"]

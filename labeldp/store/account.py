@@ -1,4 +1,4 @@
-"""The account of an open vault: what each label has paid, its noise, and what left; no label."""
+"""The account of an open store: what each label has paid, its noise, and what left; no label."""
 
 import math
 import threading
@@ -23,7 +23,7 @@ Draw = Callable[[Noise], Tensor]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a vault.
+    """What is asked of a store.
 
     Attributes:
         mechanism: its class, for the ledger.
@@ -75,7 +75,7 @@ class Request:
 
 
 class Account:
-    """What was spent on each label of a vault, the noise of each release, and what left.
+    """What was spent on each label of a store, the noise of each release, and what left.
 
     Args:
         num_labels: N.
@@ -113,7 +113,7 @@ class Account:
             ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
         """
         if not self.drawing.acquire(blocking=False):
-            raise BudgetError("another release of this vault is being drawn (ask one at a time)")
+            raise BudgetError("another release of this store is being drawn (ask one at a time)")
         try:
             return self._once(asked, draw, made_up)
         finally:

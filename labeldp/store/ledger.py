@@ -1,4 +1,4 @@
-"""The ledger of a vault: what each label may spend, what it has spent, and on what."""
+"""The ledger of a store: what each label may spend, what it has spent, and on what."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from labeldp.support.validate import InputError
 
 
 class BudgetError(InputError):
-    """A release would have cost a label more than its privacy budget; nothing left the vault."""
+    """A release would have cost a label more than its privacy budget; nothing left the store."""
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
     """One line of the ledger: which mechanism touched how many labels, at what cost each.
 
-    `reason` is given where true labels themselves left the vault; `delta` is by how much a
+    `reason` is given where true labels themselves left the store; `delta` is by how much a
     probability may exceed what eps allows.
     """
 

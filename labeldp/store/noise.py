@@ -46,13 +46,13 @@ class NoiseStreams:
 
         Raises:
             BudgetError: the noise is secret, and this process is a forked copy of the one that
-                opened the vault: both would draw, and neither ledger would say so.
+                opened the store: both would draw, and neither ledger would say so.
         """
         if self.key is None:
             if self.forks != FORKS[0]:
                 raise BudgetError(
-                    "the vault was opened before this process was forked, and a release here would "
-                    "be missing in the ledger there (open the vault in the process that releases)"
+                    "the store was opened before this process was forked, and a release here would "
+                    "be missing in the ledger there (open the store in the process that releases)"
                 )
             return SecretGenerator()
         digests = ["-" if each is None else digest(each) for each in (part, prior)]
@@ -72,7 +72,7 @@ class Drawn(TypedDict):
 
 
 class DrawnReleases:
-    """What left a vault: a run that was cut off and goes on gives it again, and draws nothing.
+    """What left a store: a run that was cut off and goes on gives it again, and draws nothing.
 
     Attributes:
         left: what each release gave, by its number and name.

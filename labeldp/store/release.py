@@ -1,4 +1,4 @@
-"""What leaves the vault: outputs of a mechanism, and what can be computed from them."""
+"""What leaves the store: outputs of a mechanism, and what can be computed from them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ class ReleaseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Release:
-    """What left the vault for some examples: all that a learner may know of their labels.
+    """What left the store for some examples: all that a learner may know of their labels.
 
     Attributes:
         indices: int64 (n,), positions in the training set.

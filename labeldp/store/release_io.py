@@ -1,4 +1,4 @@
-"""What leaves a vault, in a file: released in one process, learned from in another."""
+"""What leaves a store, in a file: released in one process, learned from in another."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def write_releases(path: Path, manifest: Mapping[str, object], drawn: dict[str, 
     Args:
         path: of the file; an older one is replaced in one step.
         manifest: what was released, as JSON can hold it.
-        drawn: what `LabelVault.state_dict` returns.
+        drawn: what `LabelStore.state_dict` returns.
     """
     arrays: dict[str, Any] = {}
     for number, release in enumerate(drawn.values()):

@@ -6,20 +6,20 @@ from typing import Protocol
 
 from torch import Tensor
 
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 
 
 @dataclass(frozen=True)
 class DataBundle:
-    """One drawn data set: features and test labels in the open, training labels in the vault.
+    """One drawn data set: features and test labels in the open, training labels in the store.
 
-    The wall runs through here: true training labels exist only inside `vault`, which is closed
+    The wall runs through here: true training labels exist only inside `store`, which is closed
     (budget 0) until a run opens it. Test labels are for the evaluator, which learners do not see.
 
     Attributes:
         name: of the data set.
         train_features: uint8 (N, H, W, C) for images, float32 (N, d) for points.
-        vault: holds the N training labels, in the order of `train_features`.
+        store: holds the N training labels, in the order of `train_features`.
         test_features: like `train_features`, (M, ...).
         test_labels: int64 (M,), values in [0, K), or real labels, float64 (M,).
         num_classes: K; 0 for real labels.
@@ -44,7 +44,7 @@ class DataBundle:
 
     name: str
     train_features: Tensor
-    vault: LabelVault
+    store: LabelStore
     test_features: Tensor
     test_labels: Tensor
     num_classes: int

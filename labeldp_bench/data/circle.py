@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from torch import Generator, Tensor
 
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
@@ -70,7 +70,7 @@ class CircleGaussians:
         return DataBundle(
             name=self.name,
             train_features=train_points,
-            vault=LabelVault(train_labels, self.num_classes),
+            store=LabelStore(train_labels, self.num_classes),
             test_features=test_points,
             test_labels=test_labels,
             num_classes=self.num_classes,

@@ -16,7 +16,7 @@ import torch
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from torch import Tensor
 
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError, check_choice, check_integer, check_list
@@ -158,11 +158,11 @@ class ImageData:
         return replace(self._bundle(train, test, seed), written=written_at(data_dir, self.name))
 
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
-        """Returns what `draw` returns, with a vault whose labels are absent; none are read."""
+        """Returns what `draw` returns, with a store whose labels are absent; none are read."""
         train, test = load_images(data_dir, self.name, self.num_classes, train_labels=False)
         bundle = self._bundle(train, test, seed)
         zeros = torch.zeros(len(bundle.train_features), dtype=torch.int64)
-        return replace(bundle, vault=LabelVault(zeros, self.num_classes, absent=True))
+        return replace(bundle, store=LabelStore(zeros, self.num_classes, absent=True))
 
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
         train = self._limited(train, "limit_train", self.limit_train, seed)
@@ -172,7 +172,7 @@ class ImageData:
         return DataBundle(
             name=self.name,
             train_features=train_images,
-            vault=LabelVault(train_labels, self.num_classes),
+            store=LabelStore(train_labels, self.num_classes),
             test_features=test_images,
             test_labels=test_labels,
             num_classes=self.num_classes,

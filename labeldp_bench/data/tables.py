@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labeldp.io import cells, files
 from labeldp.io.columns import encoded
 from labeldp.io.files import READERS
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import (
     InputError,
@@ -96,7 +96,7 @@ class Table(ABC):
         return DataBundle(
             name=rows.name,
             train_features=torch.from_numpy(features[0]),
-            vault=LabelVault(torch.from_numpy(rows.labels[train]), rows.num_classes),
+            store=LabelStore(torch.from_numpy(rows.labels[train]), rows.num_classes),
             test_features=torch.from_numpy(features[1]),
             test_labels=torch.from_numpy(test_labels),
             num_classes=rows.num_classes,

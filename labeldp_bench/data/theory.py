@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
@@ -199,7 +199,7 @@ class HolderClassification(HolderData):
         return DataBundle(
             name=self.name,
             train_features=features,
-            vault=LabelVault(labels, self.num_classes),
+            store=LabelStore(labels, self.num_classes),
             test_features=self.test_points,
             test_labels=truth.argmax(1),
             num_classes=self.num_classes,
@@ -250,7 +250,7 @@ class HolderRegression(HolderData):
         return DataBundle(
             name=self.name,
             train_features=features,
-            vault=LabelVault(labels, 0, bound=1.0 if self.noise == "uniform" else math.inf),
+            store=LabelStore(labels, 0, bound=1.0 if self.noise == "uniform" else math.inf),
             test_features=self.test_points,
             test_labels=truth,
             num_classes=0,
@@ -319,7 +319,7 @@ class Diabetes:
         return DataBundle(
             name=self.name,
             train_features=torch.from_numpy(features[train]),
-            vault=LabelVault(scaled[train].clamp(-1, 1), 0, bound=1.0),
+            store=LabelStore(scaled[train].clamp(-1, 1), 0, bound=1.0),
             test_features=torch.from_numpy(features[test]),
             test_labels=scaled[test],
             num_classes=0,

@@ -9,7 +9,7 @@ from torch import Tensor
 from labeldp.mechanisms.base import GroupMechanism, Mechanism
 from labeldp.mechanisms.groups import LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
 from labeldp_bench.interfaces import Averages, Fitted, Learner, Model, Session
 
@@ -188,13 +188,13 @@ class LocalAverages(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Fitted:
         """Returns the averages: of neighbours at the test points, of groups everywhere."""
-        mechanism, averages = self._tuned(features, vault, mechanism, model)
+        mechanism, averages = self._tuned(features, store, mechanism, model)
         if isinstance(mechanism, GroupMechanism) and not averages.disjoint:
             raise InputError(
                 f"{type(mechanism).__name__} answers about cubes, which neighbourhoods are not: "
@@ -210,22 +210,22 @@ class LocalAverages(Learner):
         if isinstance(mechanism, ClippingMechanism) and mechanism.clip is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
         groups = averages.grouping(features, session)
-        outputs = vault.release_groups(mechanism, groups.members, groups.count)
+        outputs = store.release_groups(mechanism, groups.members, groups.count)
         if outputs.dtype == torch.int64:  # one class for each cube
-            outputs = torch.nn.functional.one_hot(outputs, vault.num_classes).to(torch.float64)
+            outputs = torch.nn.functional.one_hot(outputs, store.num_classes).to(torch.float64)
         elif outputs.dim() == 1 and averages.disjoint and not isinstance(mechanism, GroupMechanism):
             sizes = torch.bincount(groups.members, minlength=groups.count)
             outputs = outputs / sizes.clamp_min(1)
         return groups.estimator(outputs)
 
     def _tuned(
-        self, features: Tensor, vault: ReleaseDoor, mechanism: Mechanism, model: Model
+        self, features: Tensor, store: LabelStore, mechanism: Mechanism, model: Model
     ) -> tuple[Mechanism, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):
             return mechanism, model.averaging(None, num_examples, dimension)
-        problem = self._problem(num_examples, dimension, vault, mechanism)
+        problem = self._problem(num_examples, dimension, store, mechanism)
         cube_side = self.constant * self.factor * side(problem)
         if (
             self.moment is not None
@@ -237,17 +237,17 @@ class LocalAverages(Learner):
         return mechanism, model.averaging(cube_side, num_examples, dimension)
 
     def _problem(
-        self, num_examples: int, dimension: int, vault: ReleaseDoor, mechanism: Mechanism
+        self, num_examples: int, dimension: int, store: LabelStore, mechanism: Mechanism
     ) -> Problem:
         is_private = mechanism.private and math.isfinite(mechanism.eps)
         own = "local_full" if isinstance(mechanism, LocalFull) else mechanism.trust
         return Problem(
-            task="regression" if vault.bound is not None else "classification",
+            task="regression" if store.bound is not None else "classification",
             trust=self.rule or (own if is_private else "none"),
             num_examples=num_examples,
             eps=self.rule_eps or mechanism.eps,
             dimension=dimension,
             beta=self.beta,
             moment=self.moment,
-            num_classes=max(2, vault.num_classes),
+            num_classes=max(2, store.num_classes),
         )

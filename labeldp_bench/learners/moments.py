@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.moments import NoisyMoments
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 
@@ -45,7 +45,7 @@ class Moments(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -54,5 +54,5 @@ class Moments(Learner):
         self.check(mechanism, model)
         assert isinstance(mechanism, NoisyMoments)
         linear = model.linear(features, session)
-        moments = vault.release_moments(mechanism, linear.rows)
+        moments = store.release_moments(mechanism, linear.rows)
         return linear.fitted(moments, mechanism.stddev)

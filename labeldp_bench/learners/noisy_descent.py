@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.moments import LabelDPPro
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import (
@@ -78,7 +78,7 @@ class NoisyGradients(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -87,7 +87,7 @@ class NoisyGradients(Learner):
         self.check(mechanism, model)
         curator = answering("noisy_gradients", mechanism)
         linear = model.linear(features, session)
-        released = vault.release_moments(curator, linear.rows) / curator.share
+        released = store.release_moments(curator, linear.rows) / curator.share
         count = len(linear.rows)
         noise = curator.stddev / (curator.share * count)  # of the mean gradient
         rate = self.learning_rate
@@ -230,17 +230,17 @@ class NoisySGD(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Classifier:
         """Returns the network with the averaged weights."""
         curator, network = answering("noisy_sgd", mechanism), _with_gradients(model)
-        gradients = network.gradients(features, vault.num_classes, session, self.clip)
+        gradients = network.gradients(features, store.num_classes, session, self.clip)
         descent = _Descent(gradients, self, curator.steps, session)
         session.notes["gradient_stddev"] = curator.descent_stddev
-        weights = vault.release_descent(curator, descent, repr(self))
+        weights = store.release_descent(curator, descent, repr(self))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")
         return gradients.trained(weights)

@@ -9,7 +9,7 @@ from torch.nn import functional
 from labeldp.losses import Loss
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.release import Release
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
@@ -49,7 +49,7 @@ class ClientLoss(Loss):
 def enhance(
     features: Tensor,
     part: Tensor,
-    vault: ReleaseDoor,
+    store: LabelStore,
     mechanism: LabelEnhancement,
     model: NetworkModel,
     trainer: Trainer,
@@ -62,14 +62,14 @@ def enhance(
     Args:
         features: images of all examples.
         part: int64 (n,), whose true labels the client is trusted with.
-        vault: books them without a guarantee.
+        store: books them without a guarantee.
         mechanism: the objective.
         model: the architecture of f; the paper names none for it.
         trainer: f's recipe.
         session: the run's.
     """
-    num_classes = vault.num_classes
-    labels = vault.trusted_labels(mechanism, "the client trains on them", part)
+    num_classes = store.num_classes
+    labels = store.trusted_labels(mechanism, "the client trains on them", part)
     generator = seeding.generator(session.seed, "ple", "random labels")
     random = mechanism.random_labels(labels, num_classes, generator)
     supervision = Supervision(
@@ -90,7 +90,7 @@ def enhance(
     client = replace(model, trainer=trainer).fit(features, supervision, own)
     published = client.probabilities(features[part]).to(torch.float32)
     session.notes["enhancement"] = diagnosis(published, labels)
-    return vault.publish(mechanism, published, part)
+    return store.publish(mechanism, published, part)
 
 
 def diagnosis(published: Tensor, labels: Tensor) -> dict[str, list[float] | list[list[float]]]:
@@ -137,7 +137,7 @@ class EnhancedLabels(Learner):
     """Trains a client on true labels, then a server on what it published; no guarantee.
 
     Source: ple, section 3.3 and Algorithm 1. Where the trainer chooses by validation, a share of
-    the examples is set aside, and its true labels are taken out of the vault for that.
+    the examples is set aside, and its true labels are taken out of the store for that.
 
     Args:
         loss: `enhanced` (equation 8, with the update of equation 9), or `plain`: cross entropy
@@ -189,7 +189,7 @@ class EnhancedLabels(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -197,9 +197,9 @@ class EnhancedLabels(Learner):
         """Returns the server's classifier."""
         self.check(mechanism, model)
         assert isinstance(mechanism, LabelEnhancement) and isinstance(model, NetworkModel)
-        check_integer("learner.k2", self.k2, low=1, high=vault.num_classes)
+        check_integer("learner.k2", self.k2, low=1, high=store.num_classes)
         rest, held_out = self.split(len(features), model.trainer, session.seed)
-        release = enhance(features, rest, vault, mechanism, model, self.client, session)
+        release = enhance(features, rest, store, mechanism, model, self.client, session)
 
         def validate(classifier: Classifier) -> float:
             predicted = classifier.scores(features[held_out]).argmax(1)
@@ -207,7 +207,7 @@ class EnhancedLabels(Learner):
 
         chooses = len(held_out) > 0
         if chooses:
-            true_labels = vault.trusted_labels(mechanism, "early stopping on them", held_out)
+            true_labels = store.trusted_labels(mechanism, "early stopping on them", held_out)
         views, first = model.trainer.views, cut(release.outputs, self.k2)
         allowed = first > 0 if self.stay_within_top else torch.ones_like(first, dtype=torch.bool)
 

@@ -13,7 +13,7 @@ from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.groups import NoisyClusters
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.mechanisms.subsets import TopKSubset
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.release import Release
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
@@ -84,18 +84,18 @@ class SingleStage(RetrainingLearner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Classifier:
         """Returns `model` fitted to one release of every label."""
-        if vault.bound is not None:
+        if store.bound is not None:
             raise InputError(
                 "learner=single_stage is for classes, and this data set has real labels "
                 "(use learner=local_averages)"
             )
-        supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
+        supervision = Supervision.of([store.release(mechanism)], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
 
@@ -146,7 +146,7 @@ class MultiStage(RetrainingLearner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -157,10 +157,10 @@ class MultiStage(RetrainingLearner):
         classifier: Classifier | None = None
         for stage, part in enumerate(split(len(features), self.fractions, session.seed)):
             if classifier is None:
-                release = vault.release(self.first, part)
+                release = store.release(self.first, part)
             else:
                 prior = self.prior(classifier, features[part])
-                release = vault.release(mechanism, part, prior)
+                release = store.release(mechanism, part, prior)
                 top = mean_top_k(release)
                 session.notes[f"stage_{stage + 1}_mean_top_k"] = top
                 if self.filter_earlier:
@@ -246,7 +246,7 @@ class HeldOutPrior(RetrainingLearner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -265,11 +265,11 @@ class HeldOutPrior(RetrainingLearner):
                 f"learner.prior_eps must be at most eps={mechanism.eps:g}, the budget of each "
                 f"label, got {self.prior_eps:g}"
             )
-        counts = vault.release_histogram(held_out, self.prior_eps or mechanism.eps)
+        counts = store.release_histogram(held_out, self.prior_eps or mechanism.eps)
         prior = prior_of(counts)
         session.notes["prior"] = [round(share, 6) for share in prior.tolist()]
         session.notes.update(prior_notes(mechanism, prior))
-        release = vault.release(mechanism, rest, prior)
+        release = store.release(mechanism, rest, prior)
         supervision = Supervision.of([release], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
@@ -328,7 +328,7 @@ class ClusterPrior(RetrainingLearner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -347,10 +347,10 @@ class ClusterPrior(RetrainingLearner):
         groups = clusters_of(model.representation(features, session), self.clusters, session.seed)
         # With eps=inf nothing is hidden, so the counts are exact too.
         counter = NoisyClusters(math.inf if math.isinf(mechanism.eps) else self.prior_eps)
-        counts = vault.release_groups(counter, groups, self.clusters)
+        counts = store.release_groups(counter, groups, self.clusters)
         priors = torch.stack([prior_of(row) for row in counts])
         rest = replace(mechanism, eps=mechanism.eps - self.prior_eps)
-        release = vault.release(rest, prior=priors[groups])
+        release = store.release(rest, prior=priors[groups])
         session.notes.update(
             prior_eps=self.prior_eps, clusters=self.clusters, mean_top_k=mean_top_k(release)
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.pate import REFUSED, PateFM
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.noise import digest
 from labeldp.store.teacher_votes import Vote
 from labeldp.supervision import Supervision, predict
@@ -51,13 +51,13 @@ class FixMatch(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
     ) -> Classifier:
         """Returns a network fitted to one release of every label."""
-        supervision = Supervision.of([vault.release(mechanism)], loss_named(self.loss))
+        supervision = Supervision.of([store.release(mechanism)], loss_named(self.loss))
         return fitted(model, features, supervision, session, self.student)
 
 
@@ -266,7 +266,7 @@ class Pate(Learner):
     def fit(
         self,
         features: Tensor,
-        vault: ReleaseDoor,
+        store: LabelStore,
         mechanism: Mechanism,
         model: Model,
         session: Session,
@@ -275,7 +275,7 @@ class Pate(Learner):
         self.check(mechanism, model)
         assert isinstance(mechanism, PateFM)
         check_images(features)  # before hundreds of teachers learn
-        count, classes = len(features), vault.num_classes
+        count, classes = len(features), store.num_classes
         if count < max(mechanism.queries, mechanism.teachers):
             raise InputError(
                 f"mechanism.teachers={mechanism.teachers} and mechanism.queries="
@@ -285,7 +285,7 @@ class Pate(Learner):
         parts = torch.randperm(count, generator=chance) % mechanism.teachers
         queries = torch.randperm(count, generator=chance)[: mechanism.queries]
         vote, settings = self.teachers.asked(features, queries, classes, model, session)
-        released = vault.release_votes(mechanism, parts, vote, settings)
+        released = store.release_votes(mechanism, parts, vote, settings)
         answered = released != REFUSED
         session.notes["answers"] = int(answered.sum())
         if not answered.any():

@@ -60,7 +60,7 @@ class Pretraining(TrainedRecipe):
         """Returns the weights below the classifier, and the accuracy on the public test set."""
         bundle = self.dataset.draw(data_dir, self.seed)
         _check_shapes(network, bundle.train_features, features)
-        public = bundle.vault.open(eps=float("inf"), seed=self.seed)
+        public = bundle.store.open(eps=float("inf"), seed=self.seed)
         supervision = Supervision.of([public.release(NoPrivacy())], loss_named("plain"))
 
         def accuracy(classifier: Classifier) -> float:

@@ -1,39 +1,16 @@
-"""The checkpoint of a run, and callbacks that a learner cannot look behind."""
+"""The checkpoint of a run."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, ParamSpec, Protocol
+from typing import Protocol
 
 from labeldp.support.files import remove_torn
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import State
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
-
-P = ParamSpec("P")
-
-
-class OneWay(Generic[P]):
-    """Passes a call on and returns nothing; no public name leads to what it calls.
-
-    A bound method would lead to its object by `__self__`, a lambda by `__closure__`: from a learner
-    to test labels, or to the vault.
-
-    Args:
-        function: what is called.
-    """
-
-    __slots__ = ("__function",)
-
-    def __init__(self, function: Callable[P, object]) -> None:
-        self.__function = function
-
-    def __call__(self, *arguments: P.args, **named: P.kwargs) -> None:
-        """Calls the function."""
-        self.__function(*arguments, **named)
-
 
 NAME = "checkpoint.pt"
 FORMAT = "2"
@@ -55,13 +32,11 @@ class Stateful(Protocol):
 class Checkpoint:
     """Saves a run after some epochs, and restores it once.
 
-    Learners get `fits` alone: nothing there leads to the vault or the evaluator.
-
     Args:
         path: of the file; its folder exists.
         belongs_to: what must be the same when it is read, by name: identity, versions, hardware.
         every: epochs from one save to the next; None: one a minute.
-        parts: what else has state, by name; that of `vault` outlives another device or torch.
+        parts: what else has state, by name; that of `store` outlives another device or torch.
         is_secret: whether releases have secret noise: no second draw would be alike.
         handed_over: the name in `belongs_to` of releases that the run was handed, not drew.
     """
@@ -77,7 +52,7 @@ class Checkpoint:
         self.belongs_to = {**self.belongs_to, "format": FORMAT}
         self.seconds_before = 0.0
         self._started = time.perf_counter()
-        self.fits = FitStates(str(self.path), OneWay(self._save), self.every)
+        self.fits = FitStates(str(self.path), self._save, self.every)
 
     def resume(self) -> None:
         """Restores the parts from the file, if there is one that belongs to this run.
@@ -117,8 +92,8 @@ class Checkpoint:
             return
         with self.fits.restoring():
             if others:  # the file stays, as it alone holds the releases until the next one
-                if "vault" in self.parts:
-                    self.parts["vault"].load_state_dict(state["parts"]["vault"])
+                if "store" in self.parts:
+                    self.parts["store"].load_state_dict(state["parts"]["store"])
                 reason = next(iter(others.values()))
                 say(
                     f"{self.path} cannot be used: {reason}; training starts afresh, from the "

@@ -91,7 +91,7 @@ def manifest_of(cell: Cell, data: DataBundle) -> dict[str, object]:
     return {
         "dataset": cell.data_name,
         "data_sha256": data.sha256,
-        "labels": len(data.vault),
+        "labels": len(data.store),
         "seed": cell.seed,
         "noise": cell.noise,
         "draws": DRAWS,
@@ -99,7 +99,7 @@ def manifest_of(cell: Cell, data: DataBundle) -> dict[str, object]:
 
 
 def stored_releases(path: Path, cell: Cell, data: DataBundle) -> dict[str, Drawn]:
-    """Returns the releases of a file, for a vault whose labels are absent.
+    """Returns the releases of a file, for a store whose labels are absent.
 
     Raises:
         InputError: no such file, or it is of other data, another seed or another noise.

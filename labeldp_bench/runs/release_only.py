@@ -8,9 +8,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.release_io import write_releases
-from labeldp.store.vault import LabelVault
 from labeldp.supervision import Supervision
 from labeldp.support.files import only_one, remove_torn, writable_folder
 from labeldp.support.progress import say
@@ -20,7 +19,7 @@ from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.runs.environment import Environment, manifest_of
 from labeldp_bench.runs.result import learner_of_unit, share_of_unit
-from labeldp_bench.runs.run import Run, TrialData, open_vault
+from labeldp_bench.runs.run import Run, TrialData, open_store
 
 
 class Released(Exception):
@@ -119,21 +118,21 @@ def _draw(cell: Cell, parts: Parts, environment: Environment, path: Path) -> Non
     data, seed = trial_data.of(0), trial_data.seed(0)
     mechanism = share_of_unit(mechanism, data.labels_per_unit)
     learner = learner_of_unit(parts.learner, data.labels_per_unit)
-    vault = open_vault(run, mechanism, data, seed, environment)
-    vault.check_task(mechanism)
+    store = open_store(run, mechanism, data, seed, environment)
+    store.check_task(mechanism)
     session = Session(seed, environment.device, say=say, queries=data.test_features)
     model = StopsAtFit(parts.model, bool(cell.config["pretrain"]))
     with contextlib.suppress(Released):
-        learner.fit(data.train_features, ReleaseDoor(vault), mechanism, model, session)
-    write_releases(path, manifest_of(cell, data), vault.state_dict())
-    _show(path, vault, cell)
+        learner.fit(data.train_features, store, mechanism, model, session)
+    write_releases(path, manifest_of(cell, data), store.state_dict())
+    _show(path, store, cell)
 
 
-def _show(path: Path, vault: LabelVault, cell: Cell) -> None:
-    for entry in vault.ledger:
+def _show(path: Path, store: LabelStore, cell: Cell) -> None:
+    for entry in store.ledger:
         say(
             f"released        {entry.num_labels:,} labels by {entry.mechanism}, "
             f"eps={entry.eps:g} each, trust: {entry.trust}"
         )
-    say(f"eps spent       {vault.eps_spent:g} on the worst-off label, {cell.noise} noise")
+    say(f"eps spent       {store.eps_spent:g} on the worst-off label, {cell.noise} noise")
     say(f"file            {path}")

@@ -11,7 +11,7 @@ from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.information import information_bits
 from labeldp.mechanisms.noise import DRAWS
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted
 from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
@@ -104,14 +104,14 @@ class Outcome:
     def of(
         cls,
         data: DataBundle,
-        vault: LabelVault,
+        store: LabelStore,
         evaluator: Evaluator,
         fitted: Fitted,
         notes: dict[str, object],
         seed: int,
     ) -> Self:
-        """Returns the outcome of one trial: scores of its classifier, and the vault's ledger."""
-        outcome = cls(notes=notes | vault.unsanitised, tally=empty_tally(data))
+        """Returns the outcome of one trial: scores of its classifier, and the store's ledger."""
+        outcome = cls(notes=notes | store.unsanitised, tally=empty_tally(data))
         if outcome.tally is not None:
             outcome.tally.add(fitted, data.test_features, seed)
         else:
@@ -122,16 +122,16 @@ class Outcome:
             outcome.extra_tests = evaluator.extra_accuracies(classifier)
         outcome.epochs_averaged = evaluator.epochs_averaged
         outcome.best_epoch_accuracy = evaluator.best_epoch_accuracy
-        outcome.ledger, outcome.trust = [asdict(entry) for entry in vault.ledger], vault.trust
-        outcome.eps_spent = vault.eps_spent * data.labels_per_unit  # of the worst-off unit
-        outcome.delta = vault.delta
-        outcome.draws = vault.draws
+        outcome.ledger, outcome.trust = [asdict(entry) for entry in store.ledger], store.trust
+        outcome.eps_spent = store.eps_spent * data.labels_per_unit  # of the worst-off unit
+        outcome.delta = store.delta
+        outcome.draws = store.draws
         outcome.fresh_labels = data.fresh_labels
-        agreement = vault.released_agreement
+        agreement = store.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
             outcome.agreements.append(agreement)
-        if vault.response_accuracy is not None:
-            outcome.responses.append(vault.response_accuracy)
+        if store.response_accuracy is not None:
+            outcome.responses.append(store.response_accuracy)
         outcome.train_seconds = evaluator.train_seconds
         outcome.trained_examples = evaluator.trained_examples
         return outcome

@@ -1,4 +1,4 @@
-"""The run, as one straight line: data, vault, release, train, evaluate, record.
+"""The run, as one straight line: data, store, release, train, evaluate, record.
 
 Cells that share data, model and seed run together, trial by trial, so that they draw and search
 once; most often there is a single cell. What stands around the line is in `job.py`: locks,
@@ -14,8 +14,7 @@ import torch
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
@@ -25,7 +24,7 @@ from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.records.record import write_confusion, write_record
-from labeldp_bench.runs.checkpoint import NAME, Checkpoint, OneWay
+from labeldp_bench.runs.checkpoint import NAME, Checkpoint
 from labeldp_bench.runs.environment import NOTE, Environment, stored_releases, which_releases
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.result import Outcome, learner_of_unit, record_of, share_of_unit
@@ -81,36 +80,36 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
                 data = trial_data.of(trial)  # data
                 mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
                 learner = learner_of_unit(run.parts.learner, data.labels_per_unit)
-                vault = open_vault(run, mechanism, data, seed, environment)  # vault
-                vault.check_task(mechanism)  # before the learner finds something else to refuse
+                store = open_store(run, mechanism, data, seed, environment)  # store
+                store.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed, environment.device)
-                session = session_of(run, data, vault, evaluator, seed, environment)
+                session = session_of(run, data, store, evaluator, seed, environment)
                 classifier = learner.fit(  # release, train
-                    data.train_features, ReleaseDoor(vault), mechanism, model, session
+                    data.train_features, store, mechanism, model, session
                 )
                 outcome = Outcome.of(  # evaluate
-                    data, vault, evaluator, classifier, session.notes, seed
+                    data, store, evaluator, classifier, session.notes, seed
                 )
         except Exception as error:
             outcome = Outcome(error=error)
         yield outcome
 
 
-def open_vault(
+def open_store(
     run: Run, mechanism: Mechanism, data: DataBundle, seed: int, environment: Environment
-) -> LabelVault:
-    """Returns the vault of one trial of a run, whose noise is seeded or secret.
+) -> LabelStore:
+    """Returns the store of one trial of a run, whose noise is seeded or secret.
 
     Raises:
-        InputError: secret noise for a scheme that draws from the seed beside the vault, or the file
+        InputError: secret noise for a scheme that draws from the seed beside the store, or the file
             of releases is of something else.
     """
-    opened = partial(data.vault.open, mechanism.eps, again="the runs of one job share a data set")
+    opened = partial(data.store.open, mechanism.eps, again="the runs of one job share a data set")
     if environment.releases is not None:
-        vault: LabelVault = opened(None)
-        vault.load_state_dict(stored_releases(environment.releases, run.cell, data))
+        store: LabelStore = opened(None)
+        store.load_state_dict(stored_releases(environment.releases, run.cell, data))
         run.outcome.notes |= which_releases(run.cell, environment)
-        return vault
+        return store
     if run.cell.noise == SEEDED:
         return opened(seed, run.cell.data_name)
     if isinstance(mechanism, LabelEnhancement):
@@ -160,7 +159,7 @@ def evaluator_of(run: Run, data: DataBundle, seed: int, device: torch.device) ->
 def session_of(
     run: Run,
     data: DataBundle,
-    vault: LabelVault,
+    store: LabelStore,
     evaluator: Evaluator,
     seed: int,
     environment: Environment,
@@ -178,7 +177,7 @@ def session_of(
                 **which_releases(run.cell, environment),
             },
             every=environment.checkpoint_epochs,
-            parts={"vault": vault, "evaluator": evaluator},
+            parts={"store": store, "evaluator": evaluator},
             is_secret=run.cell.noise != SEEDED,
             handed_over=NOTE,
         )
@@ -186,7 +185,7 @@ def session_of(
     return Session(
         seed,
         environment.device,
-        on_epoch=OneWay(evaluator.on_epoch),
+        on_epoch=evaluator.on_epoch,
         say=say,
         queries=data.test_features,
         notes=dict(run.outcome.notes),

@@ -17,7 +17,7 @@ from labeldp.audit.end_to_end import (
     posterior,
 )
 from labeldp.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.collect import merge_diagnoses
 from scripts import attack as script
@@ -28,7 +28,7 @@ UNIFORM = torch.full((len(LABELS), K), -math.log(K), dtype=torch.float64)
 
 
 def attacked(mechanism, before=UNIFORM):
-    release = LabelVault(LABELS, K).open(mechanism.eps, 0).release(mechanism)
+    release = LabelStore(LABELS, K).open(mechanism.eps, 0).release(mechanism)
     return Attack.of(before, posterior(before, release), LABELS)
 
 

@@ -23,8 +23,8 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.response import by_falling_prior, places
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 from labeldp.support.progress import ProgressLines
 from labeldp.support.validate import InputError
@@ -153,13 +153,13 @@ def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
 
 
 def test_second_draw_is_refused_and_would_show():
-    """If this fails, noise is averaged away: the vault lets one label out twice."""
+    """If this fails, noise is averaged away: the store lets one label out twice."""
     labels = torch.arange(5).repeat(40)
-    vault = LabelVault(labels, 5).open(1.0, seed=0)
-    vault.release(RandomizedResponse(eps=1.0))
+    store = LabelStore(labels, 5).open(1.0, seed=0)
+    store.release(RandomizedResponse(eps=1.0))
     with pytest.raises(BudgetError, match="privacy budget exceeded"):
-        vault.release(RandomizedResponse(eps=1.0))
-    # Past the vault, 100 draws of each label identify nearly all of them.
+        store.release(RandomizedResponse(eps=1.0))
+    # Past the store, 100 draws of each label identify nearly all of them.
     mechanism, generator = RandomizedResponse(eps=1.0), seeding.generator(0, "attack")
     draws = [mechanism.release(labels, 5, generator) for _ in range(100)]
     guess = sum(mechanism.log_likelihood(draw, 5) for draw in draws).argmax(1)

@@ -123,12 +123,12 @@ def test_local_full_loses_its_noise_and_its_clip():
 
 
 @pytest.mark.parametrize("fault", HISTOGRAMS)
-def test_histogram_of_the_vault(fault):
+def test_histogram_of_the_store(fault):
     # No mechanism, so that no audit ever looked at it.
     draws = 400_000 if "3 %" in fault else 20_000
     found = audit_histogram(EPS, draws, 0, HISTOGRAMS[fault])
     assert bool(found.faults) == (fault != "none")
-    # The formula was 2 / (2 / eps), which holds whatever the vault draws.
+    # The formula was 2 / (2 / eps), which holds whatever the store draws.
     assert found.formula_holds == ("says so" not in fault)
 
 

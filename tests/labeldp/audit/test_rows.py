@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.audit.audit import audit, audit_histogram
-from labeldp.audit.group_channels import VAULT_HISTOGRAM, Histogram
+from labeldp.audit.group_channels import STORE_HISTOGRAM, Histogram
 from labeldp.audit.statistics import LEVEL, row_independence_test, two_inputs
 from labeldp.audit.verify import verify
 from labeldp.mechanisms import (
@@ -186,7 +186,7 @@ def test_curators_answer_every_group_apart(mechanism):
 
 def in_pairs_of_classes(labels, num_classes, eps, seed):
     zeros = torch.zeros(0, dtype=torch.int64)
-    noise = VAULT_HISTOGRAM.draw(zeros, num_classes, eps, seed)
+    noise = STORE_HISTOGRAM.draw(zeros, num_classes, eps, seed)
     return (
         torch.bincount(labels, minlength=num_classes)
         + noise.reshape(-1, 4)[:, [0, 1, 0, 1]].flatten()

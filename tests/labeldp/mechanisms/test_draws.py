@@ -18,7 +18,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms import noise as draws
 from labeldp.mechanisms.noise import SecretGenerator, laplace_sums
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import SMALLEST_EPS, InputError
 from tests.laws import has_law
 
@@ -212,4 +212,4 @@ def test_eps_at_which_counts_would_leave_as_they_are_is_refused(mechanism, secre
         released(91.0)
     assert torch.equal(released(90.0), released(math.inf))  # rare, as it should be
     with pytest.raises(InputError, match="too large"):
-        LabelVault(labels, 3).open(91.0, 0).release_histogram(torch.arange(6), 91.0)
+        LabelStore(labels, 3).open(91.0, 0).release_histogram(torch.arange(6), 91.0)

@@ -10,9 +10,8 @@ from scipy.special import ndtr, ndtri
 from labeldp.mechanisms import LabelDPPro, NoisyMoments, Rappor
 from labeldp.mechanisms.moments import SENSITIVITY, gaussian_delta, gaussian_stddev
 from labeldp.mechanisms.noise import SecretGenerator
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.support.checkout import CHECKOUT
 
@@ -116,25 +115,24 @@ def test_a_row_that_is_no_number_gives_no_label_away(mechanism, value):
     # Its class had the sum NaN, whatever the noise: all labels, exactly, for eps=0.1.
     rows = 0.1 * torch.eye(10)
     rows[3, 3] = value
-    vault = LabelVault(torch.arange(10) % 3, 3).open(0.1, seed=0)
+    store = LabelStore(torch.arange(10) % 3, 3).open(0.1, seed=0)
     with pytest.raises(InputError, match=r"rows must (be numbers|have length at most 1)"):
-        vault.release_moments(mechanism, rows)
-    assert vault.eps_spent == 0
+        store.release_moments(mechanism, rows)
+    assert store.eps_spent == 0
 
 
-def test_the_vault_books_it_once_and_refuses_long_rows():
-    vault = LabelVault(torch.arange(30) % 3, 3).open(1.0, seed=0)
-    door = ReleaseDoor(vault)
+def test_the_store_books_it_once_and_refuses_long_rows():
+    store = LabelStore(torch.arange(30) % 3, 3).open(1.0, seed=0)
     with pytest.raises(InputError, match="length at most 1, got one of 2"):
-        door.release_moments(NoisyMoments(eps=1.0), 2 * torch.eye(30))
+        store.release_moments(NoisyMoments(eps=1.0), 2 * torch.eye(30))
     with pytest.raises(InputError, match=r"got one of 1\.001"):  # the noise is that of length 1
-        door.release_moments(NoisyMoments(eps=1.0), 1.001 * torch.eye(30))
-    assert vault.eps_spent == 0
-    assert door.release_moments(NoisyMoments(eps=1.0), torch.eye(30)).shape == (30, 3)
-    assert (vault.eps_spent, vault.trust) == (1.0, "central")
+        store.release_moments(NoisyMoments(eps=1.0), 1.001 * torch.eye(30))
+    assert store.eps_spent == 0
+    assert store.release_moments(NoisyMoments(eps=1.0), torch.eye(30)).shape == (30, 3)
+    assert (store.eps_spent, store.trust) == (1.0, "central")
     with pytest.raises(BudgetError):
-        door.release_moments(NoisyMoments(eps=1.0), torch.eye(30))
+        store.release_moments(NoisyMoments(eps=1.0), torch.eye(30))
     with pytest.raises(InputError, match="use mechanism=noisy_moments"):
-        LabelVault(torch.arange(3) % 3, 3).open(1.0, seed=0).release_moments(
+        LabelStore(torch.arange(3) % 3, 3).open(1.0, seed=0).release_moments(
             Rappor(eps=1.0), torch.eye(3)
         )

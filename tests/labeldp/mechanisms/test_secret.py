@@ -16,7 +16,7 @@ from scipy.stats import binomtest, chisquare, kstest
 from labeldp.mechanisms import LabelMechanism, Rappor, SubsetSelection
 from labeldp.mechanisms.noise import SecretGenerator, integers, uniforms
 from labeldp.mechanisms.pate import PateFM
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 
@@ -103,24 +103,24 @@ def test_no_mechanism_draws_beside_it(name, monkeypatch):
             assert not any(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def votes(vault, mechanism):
+def votes(store, mechanism):
     """What is released of teachers who vote for the first label that they see."""
     if not isinstance(mechanism, PateFM):
         raise InputError("asks no teachers")
     parts = torch.arange(600) % mechanism.teachers
-    return vault.release_votes(
+    return store.release_votes(
         mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0])), ""
     )
 
 
 def released(mechanism, task):
-    """What a vault with secret noise releases: of each label, of groups, and of sums."""
+    """What a store with secret noise releases: of each label, of groups, and of sums."""
     groups, found = torch.arange(600) % 20, []
     for ask in (
-        lambda vault: vault.release(mechanism).outputs,
-        lambda vault: vault.release_groups(mechanism, groups, 20),
-        lambda vault: vault.release_moments(mechanism, torch.eye(20)[groups]),
-        lambda vault: votes(vault, mechanism),
+        lambda store: store.release(mechanism).outputs,
+        lambda store: store.release_groups(mechanism, groups, 20),
+        lambda store: store.release_moments(mechanism, torch.eye(20)[groups]),
+        lambda store: votes(store, mechanism),
     ):
         try:
             found.append(ask(opened(task)))
@@ -131,9 +131,9 @@ def released(mechanism, task):
 
 def opened(task):
     if task == "classification":
-        return LabelVault(torch.arange(600) % 6, 6).open(math.inf, None)
+        return LabelStore(torch.arange(600) % 6, 6).open(math.inf, None)
     values = torch.linspace(-1, 1, 600, dtype=torch.float64)
-    return LabelVault(values, 0, bound=1.0).open(math.inf, None)
+    return LabelStore(values, 0, bound=1.0).open(math.inf, None)
 
 
 @pytest.mark.parametrize("name", ["rr", "rrwithprior", "blockrr", "hadamard", "optimal", "rappor"])

@@ -1,4 +1,4 @@
-"""The theory's mechanisms: the eps of each audited, their noise, what the vault charges."""
+"""The theory's mechanisms: the eps of each audited, their noise, what the store charges."""
 
 import math
 
@@ -22,8 +22,8 @@ from labeldp.mechanisms import (
     Rappor,
 )
 from labeldp.mechanisms.noise import step_of
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from tests.laws import has_law
@@ -108,18 +108,18 @@ def test_cube_means_have_the_stated_noise():
     assert kstest((means - 0.3).numpy(), "laplace", (0, 2 / (4 * 0.5))).pvalue > 1e-3
 
 
-def test_vault_charges_every_label_of_a_group_release_once():
+def test_store_charges_every_label_of_a_group_release_once():
     # Central answers would be free, or could be asked for again with other cubes.
-    vault = LabelVault(torch.zeros(50, dtype=torch.int64), 2).open(1.0, seed=0)
+    store = LabelStore(torch.zeros(50, dtype=torch.int64), 2).open(1.0, seed=0)
     groups = torch.arange(50) % 5
-    vault.release_groups(ExponentialCubes(1.0), groups, 5)
-    assert (vault.eps_spent, vault.trust, vault.ledger[0].num_labels) == (1.0, "central", 50)
+    store.release_groups(ExponentialCubes(1.0), groups, 5)
+    assert (store.eps_spent, store.trust, store.ledger[0].num_labels) == (1.0, "central", 50)
     with pytest.raises(BudgetError):
-        vault.release_groups(Rappor(1.0), groups, 5)
-    real = LabelVault(torch.zeros(50, dtype=torch.float64), 0, bound=1.0).open(1.0, seed=0)
+        store.release_groups(Rappor(1.0), groups, 5)
+    real = LabelStore(torch.zeros(50, dtype=torch.float64), 0, bound=1.0).open(1.0, seed=0)
     with pytest.raises(InputError, match="this data set has real labels"):
         real.release_groups(Rappor(1.0), groups, 5)
     with pytest.raises(InputError, match=r"single labels \(use learner=local_averages\)"):
         real.release(CubeMeans(1.0))
     with pytest.raises(InputError, match="finite and in"):
-        LabelVault(torch.full((3,), 2.0, dtype=torch.float64), 0, bound=1.0)
+        LabelStore(torch.full((3,), 2.0, dtype=torch.float64), 0, bound=1.0)

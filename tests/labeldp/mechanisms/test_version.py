@@ -11,7 +11,7 @@ import torch
 from labeldp.mechanisms import LabelEnhancement
 from labeldp.mechanisms.noise import HISTOGRAM
 from labeldp.mechanisms.pate import PateFM
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
@@ -69,13 +69,13 @@ def digest(outputs):
     return content.hexdigest()[:12]
 
 
-def vaults():
-    """Open vaults with one seed, over classes and over real labels, by the task's name."""
+def stores():
+    """Open stores with one seed, over classes and over real labels, by the task's name."""
     labels = torch.arange(NUM_LABELS) % NUM_CLASSES
     values = torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64)
     return {
-        "classification": LabelVault(labels, NUM_CLASSES).open(math.inf, 0, "version"),
-        "regression": LabelVault(values, 0, bound=1.0).open(math.inf, 0, "version"),
+        "classification": LabelStore(labels, NUM_CLASSES).open(math.inf, 0, "version"),
+        "regression": LabelStore(values, 0, bound=1.0).open(math.inf, 0, "version"),
     }
 
 
@@ -91,26 +91,26 @@ def first_label(mechanism):
 
 
 def releases(mechanism):
-    """All that vaults release by a mechanism, kind by kind; none of what it refuses."""
-    if isinstance(mechanism, LabelEnhancement):  # draws for a client, outside of any vault
+    """All that stores release by a mechanism, kind by kind; none of what it refuses."""
+    if isinstance(mechanism, LabelEnhancement):  # draws for a client, outside of any store
         labels = torch.arange(NUM_LABELS) % NUM_CLASSES
         return [mechanism.random_labels(labels, NUM_CLASSES, seeding.generator(0, "version"))]
     asked = [
-        lambda vault: vault.release(mechanism).outputs,
-        lambda vault: vault.release(mechanism, PART).outputs,
-        lambda vault: vault.release_groups(mechanism, GROUPS, NUM_GROUPS),
-        lambda vault: vault.release_moments(mechanism, ROWS),
+        lambda store: store.release(mechanism).outputs,
+        lambda store: store.release(mechanism, PART).outputs,
+        lambda store: store.release_groups(mechanism, GROUPS, NUM_GROUPS),
+        lambda store: store.release_moments(mechanism, ROWS),
     ]
     if isinstance(mechanism, PateFM):
         few = replace(mechanism, teachers=NUM_GROUPS)
-        asked.append(lambda vault: vault.release_votes(few, GROUPS, first_label(few), ""))
+        asked.append(lambda store: store.release_votes(few, GROUPS, first_label(few), ""))
     for prior in priors():
-        asked.append(lambda vault, prior=prior: vault.release(mechanism, PART, prior).outputs)
+        asked.append(lambda store, prior=prior: store.release(mechanism, PART, prior).outputs)
     found = []
     for task in mechanism.tasks:
         for ask in asked:
             try:
-                found.append(ask(vaults()[task]))  # each from a fresh vault
+                found.append(ask(stores()[task]))  # each from a fresh store
             except InputError:
                 continue
     return found
@@ -127,7 +127,7 @@ def test_draws_are_those_of_their_version(name):
 
 def test_draws_of_histograms_are_those_of_their_version():
     # The same for what a curator counts.
-    check("histogram", [vaults()["classification"].release_histogram(PART, 1.0)], HISTOGRAM)
+    check("histogram", [stores()["classification"].release_histogram(PART, 1.0)], HISTOGRAM)
 
 
 def check(name, outputs, version):

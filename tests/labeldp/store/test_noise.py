@@ -9,20 +9,20 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support import seeding
-from tests.labeldp.store.test_privacy import LABELS, open_vault
+from tests.labeldp.store.test_privacy import LABELS, open_store
 
 
 def test_noise_has_a_stream_of_its_own():
     # Public randomness (order, augmentation, ties) would tell something of the noise, or shift it.
     torch.manual_seed(1)
-    first = open_vault().release(Rappor(1.0)).outputs
+    first = open_store().release(Rappor(1.0)).outputs
     torch.manual_seed(2)
     torch.rand(7)
     state = torch.random.get_rng_state()
-    assert torch.equal(first, open_vault().release(Rappor(1.0)).outputs)
+    assert torch.equal(first, open_store().release(Rappor(1.0)).outputs)
     assert torch.equal(state, torch.random.get_rng_state())
     streams = {seeding.derive(0, *names) for names in (
         ("privacy",), ("data",), ("train",), ("train", "order"), ("train", "augment"),
@@ -34,9 +34,9 @@ def test_noise_has_a_stream_of_its_own():
 def test_releases_of_one_seed_that_differ_share_no_noise():
     # Two answers with the same noise tell a label outright: composition asks for independent ones.
     labels = torch.arange(4).repeat(2000)
-    closed = LabelVault(labels, 4)
+    closed = LabelStore(labels, 4)
 
-    def opened(data: str = "") -> LabelVault:
+    def opened(data: str = "") -> LabelStore:
         return closed.open(1.0, seed=0, data=data, again="test")
 
     one, more = (opened().release_histogram(torch.arange(n), 1.0) for n in (100, 104))
@@ -66,13 +66,13 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
 def test_who_knows_the_seed_undoes_the_noise_and_none_keeps_it_secret():
     # docs/privacy.md says so: a benchmark is repeatable, a deployment must not be.
     mechanism = RandomizedResponse(1.0)
-    released = open_vault().release(mechanism).outputs
+    released = open_store().release(mechanism).outputs
     name = "RandomizedResponse({'eps': 1.0})"
     noise = seeding.keyed_generator(b"0", "privacy", "", name, 0, "-", "-")
     flipped = torch.rand(50, generator=noise, dtype=torch.float64) < 3 * mechanism.p_flip(4)
     shift = torch.randint(1, 4, (50,), generator=noise)
     assert torch.equal(torch.where(flipped, (released - shift) % 4, released), LABELS)
-    secret = [LabelVault(LABELS, 4).open(1.0, seed=None).release(mechanism) for _ in range(2)]
+    secret = [LabelStore(LABELS, 4).open(1.0, seed=None).release(mechanism) for _ in range(2)]
     assert not torch.equal(secret[0].outputs, secret[1].outputs)
 
 
@@ -82,12 +82,12 @@ def test_all_bits_of_a_key_count():
     key = bytes(32)
     released = []
     for changed in (key, *(key[:i] + b"\1" + key[i + 1 :] for i in range(32))):
-        vault = LabelVault(LABELS.repeat(20), 4).open(1.0, seed=0)
-        vault._account.noise.key = changed
-        released.append(tuple(vault.release(RandomizedResponse(1.0)).outputs.tolist()))
+        store = LabelStore(LABELS.repeat(20), 4).open(1.0, seed=0)
+        store._account.noise.key = changed
+        released.append(tuple(store.release(RandomizedResponse(1.0)).outputs.tolist()))
     assert len(set(released)) == 33
     for seeds in ((5, 5 + 2**32), (0, 2**40)):
-        one, other = (LabelVault(LABELS.repeat(20), 4).open(1.0, seed) for seed in seeds)
+        one, other = (LabelStore(LABELS.repeat(20), 4).open(1.0, seed) for seed in seeds)
         mechanism = RandomizedResponse(1.0)
         assert not torch.equal(one.release(mechanism).outputs, other.release(mechanism).outputs)
 
@@ -107,14 +107,14 @@ def test_keyed_generator_is_the_mersenne_twister_in_the_state_that_the_key_gives
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_of_an_open_vault_releases_nothing_secret():
+def test_a_fork_of_an_open_store_releases_nothing_secret():
     # Each process would draw and book every label once, and nobody would see both.
-    vault = LabelVault(LABELS, 4).open(1.0, None)
+    store = LabelStore(LABELS, 4).open(1.0, None)
     theirs, ours = multiprocessing.get_context("fork").Pipe(duplex=False)
 
     def release() -> None:
         try:
-            vault.release(Rappor(1.0))
+            store.release(Rappor(1.0))
             ours.send("a second release")
         except BudgetError as error:
             ours.send(str(error))
@@ -124,4 +124,4 @@ def test_a_fork_of_an_open_vault_releases_nothing_secret():
     assert theirs.poll(60)
     assert "before this process was forked" in theirs.recv()
     child.join()
-    assert vault.release(Rappor(1.0)).outputs.shape == (len(LABELS), 4)
+    assert store.release(Rappor(1.0)).outputs.shape == (len(LABELS), 4)

@@ -13,14 +13,14 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
 )
+from labeldp.store import LabelStore
 from labeldp.store.release import ReleaseError
-from labeldp.store.vault import LabelVault
 from labeldp.support.validate import Diverged, InputError, check_labels
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
-from tests.labeldp.store.test_privacy import CPU, LABELS, Careless, open_vault
+from tests.labeldp.store.test_privacy import CPU, LABELS, Careless, open_store
 
 
 def tensors_in_frames(error):
@@ -46,22 +46,22 @@ def tensors_in_frames(error):
 )
 def test_a_failed_release_takes_no_label_along(mechanism, prior):
     # The message goes to error.txt and to the terminal; tools print the frames' variables.
-    vault = open_vault()
+    store = open_store()
     try:
-        vault.release(mechanism, prior=prior)
+        store.release(mechanism, prior=prior)
     except (ReleaseError, InputError) as error:
         caught = error
     printed = "".join(traceback.format_exception(caught))
     assert str(LABELS.tolist())[1:20] not in printed and "cannot do" not in printed
     for tensor in tensors_in_frames(caught):
         assert not torch.equal(tensor, LABELS)
-    assert vault.eps_spent == 0 and vault.ledger == []
+    assert store.eps_spent == 0 and store.ledger == []
 
 
 def test_ctrl_c_in_a_draw_takes_no_label_along():
-    vault = open_vault()
+    store = open_store()
     with pytest.raises(KeyboardInterrupt) as caught:
-        vault.release(Careless(1.0, KeyboardInterrupt))
+        store.release(Careless(1.0, KeyboardInterrupt))
     assert caught.value.args == ()
     assert not any(torch.equal(tensor, LABELS) for tensor in tensors_in_frames(caught.value))
 
@@ -73,12 +73,12 @@ def test_a_refusal_that_made_up_labels_do_not_get_is_withheld():
             check_labels(labels // 2, 1 + num_classes // 4)
             return super().release(labels, num_classes, generator, prior)
 
-    vault = LabelVault(torch.tensor([0, 1, 2, 7]), 8).open(1.0, seed=0)
+    store = LabelStore(torch.tensor([0, 1, 2, 7]), 8).open(1.0, seed=0)
     with pytest.raises(ReleaseError, match="failed with InputError; its message is withheld"):
-        vault.release(Coarse(1.0))
+        store.release(Coarse(1.0))
     with pytest.raises(InputError, match="prior must be nice"):  # whatever the labels are
-        vault.release(Careless(1.0, InputError))
-    assert vault.ledger == []
+        store.release(Careless(1.0, InputError))
+    assert store.ledger == []
 
 
 @pytest.mark.parametrize("kind", [InputError, Diverged, ValueError])
@@ -93,14 +93,14 @@ def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
         def gradients(self, indices, labels):
             return vote(indices, labels)
 
-    vault, teachers = open_vault(), PateFM(1.0, teachers=2, queries=3, answers=1)
+    store, teachers = open_store(), PateFM(1.0, teachers=2, queries=3, answers=1)
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
-        vault.release_votes(teachers, torch.arange(50) % 2, vote, "")
+        store.release_votes(teachers, torch.arange(50) % 2, vote, "")
     with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
-        vault.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote, "")
+        store.release_votes(teachers, torch.zeros(50, dtype=torch.int64), vote, "")
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__}; its message is withh"):
-        vault.release_descent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), "")
-    assert vault.ledger == []
+        store.release_descent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), "")
+    assert store.ledger == []
 
 
 def test_a_likelihood_of_too_few_classes_names_no_label():
@@ -109,12 +109,12 @@ def test_a_likelihood_of_too_few_classes_names_no_label():
         def most_likely_labels(self, released, num_classes, prior=None):
             return torch.ones((len(released), 2), dtype=torch.bool)
 
-    vault = open_vault()
-    vault.release(Narrow(1.0))
+    store = open_store()
+    store.release(Narrow(1.0))
     with pytest.raises(
         ReleaseError, match=r"most_likely_labels must have shape \(50, 4\), got \(50, 2\)"
     ):
-        _ = vault.released_agreement
+        _ = store.released_agreement
 
 
 def test_error_file_of_a_run_holds_no_label(tmp_path, monkeypatch, capsys):

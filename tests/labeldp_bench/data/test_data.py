@@ -15,7 +15,7 @@ from tests.images import cut, make_arrays, write_npz
 
 
 def true_labels(bundle):
-    return bundle.vault.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
+    return bundle.store.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 3)])
@@ -34,14 +34,14 @@ def test_bundle_holds_what_the_file_holds(tmp_path, shape):
     assert not bundle.fresh_labels
 
 
-def test_training_labels_are_only_in_the_vault(tmp_path):
+def test_training_labels_are_only_in_the_store(tmp_path):
     """If it failed, a learner that gets hold of the bundle could read labels past the budget."""
     write_npz(tmp_path, **make_arrays())
     bundle = ImageData("mine", 4).draw(tmp_path, seed=0)
     tensors = [value for value in vars(bundle).values() if isinstance(value, torch.Tensor)]
     assert [len(tensor) for tensor in tensors if tensor.dtype == torch.int64] == [20]
     with pytest.raises(InputError, match="budget"):
-        bundle.vault.release(NoPrivacy())
+        bundle.store.release(NoPrivacy())
 
 
 def test_hash_follows_the_data_and_not_the_training_labels(tmp_path):

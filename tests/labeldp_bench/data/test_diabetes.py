@@ -10,8 +10,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.neighbors import KNeighborsRegressor
 
 from labeldp.mechanisms import Laplace, NoPrivacy
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp_bench.data import theory as module
 from labeldp_bench.data.theory import Diabetes
 from labeldp_bench.learners import LocalAverages
@@ -28,9 +27,9 @@ def drawn(seed=0, **changes):
 
 
 def own_labels(bundle):
-    """The vault's labels, which eps=inf gives away, by the rule that was applied to them."""
+    """The store's labels, which eps=inf gives away, by the rule that was applied to them."""
     everyone = torch.arange(len(bundle.train_features))
-    return bundle.vault.open(np.inf, 0).release_groups(NoPrivacy(), everyone, len(everyone))
+    return bundle.store.open(np.inf, 0).release_groups(NoPrivacy(), everyone, len(everyone))
 
 
 def test_labels_are_scaled_by_the_stated_range_and_by_nothing_else(monkeypatch):
@@ -40,7 +39,7 @@ def test_labels_are_scaled_by_the_stated_range_and_by_nothing_else(monkeypatch):
     monkeypatch.setattr(module, "load_patients", lambda: (features, other))
     bundle = drawn(low=50.0, high=150.0)
     scaled = own_labels(bundle)
-    assert bundle.label_unit == 50.0 and bundle.vault.bound == 1.0
+    assert bundle.label_unit == 50.0 and bundle.store.bound == 1.0
     assert scaled.max() == 1.0 and (scaled == 1.0).double().mean() == pytest.approx(0.5, abs=0.1)
     back = scaled * 50 + 100
     assert torch.isin(back[back < 150], torch.from_numpy(other)).all()
@@ -145,9 +144,9 @@ def test_error_is_in_squared_units_of_the_data():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_sizes_follow_the_theory_in_few_dimensions_only(dimension):
     # In ten dimensions the rule takes three neighbours at eps=1, which is noise.
-    vault = LabelVault(torch.zeros(1000, dtype=torch.float64), 0, bound=1.0).open(1.0, 0)
+    store = LabelStore(torch.zeros(1000, dtype=torch.float64), 0, bound=1.0).open(1.0, 0)
     learner = LocalAverages(loss="squared", beta=1.0, constant=0.9)
     features = torch.rand(1000, dimension, dtype=torch.float64)
-    _, sized = learner._tuned(features, ReleaseDoor(vault), Laplace(1.0), Cubes(cells=2))
+    _, sized = learner._tuned(features, store, Laplace(1.0), Cubes(cells=2))
     expected = {1: round(1000 ** (1 / 3) / 0.9), 2: round(1000**0.25 / 0.9), 3: 2}
     assert sized.cells == expected[dimension]

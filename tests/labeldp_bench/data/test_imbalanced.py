@@ -39,7 +39,7 @@ def counts(labels):
 
 
 def train_labels(bundle):
-    return bundle.vault.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
+    return bundle.store.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
 
 
 @pytest.mark.parametrize("selection", ["hash", "file_order"])
@@ -126,7 +126,7 @@ def test_balanced_test_set_is_kept_beside(tmp_path):
     assert (labels == images[:, 0, 0, 0]).all()
     limited = draw(tmp_path, make_arrays(), limit_test=5, limit_train=7)
     assert len(limited.extra_tests["balanced"][1]) == len(limited.test_labels) == 5
-    assert len(limited.train_features) == len(limited.vault) == 7
+    assert len(limited.train_features) == len(limited.store) == 7
 
 
 @pytest.mark.parametrize(

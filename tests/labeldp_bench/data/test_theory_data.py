@@ -53,7 +53,7 @@ def test_labels_follow_the_stated_law(num_classes):
     bundle = data.draw(None, seed=1)
     law = data.probabilities(bundle.train_features)
     assert (law.sum(1) - 1).abs().max() < 1e-12
-    counts = bundle.vault.open(math.inf, 0).release_groups(
+    counts = bundle.store.open(math.inf, 0).release_groups(
         NoPrivacy(), torch.zeros(200_000, dtype=torch.int64), 1
     )
     assert torch.allclose(counts[0] / 200_000, law.mean(0), atol=0.005)

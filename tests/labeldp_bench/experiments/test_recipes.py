@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
@@ -257,9 +257,9 @@ def test_learner_tells_the_stage_to_the_fit():
     learner = MultiStage("plain", [0.5, 0.5], RandomizedResponse(1.0), retrain="consensus")
     spy = Spy()
     session = Session(0, torch.device("cpu"))
-    vault = LabelVault(labels, 3).open(1.0, seed=0)
+    store = LabelStore(labels, 3).open(1.0, seed=0)
     mechanism = RandomizedResponseWithPrior(1.0)
-    learner.fit(torch.zeros(30, 2), vault, mechanism, spy, session)
+    learner.fit(torch.zeros(30, 2), store, mechanism, spy, session)
     assert spy.stages == [(0, 2), (1, 2), (1, 2)]
 
 

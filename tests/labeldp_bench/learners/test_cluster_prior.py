@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponseWithPrior, Rappor, TopKSubset
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Model
 from labeldp_bench.learners import ClusterPrior
@@ -41,39 +40,39 @@ def blobs(count=1200):
 )
 def test_counts_and_release_share_the_budget_and_the_prior_helps(kind, loss):
     features, labels = blobs()
-    vault = LabelVault(labels, 4).open(0.5, seed=0)
+    store = LabelStore(labels, 4).open(0.5, seed=0)
     where, model = session(), Neighbours()
     learner = ClusterPrior(loss=loss, prior_eps=0.2, clusters=8)
-    learner.fit(features, ReleaseDoor(vault), kind(eps=0.5), model, where)
-    assert [(line.mechanism, line.trust, line.eps) for line in vault.ledger] == [
+    learner.fit(features, store, kind(eps=0.5), model, where)
+    assert [(line.mechanism, line.trust, line.eps) for line in store.ledger] == [
         ("NoisyClusters", "central", 0.2), (kind.__name__, "local", 0.3)
     ]  # fmt: skip
-    assert vault.eps_spent == pytest.approx(0.5) and vault.trust == "central"
+    assert store.eps_spent == pytest.approx(0.5) and store.trust == "central"
     # Each cluster has one class, which its counts tell: few labels are left. Without: 0.36.
-    assert where.notes["mean_top_k"] < 2.5 and vault.response_accuracy > 0.5
-    prior = vault.releases[0].prior
+    assert where.notes["mean_top_k"] < 2.5 and store.response_accuracy > 0.5
+    prior = store.releases[0].prior
     assert prior.shape == (1200, 4) and torch.allclose(prior.sum(1), torch.ones(1200).double())
 
 
 def test_a_budget_is_not_exceeded():
     features, labels = blobs(200)
-    vault = LabelVault(labels, 4).open(0.5, seed=0)
+    store = LabelStore(labels, 4).open(0.5, seed=0)
     learner = ClusterPrior(loss="plain", clusters=8)
     with pytest.raises(BudgetError):  # a mechanism at more than the run's eps
-        learner.fit(features, ReleaseDoor(vault), TopKSubset(eps=0.6), Neighbours(), session())
+        learner.fit(features, store, TopKSubset(eps=0.6), Neighbours(), session())
     with pytest.raises(InputError, match=r"prior_eps must be less than eps=0.05"):
-        learner.fit(features, ReleaseDoor(vault), TopKSubset(eps=0.05), Neighbours(), session())
+        learner.fit(features, store, TopKSubset(eps=0.05), Neighbours(), session())
     with pytest.raises(InputError, match="clusters must be <= the number of training examples"):
-        learner.fit(features[:5], ReleaseDoor(vault), Rappor(eps=0.5), Neighbours(), session())
+        learner.fit(features[:5], store, Rappor(eps=0.5), Neighbours(), session())
 
 
 def test_without_privacy_the_counts_are_exact():
     features, labels = blobs(200)
-    vault = LabelVault(labels, 4).open(math.inf, seed=0)
+    store = LabelStore(labels, 4).open(math.inf, seed=0)
     learner, model = ClusterPrior(loss="plain", clusters=4), Neighbours()
     mechanism = RandomizedResponseWithPrior(eps=math.inf)
-    learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
-    assert vault.response_accuracy == 1
+    learner.fit(features, store, mechanism, model, session())
+    assert store.response_accuracy == 1
 
 
 def test_clusters_come_from_features_alone_and_repeat():

@@ -5,8 +5,7 @@ import torch
 from scipy.stats import dlaplace
 
 from labeldp.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import HeldOutPrior
@@ -23,7 +22,7 @@ from tests.learning import CPU, RR_FIRST, Spy, circle, session
 @pytest.mark.parametrize("eps", [0.3, 1.0, 4.0])
 def test_histogram_noise_has_scale_two_over_eps(eps):
     # Half the scale would cost twice the eps that the ledger says.
-    closed = LabelVault(torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3)
+    closed = LabelStore(torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3)
     exact = torch.tensor([5.0, 3.0, 2.0]).double()
     everyone = torch.arange(10)
     noise = torch.cat(
@@ -45,21 +44,21 @@ def test_prior_is_clipped_and_normalised():
 def test_held_out_examples_are_not_trained_on(monkeypatch):
     # Their labels would be spent twice.
     held_out = []
-    counted = LabelVault.release_histogram
+    counted = LabelStore.release_histogram
     monkeypatch.setattr(
-        LabelVault,
+        LabelStore,
         "release_histogram",
         lambda self, indices, eps: held_out.append(indices) or counted(self, indices, eps),
     )
-    features, vault = circle()
+    features, store = circle()
     where, spy = session(), Spy(NearestNeighbours(20))
     learner = HeldOutPrior(loss="plain")
-    learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), spy, where)
+    learner.fit(features, store, RandomizedResponseWithPrior(eps=1.0), spy, where)
     trained_on = spy.fits[0][0].indices
     assert len(held_out[0]) == 4  # 1 % of 400
     union = torch.cat([held_out[0], trained_on]).sort().values
     assert torch.equal(union, torch.arange(400))
-    central, local = vault.ledger
+    central, local = store.ledger
     assert (central.mechanism, central.trust, central.num_labels) == (
         "LaplaceHistogram",
         "central",
@@ -67,7 +66,7 @@ def test_held_out_examples_are_not_trained_on(monkeypatch):
     )
     assert (local.trust, local.num_labels) == ("local", 396)
     # One global prior, the one of the notes.
-    prior = vault.releases[0].prior
+    prior = store.releases[0].prior
     assert prior.shape == (4,)
     assert where.notes["prior"] == pytest.approx(prior.tolist(), abs=1e-6)
     assert where.notes["top_k"] == int(RandomizedResponseWithPrior(eps=1.0).top_k(prior[None]))
@@ -77,22 +76,20 @@ def test_held_out_part_is_random_and_seeded():
     # The prior would come from the head of the file.
     spies = []
     for seed in (0, 0, 1):
-        features, vault = circle()
+        features, store = circle()
         spies.append(Spy(NearestNeighbours(20)))
-        HeldOutPrior("plain", 0.1).fit(
-            features, ReleaseDoor(vault), RR_FIRST, spies[-1], session(seed)
-        )
+        HeldOutPrior("plain", 0.1).fit(features, store, RR_FIRST, spies[-1], session(seed))
     first, again, other = (spy.fits[0][0].indices for spy in spies)
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 def test_histogram_can_have_a_budget_of_its_own():
     # prior_eps would be ignored, or drawn from the budget of the other labels.
-    features, vault = circle()
+    features, store = circle()
     learner = HeldOutPrior("plain", 0.1, prior_eps=0.25)
-    learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
-    assert [entry.eps for entry in vault.ledger] == [0.25, 1.0]
-    assert vault.eps_spent == 1.0
+    learner.fit(features, store, RR_FIRST, NearestNeighbours(20), session())
+    assert [entry.eps for entry in store.ledger] == [0.25, 1.0]
+    assert store.eps_spent == 1.0
 
 
 @pytest.mark.parametrize("mechanism", ["rrwithprior", "blockrr"])
@@ -123,17 +120,17 @@ def test_notes_of_blockrr_name_its_blocks():
 def test_a_part_that_would_be_empty_is_one_line(size):
     # A histogram of nothing is no prior; a model fitted to nothing ends in a traceback.
     features = torch.randn(size, 2)
-    vault = LabelVault(torch.arange(size) % 3, 3).open(1.0, 0)
+    store = LabelStore(torch.arange(size) % 3, 3).open(1.0, 0)
     learner = HeldOutPrior("plain", 0.01 if size == 9 else 0.999)
     with pytest.raises(InputError, match=r"hold out at least one of .* and leave one, got 0"):
-        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(1), session())
-    assert vault.eps_spent == 0
+        learner.fit(features, store, RR_FIRST, NearestNeighbours(1), session())
+    assert store.eps_spent == 0
 
 
 def test_prior_beyond_the_budget_is_refused():
     # A generous prior would spend more than the run claims.
-    features, vault = circle()
+    features, store = circle()
     learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
     with pytest.raises(InputError, match=r"prior_eps must be at most eps=1, .*, got 2"):
-        learner.fit(features, ReleaseDoor(vault), RR_FIRST, NearestNeighbours(20), session())
-    assert vault.eps_spent == 0.0
+        learner.fit(features, store, RR_FIRST, NearestNeighbours(20), session())
+    assert store.eps_spent == 0.0

@@ -14,7 +14,6 @@ from labeldp.mechanisms import (
     SubsetSelection,
     TopKSubset,
 )
-from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
 from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import InputError
@@ -31,14 +30,14 @@ from tests.learning import CIRCLE, CPU, RR_FIRST, TWO_STAGES, FixedClassifier, S
 
 @pytest.fixture(params=["knn", "network"])
 def setting(request):
-    """Model, features and a way to open a vault, for both kinds of models."""
+    """Model, features and a way to open a store, for both kinds of models."""
     if request.param == "network":
         return request.getfixturevalue("network")
     bundle = CIRCLE.draw(None, 0)
     return (
         NearestNeighbours(20),
         bundle.train_features,
-        lambda: bundle.vault.open(1.0, 0, again="test"),
+        lambda: bundle.store.open(1.0, 0, again="test"),
     )
 
 
@@ -89,36 +88,36 @@ LEARNERS = {
 def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     # Labels would cost more than eps, or be left unused; the ledger would not show why.
     learner, mechanism = LEARNERS[name]
-    model, features, open_vault = setting
-    vault = open_vault()
-    classifier = learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
-    assert classifier.scores(features[:5]).shape == (5, vault.num_classes)
-    assert vault.eps_spent == 1.0
-    assert vault._account.ledger.spent.tolist() == [1.0] * len(features)
-    assert sum(entry.num_labels for entry in vault.ledger) == len(features)
-    assert {entry.eps for entry in vault.ledger} == {1.0}
-    assert len(vault.ledger) == {"single": 1, "three": 3}.get(name, 2)
-    released = torch.cat([release.indices for release in vault.releases])
+    model, features, open_store = setting
+    store = open_store()
+    classifier = learner.fit(features, store, mechanism, model, session())
+    assert classifier.scores(features[:5]).shape == (5, store.num_classes)
+    assert store.eps_spent == 1.0
+    assert store._account.ledger.spent.tolist() == [1.0] * len(features)
+    assert sum(entry.num_labels for entry in store.ledger) == len(features)
+    assert {entry.eps for entry in store.ledger} == {1.0}
+    assert len(store.ledger) == {"single": 1, "three": 3}.get(name, 2)
+    released = torch.cat([release.indices for release in store.releases])
     assert len(released.unique()) == len(released)
-    assert vault.trust == ("central" if name.startswith("held_out") else "local")
+    assert store.trust == ("central" if name.startswith("held_out") else "local")
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
 def test_prior_of_a_stage_comes_from_releases_of_other_parts_only(stage, setting):
     # A prior that knows the label it is used for makes RRWithPrior leak beyond eps.
-    model, features, open_vault = setting
+    model, features, open_store = setting
     fractions = [0.5, 0.3, 0.2]
     learner = replace(TWO_STAGES, fractions=fractions, filter_earlier=True, domain_weight=0.2)
     mechanism = RandomizedResponseWithPrior(eps=1.0)
     part = split(len(features), fractions, seed=0)[stage]
 
     def priors(permute):
-        vault = open_vault()
+        store = open_store()
         if permute:
-            labels = vault._LabelVault__labels
-            labels[part] = (labels[part] + 1) % vault.num_classes
-        learner.fit(features, ReleaseDoor(vault), mechanism, model, session())
-        return [release.prior for release in vault.releases]
+            labels = store._LabelStore__labels
+            labels[part] = (labels[part] + 1) % store.num_classes
+        learner.fit(features, store, mechanism, model, session())
+        return [release.prior for release in store.releases]
 
     for number, (before, after) in enumerate(zip(priors(False), priors(True), strict=True)):
         if number == 0:
@@ -131,12 +130,12 @@ def test_prior_of_a_stage_comes_from_releases_of_other_parts_only(stage, setting
 
 def test_first_stage_uses_its_own_mechanism():
     # Stage 1 of LP-2ST would be randomised with a prior that nobody has.
-    features, vault = circle()
+    features, store = circle()
     first = SubsetSelection(eps=1.0)
     learner = replace(TWO_STAGES, loss="marginal", first=first)
-    learner.fit(features, ReleaseDoor(vault), TopKSubset(eps=1.0), NearestNeighbours(20), session())
-    assert [release.mechanism for release in vault.releases] == [first, TopKSubset(eps=1.0)]
-    assert [entry.mechanism for entry in vault.ledger] == ["SubsetSelection", "TopKSubset"]
+    learner.fit(features, store, TopKSubset(eps=1.0), NearestNeighbours(20), session())
+    assert [release.mechanism for release in store.releases] == [first, TopKSubset(eps=1.0)]
+    assert [entry.mechanism for entry in store.ledger] == ["SubsetSelection", "TopKSubset"]
 
 
 def test_two_stages_of_lp_mst_are_lp_2st():
@@ -145,11 +144,9 @@ def test_two_stages_of_lp_mst_are_lp_2st():
     for overrides in (["mechanism=lp_2st"], ["mechanism=lp_mst", "learner.fractions=[0.5,0.5]"]):
         parts = compose_cell([*TINY_CIRCLE, *overrides]).build()
         bundle = parts.dataset.draw(None, 0)
-        vault = bundle.vault.open(1.0, 0, again="test")
+        store = bundle.store.open(1.0, 0, again="test")
         fit = parts.learner.fit
-        classifier = fit(
-            bundle.train_features, ReleaseDoor(vault), parts.mechanism, parts.model, session()
-        )
+        classifier = fit(bundle.train_features, store, parts.mechanism, parts.model, session())
         scores.append(classifier.scores(bundle.test_features))
     assert torch.equal(*scores)
 
@@ -163,7 +160,7 @@ def test_k_rule_reaches_the_mechanism():
         bundle = parts.dataset.draw(None, 0)
         where = session()
         parts.learner.fit(
-            bundle.train_features, ReleaseDoor(bundle.vault.open(0.5, 0)), parts.mechanism,
+            bundle.train_features, bundle.store.open(0.5, 0), parts.mechanism,
             parts.model, where,
         )  # fmt: skip
         found[rule] = where.notes["stage_2_mean_top_k"]
@@ -175,9 +172,9 @@ def test_k_rule_reaches_the_mechanism():
 
 def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     # Retraining would see examples that the first model contradicts.
-    model, features, open_vault = setting
-    vault, where, spy = open_vault(), session(), Spy(model)
-    CONSENSUS.fit(features, ReleaseDoor(vault), RR_FIRST, spy, where)
+    model, features, open_store = setting
+    store, where, spy = open_store(), session(), Spy(model)
+    CONSENSUS.fit(features, store, RR_FIRST, spy, where)
     (first_seen, _, first), (seen, again, _) = spy.fits
     released = first_seen.targets
     # As the evaluator would predict: votes tie, and the lowest class must not win them.
@@ -189,7 +186,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     assert where.notes["consensus_share"] == pytest.approx(len(agrees) / len(features))
     # From scratch, with initial weights of its own.
     assert again.start is None and again.seed != where.seed
-    assert vault.eps_spent == 1.0 and len(vault.ledger) == 1
+    assert store.eps_spent == 1.0 and len(store.ledger) == 1
 
 
 def test_consensus_on_bits_agrees_with_any_class_that_explains_them():

@@ -9,7 +9,6 @@ import torch
 
 from labeldp.losses import LOSSES, loss_named
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, TopKSubset
-from labeldp.store.door import ReleaseDoor
 from labeldp.store.release import Release
 from labeldp.supervision import Supervision
 from labeldp_bench.learners import stages as multi_stage
@@ -22,7 +21,7 @@ from tests.learning import RR_FIRST, TWO_STAGES, FixedClassifier, Spy, circle, s
 
 def test_prior_is_in_evaluation_mode_without_augmentation(network):
     # Dropout or a random crop would blur the prior, and spend the training stream's draws.
-    model, features, open_vault = network
+    model, features, open_store = network
     calls = []
 
     def augment(batch, draws):
@@ -31,7 +30,7 @@ def test_prior_is_in_evaluation_mode_without_augmentation(network):
 
     model = replace(model, trainer=replace(model.trainer, augment=[augment], precision="float32"))
     classifier = model.fit(
-        features, Supervision.of([open_vault().release(RR_FIRST)], LOSSES["plain"]), session()
+        features, Supervision.of([open_store().release(RR_FIRST)], LOSSES["plain"]), session()
     )
     seen = len(calls)
     assert seen > 0
@@ -65,8 +64,8 @@ def test_prior_formula(temperature, weight):
 
 def test_neighbours_prior_is_the_share_of_votes():
     # The circle rows of LP-2ST use raw vote shares (peers.md 1.6).
-    features, vault = circle()
-    supervision = Supervision.of([vault.release(RR_FIRST)], LOSSES["plain"])
+    features, store = circle()
+    supervision = Supervision.of([store.release(RR_FIRST)], LOSSES["plain"])
     classifier = NearestNeighbours(20).fit(features, supervision, session())
     shares = classifier.scores(features).double() / 20
     assert torch.allclose(classifier.probabilities(features), shares)
@@ -109,17 +108,17 @@ def test_filter_uses_the_whole_part_of_the_mean_k_of_the_new_stage(monkeypatch):
     monkeypatch.setattr(
         multi_stage, "filtered", lambda r, c, f, top: tops.append(top) or filtered(r, c, f, top)
     )
-    features, vault = circle()
+    features, store = circle()
     where, model = session(), Spy(NearestNeighbours(20))
     learner = replace(TWO_STAGES, fractions=[0.4, 0.3, 0.3], filter_earlier=True, temperature=0.3)
-    learner.fit(features, ReleaseDoor(vault), RandomizedResponseWithPrior(eps=1.0), model, where)
+    learner.fit(features, store, RandomizedResponseWithPrior(eps=1.0), model, where)
     means = [where.notes["stage_2_mean_top_k"], where.notes["stage_3_mean_top_k"]]
-    for mean, release in zip(means, vault.releases[1:], strict=True):
+    for mean, release in zip(means, store.releases[1:], strict=True):
         assert mean == pytest.approx(float(release.mechanism.top_k(release.prior).double().mean()))
         assert mean % 1 != 0
     assert tops == [int(means[0]), int(means[1]), int(means[1])]
     # All of the newest stage stays, some of the earlier ones go.
-    for (supervision, *_), release in zip(model.fits[1:], vault.releases[1:], strict=True):
+    for (supervision, *_), release in zip(model.fits[1:], store.releases[1:], strict=True):
         assert set(release.indices.tolist()) <= set(supervision.indices.tolist())
     assert len(model.fits[-1][0].indices) < len(features)
 
@@ -129,10 +128,10 @@ def test_filter_cuts_the_mean_k_off(monkeypatch):
     tops = []
     monkeypatch.setattr(multi_stage, "mean_top_k", lambda release: 2.9)
     monkeypatch.setattr(multi_stage, "filtered", lambda r, c, f, top: tops.append(top) or r)
-    features, vault = circle()
+    features, store = circle()
     learner = replace(TWO_STAGES, filter_earlier=True)
     mechanism = RandomizedResponseWithPrior(eps=1.0)
-    learner.fit(features, ReleaseDoor(vault), mechanism, NearestNeighbours(20), session())
+    learner.fit(features, store, mechanism, NearestNeighbours(20), session())
     assert tops == [2]
 
 
@@ -153,14 +152,14 @@ def test_mean_top_k_of_mechanisms_with_and_without_a_choice():
 
 def test_warm_start_starts_from_the_weights_and_cold_start_does_not(network):
     # The switch would do nothing: at learning rate 0 a network ends where it starts.
-    model, features, open_vault = network
+    model, features, open_store = network
     frozen = replace(model.trainer, optimizer=partial(torch.optim.SGD, lr=0.0))
     mechanism = RandomizedResponseWithPrior(eps=1.0)
 
     def weights(warm_start):
         spy = Spy(replace(model, trainer=frozen))
         learner = replace(TWO_STAGES, warm_start=warm_start)
-        learner.fit(features, ReleaseDoor(open_vault()), mechanism, spy, session())
+        learner.fit(features, open_store(), mechanism, spy, session())
         networks = [fitted.network for *_, fitted in spy.fits]
         return [torch.cat([p.flatten() for p in network.parameters()]) for network in networks]
 
@@ -173,10 +172,10 @@ def test_warm_start_starts_from_the_weights_and_cold_start_does_not(network):
 
 def test_warm_start_leaves_the_earlier_network_alone(network):
     # Training stage 2 would change the model that the record calls stage 1.
-    model, features, open_vault = network
+    model, features, open_store = network
     spy = Spy(model)
     replace(TWO_STAGES, warm_start=True).fit(
-        features, ReleaseDoor(open_vault()), RandomizedResponseWithPrior(eps=1.0), spy, session()
+        features, open_store(), RandomizedResponseWithPrior(eps=1.0), spy, session()
     )
     (_, cold, first), (_, warm, second) = spy.fits
     assert cold.start is None and warm.start is first

@@ -1,4 +1,4 @@
-"""Noisy gradients: the projection, the learner's way through the vault, what it refuses."""
+"""Noisy gradients: the projection, the learner's way through the store, what it refuses."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import LabelDPPro, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import NoisyGradients
 from labeldp_bench.learners.noisy_descent import nearest_in_hull
@@ -64,42 +63,40 @@ def test_nearest_in_hull_is_found_and_stays_inside():
 @pytest.mark.parametrize("projection", ["hull", "none"])
 def test_it_learns_from_one_entry_of_the_ledger(projection):
     rows, labels = problem()
-    vault = LabelVault(labels, 3).open(1.0, seed=0)
+    store = LabelStore(labels, 3).open(1.0, seed=0)
     where = session()
     learner = NoisyGradients(projection=projection, public_batch=500)
     mechanism = LabelDPPro(eps=1.0, steps=30, share=0.2)
-    fitted = learner.fit(rows, ReleaseDoor(vault), mechanism, LinearModel(), where)
+    fitted = learner.fit(rows, store, mechanism, LinearModel(), where)
     assert (fitted.scores(rows).argmax(1) == labels).float().mean() > 0.9
-    assert [(line.mechanism, line.trust, line.eps) for line in vault.ledger] == [
+    assert [(line.mechanism, line.trust, line.eps) for line in store.ledger] == [
         ("LabelDPPro", "central", 1.0)
     ]
     assert where.notes["learning_rate"] <= 30
     # A run that goes on gets the same answers, without a draw.
-    again = LabelVault(torch.zeros_like(labels), 3).open(1.0, seed=0)
-    again.load_state_dict(vault.state_dict())
-    repeated = learner.fit(rows, ReleaseDoor(again), mechanism, LinearModel(), session())
+    again = LabelStore(torch.zeros_like(labels), 3).open(1.0, seed=0)
+    again.load_state_dict(store.state_dict())
+    repeated = learner.fit(rows, again, mechanism, LinearModel(), session())
     assert torch.equal(repeated.weights, fitted.weights)
 
 
 def test_noise_alone_moves_a_logit_no_further_than_asked():
     # The weights that pure noise gives, with examples that cancel out.
     rows = torch.cat([torch.eye(4), -torch.eye(4)]).repeat(50, 1)
-    vault = LabelVault(torch.arange(400) % 2, 2).open(0.5, seed=0)
+    store = LabelStore(torch.arange(400) % 2, 2).open(0.5, seed=0)
     learner = NoisyGradients(projection="none", noise_reach=0.1, averaged=1e-3)
-    fitted = learner.fit(
-        rows, ReleaseDoor(vault), LabelDPPro(eps=0.5, steps=50), LinearModel(), session()
-    )
+    fitted = learner.fit(rows, store, LabelDPPro(eps=0.5, steps=50), LinearModel(), session())
     assert 0.02 < float(fitted.weights.std()) < 0.2
 
 
 def test_it_refuses_single_labels_other_models_and_other_losses():
     rows, labels = problem(50)
-    vault = ReleaseDoor(LabelVault(labels, 3).open(1.0, seed=0))
+    store = LabelStore(labels, 3).open(1.0, seed=0)
     with pytest.raises(InputError, match="needs mechanism=labeldp_pro"):
-        NoisyGradients().fit(rows, vault, Rappor(eps=1.0), LinearModel(), session())
+        NoisyGradients().fit(rows, store, Rappor(eps=1.0), LinearModel(), session())
     with pytest.raises(InputError, match="is not linear"):  # asked before anything is pre-trained
         NoisyGradients().check(LabelDPPro(eps=1.0), NearestNeighbours(5))
     with pytest.raises(InputError, match="is not linear"):
-        NoisyGradients().fit(rows, vault, LabelDPPro(eps=1.0), NearestNeighbours(5), session())
+        NoisyGradients().fit(rows, store, LabelDPPro(eps=1.0), NearestNeighbours(5), session())
     with pytest.raises(InputError, match="must be plain, got 'bce'"):
         NoisyGradients(loss="bce")

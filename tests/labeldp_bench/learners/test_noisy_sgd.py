@@ -1,11 +1,10 @@
-"""Descent of a network by a curator's answers: through the vault, and what is refused."""
+"""Descent of a network by a curator's answers: through the store, and what is refused."""
 
 import pytest
 import torch
 
 from labeldp.mechanisms import LabelDPPro, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.learners import NoisySGD, SingleStage
 from labeldp_bench.learners.noisy_descent import _Descent
@@ -34,23 +33,23 @@ def images():
     return pixels.to(torch.uint8), labels
 
 
-def learnt(learner, vault, mechanism=EASY):
-    return learner.fit(images()[0], ReleaseDoor(vault), mechanism, MODEL, session())
+def learnt(learner, store, mechanism=EASY):
+    return learner.fit(images()[0], store, mechanism, MODEL, session())
 
 
 @pytest.mark.parametrize("projection", ["hull", "none"])
 def test_it_learns_from_one_entry_of_the_ledger(projection):
     features, labels = images()
-    vault = LabelVault(labels, 2).open(20.0, seed=0)
+    store = LabelStore(labels, 2).open(20.0, seed=0)
     learner = NoisySGD(projection=projection, public_batch=50, iterations=5)
-    scores = learnt(learner, vault).scores(features)
+    scores = learnt(learner, store).scores(features)
     assert (scores.argmax(1) == labels).float().mean() > 0.95
-    assert [(line.mechanism, line.trust, line.eps, line.delta) for line in vault.ledger] == [
+    assert [(line.mechanism, line.trust, line.eps, line.delta) for line in store.ledger] == [
         ("LabelDPPro", "central", 20.0, 1e-5)
     ]
     # A run that goes on gets the same weights, without a label.
-    again = LabelVault(torch.zeros_like(labels), 2).open(20.0, seed=0)
-    again.load_state_dict(vault.state_dict())
+    again = LabelStore(torch.zeros_like(labels), 2).open(20.0, seed=0)
+    again.load_state_dict(store.state_dict())
     assert torch.equal(learnt(learner, again).scores(features), scores)
 
 
@@ -67,8 +66,8 @@ def test_another_recipe_gets_noise_of_its_own():
                 return super().release_descent(labels, descent, generator)
 
         listening = Listening(eps=20.0, steps=1, share=0.2)
-        vault = LabelVault(labels, 2).open(20.0, seed=0)
-        learnt(NoisySGD(learning_rate=rate, public_batch=5), vault, listening)
+        store = LabelStore(labels, 2).open(20.0, seed=0)
+        learnt(NoisySGD(learning_rate=rate, public_batch=5), store, listening)
     assert not torch.equal(asked[0.1][0], asked[0.2][0])
 
 
@@ -83,9 +82,9 @@ def test_the_last_weights_are_averaged():
 
 
 def test_weights_that_left_every_bound_are_told():
-    vault = LabelVault(images()[1], 2).open(20.0, seed=0)
+    store = LabelStore(images()[1], 2).open(20.0, seed=0)
     with pytest.raises(Diverged, match="take a smaller learning_rate"):
-        learnt(NoisySGD(projection="none", learning_rate=1e38), vault)
+        learnt(NoisySGD(projection="none", learning_rate=1e38), store)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,5 @@ def test_it_refuses_single_labels_and_other_models():
     with pytest.raises(InputError, match="needs model=tiny_cnn"):
         NoisySGD().check(EASY, NearestNeighbours(5))
     with pytest.raises(InputError, match="noisy gradients alone"):
-        vault = LabelVault(images()[1], 2).open(1.0, seed=0)
-        SingleStage(loss="marginal").fit(
-            images()[0], ReleaseDoor(vault), Rappor(eps=1.0), MODEL, session()
-        )
+        store = LabelStore(images()[1], 2).open(1.0, seed=0)
+        SingleStage(loss="marginal").fit(images()[0], store, Rappor(eps=1.0), MODEL, session())

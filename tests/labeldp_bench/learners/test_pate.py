@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from labeldp.mechanisms import PateFM, Rappor
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import FixMatch, Pate
@@ -44,31 +43,31 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
         assert torch.equal(own, labels[indices])
         return own[:5]
 
-    vault = LabelVault(labels, 3).open(1.0, seed=0)
-    released = ReleaseDoor(vault).release_votes(mechanism, parts, vote, "")
+    store = LabelStore(labels, 3).open(1.0, seed=0)
+    released = store.release_votes(mechanism, parts, vote, "")
     assert released.shape == (5,) and len(seen) == 12
     assert sorted(torch.cat(seen).tolist()) == list(range(60))
-    (line,) = vault.ledger
+    (line,) = store.ledger
     assert (line.mechanism, line.trust, line.eps, line.delta) == ("PateFM", "central", 1.0, 1e-5)
-    assert set(vault.unsanitised) == {"data_dependent_eps_unsanitised"}
+    assert set(store.unsanitised) == {"data_dependent_eps_unsanitised"}
     with pytest.raises(BudgetError):
-        vault.release_votes(mechanism, parts, vote, "")
-    again = LabelVault(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
-    again.load_state_dict(vault.state_dict())
+        store.release_votes(mechanism, parts, vote, "")
+    again = LabelStore(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
+    again.load_state_dict(store.state_dict())
     assert torch.equal(again.release_votes(mechanism, parts, vote, ""), released)
-    assert len(seen) == 12 and again.unsanitised == vault.unsanitised
+    assert len(seen) == 12 and again.unsanitised == store.unsanitised
 
 
 def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():
-    vault = LabelVault(torch.arange(60) % 3, 3).open(1.0, seed=0)
+    store = LabelStore(torch.arange(60) % 3, 3).open(1.0, seed=0)
     mechanism = PateFM(1.0, teachers=12, queries=5, answers=5)
     for parts, vote, says in (
         (torch.arange(60) % 11, lambda _, own: own[:5], "each of 12 teachers needs labels"),
         (torch.arange(60) % 12, lambda _, own: own[:4], "must vote on 5 queries"),
     ):
         with pytest.raises(InputError, match=says):
-            vault.release_votes(mechanism, parts, vote, "")
-    assert vault.eps_spent == 0
+            store.release_votes(mechanism, parts, vote, "")
+    assert store.eps_spent == 0
 
 
 @pytest.mark.parametrize("kind", ["linear", "networks"])
@@ -78,19 +77,19 @@ def test_the_student_learns_from_winners_alone(kind):
     if kind == "networks":
         teachers = NetworkTeachers(training.trainer(epochs=15, optimizer=BRISK))
     mechanism = PateFM(200.0, teachers=6, queries=60, answers=40)
-    vault = LabelVault(labels, 3).open(200.0, seed=0)
+    store = LabelStore(labels, 3).open(200.0, seed=0)
     where = session()
     student = learner(teachers).fit(
-        images, ReleaseDoor(vault), mechanism, network(epochs=20, optimizer=BRISK), where
+        images, store, mechanism, network(epochs=20, optimizer=BRISK), where
     )
     agrees = (predict(student.scores(images), 0) == labels).double().mean()
     assert float(agrees) > 0.8
     assert 10 < where.notes["answers"] <= 40
     # A run that goes on gets the same winners without any label.
-    again = LabelVault(torch.zeros_like(labels), 3).open(200.0, seed=0)
-    again.load_state_dict(vault.state_dict())
+    again = LabelStore(torch.zeros_like(labels), 3).open(200.0, seed=0)
+    again.load_state_dict(store.state_dict())
     repeated = learner(teachers).fit(
-        images, ReleaseDoor(again), mechanism, network(epochs=20, optimizer=BRISK), session()
+        images, again, mechanism, network(epochs=20, optimizer=BRISK), session()
     )
     assert torch.equal(repeated.scores(images), student.scores(images))
 
@@ -148,7 +147,7 @@ def test_distorted_images_are_taught_from_the_first_taught_epoch_on():
 
 def test_what_makes_no_sense_is_one_clear_line():
     images, labels = training.images_and_labels(50)
-    door = ReleaseDoor(LabelVault(labels, 3).open(1.0, seed=0))
+    door = LabelStore(labels, 3).open(1.0, seed=0)
     votes = PateFM(1.0, teachers=5, queries=5, answers=5)
     knn, where = NearestNeighbours(5), session()
     with pytest.raises(InputError, match="use learner=fixmatch"):
@@ -199,7 +198,7 @@ class Spy:
 
     def __init__(self, labels):
         self.num_classes = 3
-        self.door = ReleaseDoor(LabelVault(labels, 3).open(50.0, seed=0))
+        self.door = LabelStore(labels, 3).open(50.0, seed=0)
 
     def release_votes(self, mechanism, parts, vote, settings):
         self.settings = settings
@@ -214,7 +213,7 @@ def test_other_teachers_have_other_noise():
     def vote(indices, own):
         return torch.zeros(200, dtype=torch.int64)
 
-    closed = LabelVault(labels, 3)
+    closed = LabelStore(labels, 3)
     one, same, other = (
         closed.open(1.0, 0, again="test").release_votes(mechanism, parts, vote, settings)
         for settings in ("a", "a", "b")

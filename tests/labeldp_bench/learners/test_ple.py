@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import LabelEnhancement
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
@@ -191,10 +190,10 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
     cell = compose_cell(["mechanism=ple", "dataset=mnist", "trainer.views=1", "learner.k2=3"])
     parts = cell.build()
     model = Recorder(parts.model.network, parts.model.trainer)
-    opened = LabelVault(LABELS, 10).open(math.inf, 0)
+    opened = LabelStore(LABELS, 10).open(math.inf, 0)
     server = replace(parts.learner, stay_within_top=stay, ramp_epochs=1)
     session = Session(0, torch.device("cpu"))
-    server.fit(torch.zeros(50, 28, 28, 1), ReleaseDoor(opened), parts.mechanism, model, session)
+    server.fit(torch.zeros(50, 28, 28, 1), opened, parts.mechanism, model, session)
     (supervision,) = model.server
     first = supervision.targets[:, 0]
     assert torch.allclose(first, cut(opened.releases[0].outputs, 3))
@@ -209,7 +208,7 @@ def test_refined_targets_are_the_geometric_mean_over_the_kept_labels(stay):
 
 
 def test_split_is_disjoint_random_and_only_for_validation():
-    # Validation labels would be trained on, or taken out of the vault for nothing.
+    # Validation labels would be trained on, or taken out of the store for nothing.
     trainer = compose_cell(["mechanism=ple", "dataset=mnist"]).build().model.trainer
     rest, held_out = learner(validation=0.2).split(100, trainer, seed=0)
     assert (len(rest), len(held_out)) == (80, 20)

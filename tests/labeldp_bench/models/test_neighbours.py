@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from labeldp.losses import loss_named
-from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
@@ -93,9 +92,9 @@ def test_votes_do_not_depend_on_who_searched_first():
         bundle = parts.dataset.draw(None, seed=0)
         found = {}
         for name, each in units.items():
-            vault = bundle.vault.open(1.0, seed=0, again="test")
+            store = bundle.store.open(1.0, seed=0, again="test")
             classifier = each.learner.fit(
-                bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
+                bundle.train_features, store, each.mechanism, parts.model, SESSION
             )
             found[name] = classifier.scores(bundle.test_features)
             if name == "alibi":  # a sum of floats
@@ -120,9 +119,9 @@ def test_stages_share_the_search_of_single_stages(monkeypatch):
     single = compose_cell([*TINY_CIRCLE, "mechanism=rr"]).build()
     bundle = parts.dataset.draw(None, seed=0)
     for each in (single, parts, parts):
-        vault = bundle.vault.open(1.0, seed=0, again="test")
+        store = bundle.store.open(1.0, seed=0, again="test")
         classifier = each.learner.fit(
-            bundle.train_features, ReleaseDoor(vault), each.mechanism, parts.model, SESSION
+            bundle.train_features, store, each.mechanism, parts.model, SESSION
         )
         classifier.scores(bundle.test_features)
     assert calls == [300, 150]

@@ -8,8 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from labeldp.losses import LOSSES
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import BoostedTrees, Logistic
@@ -25,8 +24,8 @@ def problem(rows=3000, classes=2, seed=0):
 
 
 def fitted(model, x, y, mechanism, loss, classes=2):
-    vault = LabelVault(y, classes).open(mechanism.eps, 0)
-    supervision = Supervision.of([ReleaseDoor(vault).release(mechanism)], LOSSES[loss])
+    store = LabelStore(y, classes).open(mechanism.eps, 0)
+    supervision = Supervision.of([store.release(mechanism)], LOSSES[loss])
     session = Session(0, torch.device("cpu"))
     return model.fit(x, supervision, session)
 

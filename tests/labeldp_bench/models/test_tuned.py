@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
@@ -59,7 +58,7 @@ def test_a_second_fit_to_agreeing_releases_takes_the_recipe_of_the_first(monkeyp
         return real(self, *rest)
 
     monkeypatch.setattr(NetworkModel, "fit", fit)
-    door, here = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5)), session()
+    door, here = LabelStore(labels, 3).open(2.0, seed=5), session()
     learner = SingleStage("plain", retrain="consensus")
     learner.fit(images, door, RandomizedResponse(2.0), GRID.of(NETWORK), here)
     assert len(trained) == 4 and trained[2] == trained[3]  # two tried, the last fit, and again
@@ -101,7 +100,7 @@ def test_a_later_stage_is_judged_by_its_own_releases_alone(monkeypatch):
         return real(self, features, supervision, *rest)
 
     monkeypatch.setattr(NetworkModel, "fit", fit)
-    door, here = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5)), session()
+    door, here = LabelStore(labels, 3).open(2.0, seed=5), session()
     learner = MultiStage(
         "plain", fractions=[0.6, 0.4], first=RandomizedResponse(2.0), warm_start=True
     )

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.runs.checkpoint import Checkpoint
 from tests.shell import SERVER, quick, records_under
@@ -196,31 +196,31 @@ def test_checkpoint_executes_nothing(tmp_path):
 def test_recalled_release_is_booked_and_draws_nothing():
     # A second draw of noise for the same label would cost a second eps that no ledger shows.
     labels = torch.arange(3).repeat(50)
-    first = LabelVault(labels, 3).open(1.0, seed=None)  # secret: cannot be drawn alike again
+    first = LabelStore(labels, 3).open(1.0, seed=None)  # secret: cannot be drawn alike again
     halves = torch.arange(150).tensor_split(2)
     kept = [first.release(RandomizedResponse(1.0), half).outputs for half in halves]
-    second = LabelVault(labels, 3).open(1.0, seed=None)
+    second = LabelStore(labels, 3).open(1.0, seed=None)
     second.load_state_dict(first.state_dict())
     for half, outputs in zip(halves, kept, strict=True):
         assert torch.equal(second.release(RandomizedResponse(1.0), half).outputs, outputs)
     assert second.ledger == first.ledger
     with pytest.raises(BudgetError, match="exceeded"):
         second.release(RandomizedResponse(1.0), halves[0])
-    third = LabelVault(labels, 3).open(1.0, seed=None)
+    third = LabelStore(labels, 3).open(1.0, seed=None)
     third.load_state_dict(first.state_dict())
     with pytest.raises(BudgetError, match="other labels"):
         third.release(RandomizedResponse(1.0), halves[1])
 
 
-def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelVault, torch.Tensor]:
-    """Returns a vault, after a release with secret noise that a checkpoint holds; and labels."""
+def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelStore, torch.Tensor]:
+    """Returns a store, after a release with secret noise that a checkpoint holds; and labels."""
     labels = torch.arange(3).repeat(50)
-    vault = LabelVault(labels, 3).open(1.0, seed=None)
-    vault.release(RandomizedResponse(1.0))
-    fits = Checkpoint(file, belongs_to, every=1, parts={"vault": vault}).fits
+    store = LabelStore(labels, 3).open(1.0, seed=None)
+    store.release(RandomizedResponse(1.0))
+    fits = Checkpoint(file, belongs_to, every=1, parts={"store": store}).fits
     fits.next_fit()
     fits.after_epoch(lambda: {"epoch": 1, "network": {}, "notes": {}}, finished=False)
-    return vault, labels
+    return store, labels
 
 
 @pytest.mark.parametrize("key", ["torch", "device", "precision"])
@@ -229,8 +229,8 @@ def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(key, tmp_path, ca
     file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a", "device": "cpu"}
     first, labels = _released_until(file, belongs_to | {key: "of before"})
     for _ in range(2):  # it may be killed once more before its first checkpoint
-        second = LabelVault(labels, 3).open(1.0, seed=None)
-        parts = {"vault": second}
+        second = LabelStore(labels, 3).open(1.0, seed=None)
+        parts = {"store": second}
         checkpoint = Checkpoint(file, belongs_to | {key: "of now"}, parts=parts, is_secret=True)
         checkpoint.resume()
         assert checkpoint.fits.next_fit() is None
@@ -262,9 +262,9 @@ def test_a_checkpoint_of_other_releases_is_not_taken_up(left_by, now, refused, t
     file = tmp_path / "checkpoint.pt"
     of = {name: {"identity": "i"} | ({"file": name} if name else {}) for name in (left_by, now)}
     _, labels = _released_until(file, of[left_by])
-    vault = LabelVault(labels, 3).open(1.0, seed=None)
+    store = LabelStore(labels, 3).open(1.0, seed=None)
     checkpoint = Checkpoint(
-        file, of[now], parts={"vault": vault}, is_secret=True, handed_over="file"
+        file, of[now], parts={"store": store}, is_secret=True, handed_over="file"
     )
     if refused:
         with pytest.raises(InputError, match=r"a run left it that .* releases.*; it held"):

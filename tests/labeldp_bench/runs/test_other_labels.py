@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import BlockRR, Rappor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
@@ -54,8 +54,8 @@ class Points:
         features += 3 * torch.nn.functional.one_hot(ONE)[:, :2]
         if self.images:
             features = (features.abs() * 40).byte()[:, :, None, None].expand(-1, -1, 4, 1)
-        vault = LabelVault(self.labels, 3)
-        return DataBundle("points", features, vault, features[:60], ONE[:60], 3)
+        store = LabelStore(self.labels, 3)
+        return DataBundle("points", features, store, features[:60], ONE[:60], 3)
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Spy(Learner):
     learner: Learner
     kept: list
 
-    def fit(self, features, vault, mechanism, model, session):
-        classifier = self.learner.fit(features, vault, mechanism, model, session)
+    def fit(self, features, store, mechanism, model, session):
+        classifier = self.learner.fit(features, store, mechanism, model, session)
         self.kept.append(classifier.scores(features))
         return classifier
 
@@ -77,10 +77,10 @@ class Peeks(Learner):
 
     learner: Learner
 
-    def fit(self, features, vault, mechanism, model, session):
-        labels = vault._ReleaseDoor__vault._LabelVault__labels
+    def fit(self, features, store, mechanism, model, session):
+        labels = store._LabelStore__store._LabelStore__labels
         features = features + 1e-3 * labels[:, None]
-        return self.learner.fit(features, vault, mechanism, model, session)
+        return self.learner.fit(features, store, mechanism, model, session)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class CountsAll(Learner):
 
     learner: Learner
 
-    def fit(self, features, vault, mechanism, model, session):
-        labels = vault._ReleaseDoor__vault._LabelVault__labels
+    def fit(self, features, store, mechanism, model, session):
+        labels = store._LabelStore__store._LabelStore__labels
         session.notes["prior"] = torch.bincount(labels).tolist()
-        return self.learner.fit(features, vault, mechanism, model, session)
+        return self.learner.fit(features, store, mechanism, model, session)
 
 
 RECIPES = {

@@ -9,7 +9,7 @@ import torch
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.runs.run import open_vault
+from labeldp_bench.runs.run import open_store
 from tests.conftest import TINY_CIRCLE
 
 
@@ -27,19 +27,19 @@ def test_the_record_says_secret_and_the_releases_differ_from_run_to_run(
     mechanism, tmp_path, monkeypatch
 ):
     # A run that says secret and draws from its seed would be undone by anybody.
-    vaults = []
+    stores = []
 
     def open_and_keep(*arguments):
-        vaults.append(open_vault(*arguments))
-        return vaults[-1]
+        stores.append(open_store(*arguments))
+        return stores[-1]
 
-    monkeypatch.setattr("labeldp_bench.runs.run.open_vault", open_and_keep)
+    monkeypatch.setattr("labeldp_bench.runs.run.open_store", open_and_keep)
     overrides = [*TINY_CIRCLE, f"mechanism={mechanism}", "noise=secret"]
     (one, failed), (other, _) = (run(overrides, tmp_path / name) for name in ("a", "b"))
     assert failed == []
     assert one["noise"] == one["identity"]["noise"] == "secret"
-    first_trials = vaults[0], vaults[len(vaults) // 2]
-    drawn, again = (vault.releases[-1].outputs for vault in first_trials)
+    first_trials = stores[0], stores[len(stores) // 2]
+    drawn, again = (store.releases[-1].outputs for store in first_trials)
     assert drawn.shape == again.shape and not torch.equal(drawn, again)
     assert one["config_hash"] == other["config_hash"] and one["seed"] == 0
     seeded, errors = run(overrides[:-1], tmp_path / "c")

@@ -111,7 +111,7 @@ def test_three_brightnesses_are_learned_without_privacy(tiny_images, tiny_networ
     )
     parts = cell.build()
     bundle = parts.dataset.draw(tiny_images, 0)
-    release = bundle.vault.open(math.inf, 0).release(parts.mechanism)
+    release = bundle.store.open(math.inf, 0).release(parts.mechanism)
     supervision = Supervision.of([release], loss_named("plain"))
     classifier, epochs = fit(parts.model, bundle.train_features, supervision)
     predicted = classifier.scores(bundle.test_features).argmax(1)

@@ -1,4 +1,4 @@
-"""The door to true labels, which protective label enhancement goes through and nobody else."""
+"""True labels themselves, for a scheme without a guarantee; nobody else gets them."""
 
 import math
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
 from tests.labeldp_bench.learners.test_ple import LABELS, PLE
@@ -17,16 +16,16 @@ from tests.labeldp_bench.learners.test_ple import LABELS, PLE
 ALL = torch.arange(50)
 
 
-def vault(eps=math.inf):
-    return LabelVault(LABELS, 4).open(eps, seed=0)
+def store(eps=math.inf):
+    return LabelStore(LABELS, 4).open(eps, seed=0)
 
 
 def test_trusted_labels_are_booked_without_a_guarantee():
     # A run on true labels would look like one that protects them.
-    opened = vault()
-    labels = ReleaseDoor(opened).trusted_labels(PLE, "a client", ALL[:30])
+    opened = store()
+    labels = opened.trusted_labels(PLE, "a client", ALL[:30])
     assert torch.equal(labels, LABELS[:30])
-    labels.zero_()  # a copy: nobody writes into the vault
+    labels.zero_()  # a copy: nobody writes into the store
     assert torch.equal(opened.trusted_labels(PLE, "again", ALL[:30]), LABELS[:30])
     line = opened.ledger[0]
     assert (line.trust, line.eps, line.num_labels, line.reason) == (
@@ -40,20 +39,20 @@ def test_trusted_labels_are_booked_without_a_guarantee():
 
 
 @pytest.mark.parametrize("eps", [1.0, math.inf])
-def test_no_private_mechanism_opens_that_door(eps):
+def test_no_private_mechanism_gets_true_labels(eps):
     # A learner would train on true labels under the name of a private mechanism.
-    opened = vault(eps)
+    opened = store(eps)
     with pytest.raises(BudgetError, match="RandomizedResponse claims privacy"):
-        ReleaseDoor(opened).trusted_labels(RandomizedResponse(eps), "by accident", ALL)
+        opened.trusted_labels(RandomizedResponse(eps), "by accident", ALL)
     assert opened.ledger == [] and opened.eps_spent == 0
 
 
 @pytest.mark.parametrize("mechanism", [PLE, NoPrivacy()])
-def test_a_finite_budget_keeps_that_door_shut(mechanism):
+def test_a_finite_budget_gives_no_true_labels(mechanism):
     # A private run's learner could name a mechanism of its own and get every label.
-    opened = vault(eps=8.0)
+    opened = store(eps=8.0)
     with pytest.raises(BudgetError, match="this release costs inf, the budget is 8"):
-        ReleaseDoor(opened).trusted_labels(mechanism, "by accident", ALL)
+        opened.trusted_labels(mechanism, "by accident", ALL)
     assert opened.ledger == []
 
 
@@ -61,27 +60,27 @@ def test_a_finite_budget_keeps_that_door_shut(mechanism):
 class Greedy(SingleStage):
     """Asks for true labels whatever the mechanism."""
 
-    def fit(self, features, vault, mechanism, model, session):
-        vault.trusted_labels(mechanism, "greed", torch.arange(len(vault)))
+    def fit(self, features, store, mechanism, model, session):
+        store.trusted_labels(mechanism, "greed", torch.arange(len(store)))
 
 
 def test_a_whole_run_ends_at_the_wall(tiny_images, tiny_network):
     # The wall would hold in a unit test, and a learner of a real run get past it.
     for name in ("rr", "rappor", "alibi"):
         parts = compose_cell([*tiny_network, f"mechanism={name}", "eps=inf"]).build()
-        opened = parts.dataset.draw(tiny_images, 0).vault.open(math.inf, 0)
+        opened = parts.dataset.draw(tiny_images, 0).store.open(math.inf, 0)
         with pytest.raises(BudgetError, match="claims privacy"):
-            Greedy("plain").fit(None, ReleaseDoor(opened), parts.mechanism, None, None)
+            Greedy("plain").fit(None, opened, parts.mechanism, None, None)
 
 
 def test_publishing_needs_trust_and_happens_once():
     # Two vectors of one label would be one more than the ledger knows.
-    opened = vault()
+    opened = store()
     outputs = torch.eye(4)[LABELS]
     with pytest.raises(BudgetError, match="after trusted_labels has paid"):
         opened.publish(PLE, outputs, ALL)
     opened.trusted_labels(PLE, "a client", ALL)
-    release = ReleaseDoor(opened).publish(PLE, outputs, ALL)
+    release = opened.publish(PLE, outputs, ALL)
     assert opened.released_agreement == 1.0
     assert torch.equal(release.most_likely_labels, outputs.bool())
     with pytest.raises(BudgetError, match="published once"):

@@ -17,9 +17,8 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     Rappor,
 )
-from labeldp.store.door import ReleaseDoor
+from labeldp.store import LabelStore
 from labeldp.store.ledger import BudgetError
-from labeldp.store.vault import LabelVault
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
@@ -30,135 +29,150 @@ LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
 GROUPS = torch.arange(50) % 2
 
 
-def test_closed_vault_releases_nothing():
+def test_closed_store_releases_nothing():
     # A data set could leak labels before any budget was set.
     with pytest.raises(BudgetError, match="the budget is 0"):
-        LabelVault(LABELS, 4).release(RandomizedResponse(1.0))
+        LabelStore(LABELS, 4).release(RandomizedResponse(1.0))
+
+
+def test_a_closed_store_is_opened_once_unless_one_says_what_for():
+    # A second ledger would say that nothing was spent.
+    closed = LabelStore(torch.arange(40) % 4, 4)
+    one = closed.open(1.0, 0)
+    one.release(RandomizedResponse(1.0), torch.arange(20))
+    with pytest.raises(BudgetError, match="opened before"):
+        closed.open(1.0, 1)
+    other = closed.open(1.0, 1, again="a test of it")
+    other.release(RandomizedResponse(0.5), torch.arange(10, 30))
+    assert (one.eps_spent, other.eps_spent, closed.spent_in_all) == (1.0, 0.5, 1.5)
+    for opened in (one, other):
+        with pytest.raises(BudgetError, match="only a closed one can be opened"):
+            opened.open(1.0, 0)
 
 
 def test_second_release_of_a_label_is_refused_before_it_is_drawn():
     # Averaging over several draws would undo the noise.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
-    vault.release(Rappor(1.0))
+    store = LabelStore(LABELS, 4).open(1.0, seed=0)
+    store.release(Rappor(1.0))
     with pytest.raises(BudgetError, match="has spent 1, this release costs 1, the budget is 1"):
-        vault.release(Rappor(1.0), torch.tensor([3]))
-    assert len(vault.releases) == 1
-    assert vault.eps_spent == 1.0
-    assert len(vault.ledger) == 1
+        store.release(Rappor(1.0), torch.tensor([3]))
+    assert len(store.releases) == 1
+    assert store.eps_spent == 1.0
+    assert len(store.ledger) == 1
 
 
 def test_a_release_inside_of_a_release_is_refused():
     # Both were checked before either was booked: a teacher, or another thread, had twice the eps.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=None)
-    door, refused = ReleaseDoor(vault), []
+    store = LabelStore(LABELS, 4).open(1.0, seed=None)
+    refused = []
 
     def vote(indices, labels):
-        for ask in (lambda: door.release(Rappor(1.0)), lambda: thread(door)):
-            with pytest.raises(BudgetError, match="another release of this vault is being drawn"):
+        for ask in (lambda: store.release(Rappor(1.0)), lambda: thread()):
+            with pytest.raises(BudgetError, match="another release of this store is being drawn"):
                 ask()
-            refused.append(vault.eps_spent)
+            refused.append(store.eps_spent)
         return torch.zeros(3, dtype=torch.int64)
 
-    def thread(door):
+    def thread():
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(door.release, Rappor(1.0)).result()
+            pool.submit(store.release, Rappor(1.0)).result()
 
-    door.release_votes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, "")
+    store.release_votes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, "")
     assert refused == [0.0] * 4
-    assert vault.eps_spent == 1.0
+    assert store.eps_spent == 1.0
     with pytest.raises(BudgetError, match="has spent 1"):  # the lock is free again
-        door.release(Rappor(1.0))
+        store.release(Rappor(1.0))
 
 
 def test_releases_of_one_label_add_up_and_of_different_labels_do_not():
     # Sequential and parallel composition must not be confused.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
-    vault.release(RandomizedResponse(1.0), torch.arange(0, 25))
-    vault.release(RandomizedResponse(0.4), torch.arange(25, 50))
-    assert vault.eps_spent == 1.0
-    vault.release(RandomizedResponse(0.6), torch.arange(25, 50))
-    assert vault.eps_spent == 1.0
+    store = LabelStore(LABELS, 4).open(1.0, seed=0)
+    store.release(RandomizedResponse(1.0), torch.arange(0, 25))
+    store.release(RandomizedResponse(0.4), torch.arange(25, 50))
+    assert store.eps_spent == 1.0
+    store.release(RandomizedResponse(0.6), torch.arange(25, 50))
+    assert store.eps_spent == 1.0
     with pytest.raises(BudgetError):
-        vault.release(RandomizedResponse(1e-5), torch.tensor([49]))
-    assert [entry.num_labels for entry in vault.ledger] == [25, 25, 25]
+        store.release(RandomizedResponse(1e-5), torch.tensor([49]))
+    assert [entry.num_labels for entry in store.ledger] == [25, 25, 25]
 
 
 def test_deltas_of_one_label_add_up():
     # The record said the delta of the mechanism, however often, and with which one, it was asked.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    store = LabelStore(LABELS, 4).open(1.0, seed=0)
     rows = torch.eye(50, dtype=torch.float64)
-    vault.release(RandomizedResponse(0.25))
+    store.release(RandomizedResponse(0.25))
     for delta in (1e-5, 3e-5):
-        vault.release_moments(NoisyMoments(0.375, delta=delta), rows)
-    assert vault.eps_spent == 1.0
-    assert vault.delta == pytest.approx(4e-5)
+        store.release_moments(NoisyMoments(0.375, delta=delta), rows)
+    assert store.eps_spent == 1.0
+    assert store.delta == pytest.approx(4e-5)
 
 
 def test_no_privacy_spends_infinity():
     # A baseline without noise must not look private in the record.
-    vault = LabelVault(LABELS, 4).open(math.inf, seed=0)
-    release = vault.release(NoPrivacy())
-    assert vault.eps_spent == math.inf
+    store = LabelStore(LABELS, 4).open(math.inf, seed=0)
+    release = store.release(NoPrivacy())
+    assert store.eps_spent == math.inf
     assert torch.equal(release.outputs, LABELS)
     with pytest.raises(BudgetError):
-        LabelVault(LABELS, 4).open(8.0, seed=0).release(NoPrivacy())
+        LabelStore(LABELS, 4).open(8.0, seed=0).release(NoPrivacy())
 
 
 @pytest.mark.parametrize(
     ("ask", "reason"),
     [
-        (lambda vault: vault.release(Rappor(0.1), torch.tensor([1, 1])), "distinct"),
-        (lambda vault: vault.release(Rappor(0.1), torch.tensor([50])), r"in \[0, 49\]"),
-        (lambda vault: vault.release(Laplace(1.0)), "Laplace is made for regression"),
-        (lambda vault: vault.release_groups(CubeMeans(1.0), GROUPS, 2), "made for regression"),
-        (lambda vault: vault.release(ExponentialCubes(1.0)), "nothing about single labels"),
-        (lambda vault: vault.release_groups(Rappor(1.0), GROUPS[:9], 2), r"of shape \(50,\)"),
-        (lambda vault: vault.release_groups(Rappor(1.0), GROUPS.int(), 2), "must be int64"),
-        (lambda vault: vault.release_groups(Rappor(2.0), GROUPS, 2), "the budget is 1"),
-        (lambda vault: vault.release_histogram(torch.tensor([1, 1]), 1.0), "distinct"),
-        (lambda vault: vault.release_histogram(torch.arange(2), 2.0), "the budget is 1"),
-        (lambda vault: vault.release_histogram(torch.arange(2), 0.0), "eps must be a number > 0"),
+        (lambda store: store.release(Rappor(0.1), torch.tensor([1, 1])), "distinct"),
+        (lambda store: store.release(Rappor(0.1), torch.tensor([50])), r"in \[0, 49\]"),
+        (lambda store: store.release(Laplace(1.0)), "Laplace is made for regression"),
+        (lambda store: store.release_groups(CubeMeans(1.0), GROUPS, 2), "made for regression"),
+        (lambda store: store.release(ExponentialCubes(1.0)), "nothing about single labels"),
+        (lambda store: store.release_groups(Rappor(1.0), GROUPS[:9], 2), r"of shape \(50,\)"),
+        (lambda store: store.release_groups(Rappor(1.0), GROUPS.int(), 2), "must be int64"),
+        (lambda store: store.release_groups(Rappor(2.0), GROUPS, 2), "the budget is 1"),
+        (lambda store: store.release_histogram(torch.tensor([1, 1]), 1.0), "distinct"),
+        (lambda store: store.release_histogram(torch.arange(2), 2.0), "the budget is 1"),
+        (lambda store: store.release_histogram(torch.arange(2), 0.0), "eps must be a number > 0"),
     ],
 )
-def test_what_a_vault_refuses_costs_nothing(ask, reason):
+def test_what_a_store_refuses_costs_nothing(ask, reason):
     # Something would leave outside of the ledger, or a refusal would use up the budget.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
+    store = LabelStore(LABELS, 4).open(1.0, seed=0)
     with pytest.raises(InputError, match=reason):
-        ask(vault)
-    assert vault.ledger == [] and vault.eps_spent == 0
+        ask(store)
+    assert store.ledger == [] and store.eps_spent == 0
 
 
 def test_real_labels_have_no_classes_to_count_and_none_outside_of_their_bound():
     # Labels that are rounded to classes, or a bound that noise was not made for, would leak.
     values = torch.linspace(-1, 1, 50, dtype=torch.float64)
-    vault = LabelVault(values, 0, bound=1.0).open(1.0, seed=0)
+    store = LabelStore(values, 0, bound=1.0).open(1.0, seed=0)
     with pytest.raises(InputError, match="a histogram counts classes"):
-        vault.release_histogram(torch.arange(5), 1.0)
+        store.release_histogram(torch.arange(5), 1.0)
     with pytest.raises(InputError, match="Rappor is made for classification"):
-        vault.release(Rappor(1.0))
+        store.release(Rappor(1.0))
     for wrong in (values * 2, values.float(), torch.full((3,), math.nan, dtype=torch.float64)):
         with pytest.raises(InputError, match="real labels must be"):
-            LabelVault(wrong, 0, bound=1.0)
+            LabelStore(wrong, 0, bound=1.0)
     with pytest.raises(InputError, match="labels must be in"):
-        LabelVault(LABELS, 3)
+        LabelStore(LABELS, 3)
 
 
 def test_a_run_that_goes_on_gets_what_left_before_and_of_the_same_labels_only():
     # A second draw for one label would be a second release; other labels would get its output.
-    one = LabelVault(LABELS, 4).open(1.0, seed=None)
+    one = LabelStore(LABELS, 4).open(1.0, seed=None)
     part, counted = torch.arange(20), torch.arange(20, 30)
     drawn = one.release(RandomizedResponse(1.0), part).outputs, one.release_histogram(counted, 1.0)
-    again = LabelVault(LABELS, 4).open(1.0, seed=None)
+    again = LabelStore(LABELS, 4).open(1.0, seed=None)
     again.load_state_dict(one.state_dict())
     assert torch.equal(again.release(RandomizedResponse(1.0), part).outputs, drawn[0])
     assert torch.equal(again.release_histogram(counted, 1.0), drawn[1])
     assert again.ledger == one.ledger
     # Cut off once more before the second one is asked for: it must not be forgotten.
-    early = LabelVault(LABELS, 4).open(1.0, seed=None)
+    early = LabelStore(LABELS, 4).open(1.0, seed=None)
     early.load_state_dict(one.state_dict())
     early.release(RandomizedResponse(1.0), part)
     assert early.state_dict().keys() == one.state_dict().keys()
-    other = LabelVault(LABELS, 4).open(1.0, seed=None)
+    other = LabelStore(LABELS, 4).open(1.0, seed=None)
     other.load_state_dict(one.state_dict())
     with pytest.raises(BudgetError, match="release 0 was of other labels before the run was cut"):
         other.release(RandomizedResponse(1.0), part + 1)
@@ -167,7 +181,7 @@ def test_a_run_that_goes_on_gets_what_left_before_and_of_the_same_labels_only():
 def test_same_seed_gives_same_noise_and_other_seed_other_noise():
     # Records could not be reproduced, or all repetitions would share one draw.
     outputs = [
-        LabelVault(LABELS, 4).open(1.0, seed).release(Rappor(1.0)).outputs for seed in (0, 0, 1)
+        LabelStore(LABELS, 4).open(1.0, seed).release(Rappor(1.0)).outputs for seed in (0, 0, 1)
     ]
     assert torch.equal(outputs[0], outputs[1])
     assert not torch.equal(outputs[0], outputs[2])
@@ -178,10 +192,10 @@ def test_noise_is_not_shared_between_budgets_mechanisms_and_releases():
     labels = torch.zeros(4000, dtype=torch.int64)
 
     def kept(eps, part=None):
-        vault = LabelVault(labels, 2).open(8.0, seed=0)
+        store = LabelStore(labels, 2).open(8.0, seed=0)
         if part is not None:
-            vault.release(RandomizedResponse(eps), part)
-        return vault.release(RandomizedResponse(eps), torch.arange(2000, 4000)).outputs == 0
+            store.release(RandomizedResponse(eps), part)
+        return store.release(RandomizedResponse(eps), torch.arange(2000, 4000)).outputs == 0
 
     def correlation(a, b):
         return abs(float(torch.corrcoef(torch.stack([a, b]).double())[0, 1]))
@@ -192,26 +206,26 @@ def test_noise_is_not_shared_between_budgets_mechanisms_and_releases():
 
 
 def test_labels_are_copied():
-    # A caller who keeps the tensor could change what the vault holds.
+    # A caller who keeps the tensor could change what the store holds.
     labels = LABELS.clone()
-    vault = LabelVault(labels, 4).open(math.inf, seed=0)
+    store = LabelStore(labels, 4).open(math.inf, seed=0)
     labels.zero_()
-    assert torch.equal(vault.release(NoPrivacy()).outputs, LABELS)
+    assert torch.equal(store.release(NoPrivacy()).outputs, LABELS)
 
 
 def test_agreement_counts_ties_as_shares():
     # The diagnostic would favour mechanisms that release many bits.
-    vault = LabelVault(torch.zeros(20000, dtype=torch.int64), 10).open(1.0, seed=0)
-    vault.release(RandomizedResponse(1.0))
-    assert vault.released_agreement == pytest.approx(math.e / (math.e + 9), abs=0.01)
+    store = LabelStore(torch.zeros(20000, dtype=torch.int64), 10).open(1.0, seed=0)
+    store.release(RandomizedResponse(1.0))
+    assert store.released_agreement == pytest.approx(math.e / (math.e + 9), abs=0.01)
 
 
-def test_public_names_of_the_vault_give_no_labels():
+def test_public_names_of_the_store_give_no_labels():
     # A learner could read them through an attribute.
-    vault = LabelVault(LABELS, 4).open(1.0, seed=0)
-    for name, value in inspect.getmembers(vault):
+    store = LabelStore(LABELS, 4).open(1.0, seed=0)
+    for name, value in inspect.getmembers(store):
         if not name.startswith("_") and isinstance(value, torch.Tensor):
-            raise AssertionError(f"vault.{name} is a tensor")
+            raise AssertionError(f"store.{name} is a tensor")
 
 
 @pytest.mark.parametrize("recipe", ["circle", "network"])
@@ -228,8 +242,8 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
         scores = []
         original = type(cell.build().learner).fit
 
-        def fit(self, features, vault, *rest):
-            classifier = original(self, features, vault, *rest)
+        def fit(self, features, store, *rest):
+            classifier = original(self, features, store, *rest)
             scores.append(classifier.scores(features))
             return classifier
 
@@ -240,14 +254,14 @@ def test_permuting_true_labels_after_the_release_changes_no_output_bit(
         return scores
 
     untouched = run("a")
-    release = LabelVault.release
+    release = LabelStore.release
 
     def release_then_permute(self, *arguments, **keywords):
         released = release(self, *arguments, **keywords)
-        labels = self._LabelVault__labels
+        labels = self._LabelStore__labels
         labels.copy_(labels[torch.randperm(len(labels))])
         return released
 
-    monkeypatch.setattr(LabelVault, "release", release_then_permute)
+    monkeypatch.setattr(LabelStore, "release", release_then_permute)
     permuted = run("b")
     assert all(torch.equal(a, b) for a, b in zip(untouched, permuted, strict=True))

@@ -31,13 +31,13 @@ def histogram_scale(eps: float) -> float:
     return 2 / eps
 
 
-class LabelVault:
+class LabelStore:
     """The only holder of true training labels.
 
-    The data layer makes a vault closed: eps is 0 and nothing leaves it. `open` gives a vault over
+    The data layer makes a store closed: eps is 0 and nothing leaves it. `open` gives a store over
     the same labels with an eps for each label and an account of its own. Releases of one label add
-    up; releases of different labels do not (parallel composition). Learners get a `ReleaseDoor`. An
-    open vault cannot be copied, pickled or opened, and a closed one is opened once: a second ledger
+    up; releases of different labels do not (parallel composition). Learners get a `LabelStore`. An
+    open store cannot be copied, pickled or opened, and a closed one is opened once: a second ledger
     would hide a second draw. Who needs another opening says what for, and `spent_in_all` adds up
     what all of them spent.
 
@@ -73,39 +73,39 @@ class LabelVault:
 
     def open(
         self, eps: float, seed: int | None, data: str = "", *, again: str | None = None
-    ) -> "LabelVault":
-        """Returns a vault over the same labels that may spend `eps` on each of them.
+    ) -> "LabelStore":
+        """Returns a store over the same labels that may spend `eps` on each of them.
 
         Args:
             eps: of each label, > 0; `inf` allowed.
             seed: of the run. The noise follows from it, so that anybody who knows the seed can
                 undo the noise. None: secret randomness, of which no seed exists.
             data: names the data set among those that are released under one seed.
-            again: why a vault that was opened before is opened once more.
+            again: why a store that was opened before is opened once more.
 
         Raises:
-            BudgetError: the vault is open, or it was opened before and `again` says nothing.
+            BudgetError: the store is open, or it was opened before and `again` says nothing.
         """
         if self.eps > 0:
-            raise BudgetError("the vault is open; only a closed one can be opened")
+            raise BudgetError("the store is open; only a closed one can be opened")
         if self._openings and not again:
             raise BudgetError(
-                "the vault was opened before, and a second ledger hides what the first one spent "
+                "the store was opened before, and a second ledger hides what the first one spent "
                 "(say again='what for'; spent_in_all adds up all openings)"
             )
-        vault = LabelVault(self.__labels, self.num_classes, self.bound, absent=self._absent)
-        vault._account = Account(len(self), check_eps(eps), NoiseStreams(seed, data))
-        self._openings.append(vault._account)
-        return vault
+        store = LabelStore(self.__labels, self.num_classes, self.bound, absent=self._absent)
+        store._account = Account(len(self), check_eps(eps), NoiseStreams(seed, data))
+        self._openings.append(store._account)
+        return store
 
     @property
     def eps(self) -> float:
-        """What may be spent on each label; 0 while the vault is closed."""
+        """What may be spent on each label; 0 while the store is closed."""
         return self._account.ledger.eps
 
     @property
     def spent_in_all(self) -> float:
-        """What the worst-off label has spent over all openings of this closed vault."""
+        """What the worst-off label has spent over all openings of this closed store."""
         spent = [account.ledger.spent for account in self._openings]
         return float(torch.stack(spent).sum(0).max()) if spent and len(self) else 0.0
 
@@ -133,7 +133,7 @@ class LabelVault:
         return self._account.once(asked, partial(draw, self._true), partial(draw, self._made_up))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a LabelVault holds true labels: it cannot be copied or pickled")
+        raise TypeError("a LabelStore holds true labels: it cannot be copied or pickled")
 
     def release(
         self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
@@ -246,7 +246,7 @@ class LabelVault:
             parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
             vote: called with the positions and the true labels of a part, int64 (m,) each; trains
                 its teacher and returns a class for each query, int64 (Q,). It must keep nothing,
-                which the vault cannot enforce: eps holds for a vote that does not.
+                which the store cannot enforce: eps holds for a vote that does not.
             settings: names all that votes depend on beside the labels, as `release_descent`: other
                 teachers must not get the same noise.
 
@@ -331,7 +331,7 @@ class LabelVault:
         return self._once(asked, draw)["outputs"]
 
     def state_dict(self) -> dict[str, Drawn]:
-        """Returns what left the vault, for a checkpoint; it holds no true label.
+        """Returns what left the store, for a checkpoint; it holds no true label.
 
         What left before a run was cut off is in it, though nobody has asked for it again yet.
         """
@@ -339,7 +339,7 @@ class LabelVault:
         return {**drawn.earlier, **drawn.left}
 
     def load_state_dict(self, state: dict[str, Drawn]) -> None:
-        """Takes what left the vault before a run was cut off.
+        """Takes what left the store before a run was cut off.
 
         The same requests get the same outputs again, and are booked; only new ones draw noise.
         """
@@ -395,7 +395,7 @@ class LabelVault:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What has left the vault so far: all that an attacker gets to see."""
+        """What has left the store so far: all that an attacker gets to see."""
         return tuple(self._account.releases)
 
     @property
@@ -403,8 +403,7 @@ class LabelVault:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
         None before the first release, or where the labels are absent. A diagnostic for the record,
-        not covered by eps: asked after each single release it would tell every label. So a
-        learner's door does not lead here.
+        not covered by eps: asked after each single release it would tell every label.
         """
         return self._mean(lambda release, labels: release.agreement(labels))
 

@@ -44,7 +44,7 @@ lint: $(VENV)/.lint  ## format check, lint, type check, spelling, layers of impo
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/codespell README.md CHANGELOG.md docs configs labeldp labeldp_bench scripts benchmarks
+	$(BIN)/codespell README.md CHANGELOG.md docs configs labeldp labeldp_bench papers scripts benchmarks
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint  ## format and mend what can be mended by itself

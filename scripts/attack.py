@@ -33,10 +33,10 @@ from labeldp_bench.interfaces import Session
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
-from labeldp_bench.reports.figures.attack import draw_attacks
-from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.support.checkout import CHECKOUT
+from papers import FIGURES
+from papers.site.attack import draw_attacks
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 RUNS = CHECKOUT / "results" / "runs"

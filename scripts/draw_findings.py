@@ -16,11 +16,11 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.collect import check_committed
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
-from labeldp_bench.reports.tables.differences import budgets_of, means_of
-from labeldp_bench.reports.tables.tuned import SOFT_LABEL
+from papers import FIGURES
+from papers.site.differences import budgets_of, means_of
+from papers.site.tuned import SOFT_LABEL
 
 DATA = dict(zip(TABLES, ("MNIST", "Fashion-MNIST"), strict=True))
 INTERVALS = (

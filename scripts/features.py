@@ -20,8 +20,8 @@ from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import model_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import difference_text, mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, SeedsEstimate, holm
-from labeldp_bench.reports.tables.best_known import WITH_FEATURES
-from labeldp_bench.reports.tables.differences import means_of, tested
+from papers.site.best_known import WITH_FEATURES
+from papers.site.differences import means_of, tested
 
 OURS = "graph_gaussian_process"
 LOSSES = {

@@ -25,8 +25,8 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.naming import method_name, name_of
 from labeldp_bench.reports.rendering import mean_text
 from labeldp_bench.reports.statistics import PLUS_MINUS, SeedsEstimate
-from labeldp_bench.reports.tables.differences import budgets_of, means_of, tested
-from labeldp_bench.reports.tables.tuned import IN_PRINT, OWN_LOSS, SOFT_LABEL
+from papers.site.differences import budgets_of, means_of, tested
+from papers.site.tuned import IN_PRINT, OWN_LOSS, SOFT_LABEL
 
 ATTACKS = COMMITTED.with_name("attacks.csv")
 CLASSES = 10

@@ -10,9 +10,9 @@ of every row is looked for and checked.
 import sys
 
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.reports.leaderboard import LEADERBOARD, write_leaderboard
-from labeldp_bench.reports.page import write_page
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.site.leaderboard import LEADERBOARD, write_leaderboard
+from papers.site.page import write_page
 
 
 @command(__doc__)

@@ -9,13 +9,14 @@ import sys
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.figures.exponents import write_pictures
-from labeldp_bench.reports.figures.text import counts
-from labeldp_bench.reports.figures.write import FIGURES, write_figures
-from labeldp_bench.reports.tables import best_known_page, tuned_page
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.support.checkout import CHECKOUT
+from papers import FIGURES
+from papers.figures.text import counts
+from papers.figures.write import write_figures
+from papers.site import best_known_page, tuned_page
+from papers.theoretical_limits.exponents import write_pictures
 
 EXPONENTS = "theoretical_limits/table1"
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from labeldp_bench.experiments.experiment import Experiment
-from labeldp_bench.reports.figures.paper import PaperFigure
-from labeldp_bench.reports.figures.write import write_figure
+from papers.figures.paper import PaperFigure
+from papers.figures.write import write_figure
 
 # Accuracies that a reader can judge by eye, in percent: {mechanism: at K = 10, 40, 100}.
 PINNED = {"none": (99, 88, 46), "rr": (98, 53, 5), "alibi": (99, 86, 23), "rappor": (99, 86.2, 26)}

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 import labeldp
 import labeldp_bench
+import papers
 from labeldp_bench.experiments.compose import assemble, compose_cell, use_configs
 from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
@@ -26,7 +27,7 @@ MACHINE = "|".join(
 )  # fmt: skip
 MODULES = [
     module.name
-    for package in (labeldp, labeldp_bench)
+    for package in (labeldp, labeldp_bench, papers)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not module.name.endswith("__main__")
 ]
@@ -106,7 +107,7 @@ def public_without_docstring(body: list[ast.stmt], prefix: str) -> list[str]:
 def test_everything_public_has_a_docstring():
     # A user of `help()` would find nothing.
     missing = []
-    for path in sorted(CHECKOUT.glob("labeldp*/**/*.py")):
+    for path in sorted(CHECKOUT.glob("[lp]*/**/*.py")):
         tree = ast.parse(path.read_text())
         name = str(path.relative_to(CHECKOUT))
         missing += [name] if ast.get_docstring(tree) is None else []
@@ -128,7 +129,7 @@ def test_a_public_name_has_one_meaning_in_a_room(room):
 def test_what_says_that_it_imports_no_torch_imports_none():
     # Three modules said so and did: tables of records waited seconds for it.
     light = []
-    for path in sorted(CHECKOUT.glob("labeldp*/**/*.py")):
+    for path in sorted(CHECKOUT.glob("[lp]*/**/*.py")):
         said = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
         if re.search("mports no torch|mports nothing heavy", said):
             module = path.relative_to(CHECKOUT).with_suffix("")

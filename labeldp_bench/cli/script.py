@@ -21,6 +21,10 @@ from labeldp.support.validate import (
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
+from labeldp_bench.support.checkout import CHECKOUT
+
+# `python scripts/x.py` finds modules beside x.py and installed ones; papers/ is neither.
+sys.path.append(str(CHECKOUT))
 
 Main = Callable[[list[str]], int]
 OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)

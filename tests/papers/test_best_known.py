@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.best_known import draw_best_known
 from labeldp_bench.reports.naming import DATA_SETS
-from labeldp_bench.reports.tables.best_known import rows_of
-from labeldp_bench.reports.tables.best_known_page import latex, markdown
+from papers.site.best_known import rows_of
+from papers.site.best_known_page import latex, markdown
+from papers.site.best_known_picture import draw_best_known
 from tests.conftest import CHECKOUT
 
 PUBLISHED = pd.DataFrame(

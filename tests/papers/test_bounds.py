@@ -15,10 +15,10 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.support import seeding
-from labeldp_bench.reports.figures.paper import load_figure
-from labeldp_bench.reports.figures.text import markdown
-from labeldp_bench.reports.figures.write import picture_of
-from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
+from papers.figures.paper import load_figure
+from papers.figures.text import markdown
+from papers.figures.write import picture_of
+from papers.vector_approximation.bounds import RingProblem, retention_bound, soft_label
 
 NAME = "vector_approximation/bounds"
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from labeldp_bench.reports.leaderboard import LEADERBOARD
-from labeldp_bench.reports.page import REPORT
+from papers.site.leaderboard import LEADERBOARD
+from papers.site.page import REPORT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTHS = (1280, 390)

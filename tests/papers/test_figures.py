@@ -13,16 +13,17 @@ from matplotlib.text import Text
 
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.reports.figures import paper, plotting, write
-from labeldp_bench.reports.figures.paper import (
+from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports.naming import counted
+from labeldp_bench.support.checkout import CHECKOUT
+from papers.figures import paper, write
+from papers.figures.paper import (
     PaperFigure,
     load_figure,
     paper_figures,
 )
-from labeldp_bench.reports.figures.text import caption, counts, numbers
-from labeldp_bench.reports.figures.write import picture_of, write_figure
-from labeldp_bench.reports.naming import counted
-from labeldp_bench.support.checkout import CHECKOUT
+from papers.figures.text import caption, counts, numbers
+from papers.figures.write import picture_of, write_figure
 from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
 
 # --- experiments -----------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
     some = ["blockrr/figure2", "ple/figure2", "ple/figure3", "ple/figure4"]
     monkeypatch.setattr(paper, "experiment_names", lambda: some)
     monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
-    monkeypatch.setattr("labeldp_bench.reports.figures.exponents.write_pictures", lambda *_: [])
+    monkeypatch.setattr("papers.theoretical_limits.exponents.write_pictures", lambda *_: [])
     # Drawn, but not written: other tests look at the files.
     monkeypatch.setattr(plotting, "save", lambda each, path, *_: path.touch() or plt.close(each))
     monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest

@@ -9,9 +9,9 @@ import pytest
 from labeldp_bench.experiments.compose import compose_cell, options_of
 from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports import commands
-from labeldp_bench.reports.commands import command_of, overrides_of
-from labeldp_bench.reports.leaderboard import FEATURES, LEADERBOARD, page_of, rows_of
+from papers.site import commands
+from papers.site.commands import command_of, overrides_of
+from papers.site.leaderboard import FEATURES, LEADERBOARD, page_of, rows_of
 
 
 def runs(accuracies, *, first_seed=0, setting=None, **values):

@@ -13,11 +13,11 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import collect, read_committed
 from labeldp_bench.records.record import guarantee, write_record
-from labeldp_bench.reports.figures.paper import PaperFigure
-from labeldp_bench.reports.figures.text import markdown
-from labeldp_bench.reports.figures.write import picture_of
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.figures.paper import PaperFigure
+from papers.figures.text import markdown
+from papers.figures.write import picture_of
 
 PLE = {"private": False, "trust": "none", "eps": math.inf}
 RR = {"private": True, "trust": "local", "eps": 1.0}

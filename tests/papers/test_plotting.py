@@ -5,9 +5,9 @@ import pandas as pd
 
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.audits import draw_audits
-from labeldp_bench.reports.figures.paper import load_figure
-from labeldp_bench.reports.figures.write import write_figure
+from papers.figures.paper import load_figure
+from papers.figures.write import write_figure
+from papers.site.audits import draw_audits
 
 
 def test_the_last_bit_of_a_processors_logarithm_moves_nothing(tmp_path, monkeypatch):

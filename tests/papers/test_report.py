@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
-from labeldp_bench.reports import page as report
-from labeldp_bench.reports.embedding import alt_of, title_of
-from labeldp_bench.reports.page import Shown, write_page
-from labeldp_bench.reports.rendering import html_of
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.site import page as report
+from papers.site.embedding import alt_of, title_of
+from papers.site.html import html_of
+from papers.site.page import Shown, write_page
 from tests.papers.test_tables import record_of
 
 

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from labeldp.support.validate import InputError
-from labeldp_bench.reports.figures.paper import PaperFigure
-from labeldp_bench.reports.statements.check import read_check
-from labeldp_bench.reports.statements.relations import RELATIONS, Gap
-from labeldp_bench.reports.statements.verdict import judge
 from labeldp_bench.reports.statistics import SeedsEstimate
+from papers.figures.paper import PaperFigure
+from papers.statements.check import read_check
+from papers.statements.relations import RELATIONS, Gap
+from papers.statements.verdict import judge
 from tests.made_up import figure, records_of, write_pinned
 
 
@@ -62,9 +62,7 @@ def test_a_figure_can_be_compared_with_another(monkeypatch):
     ])  # fmt: skip
     before = records_of(drawn)
     after = {key: r | {"accuracy": r["accuracy"] - 0.05} for key, r in before.items()}
-    monkeypatch.setattr(
-        "labeldp_bench.reports.figures.paper.load_figure", lambda name, budget: figure()
-    )
+    monkeypatch.setattr("papers.figures.paper.load_figure", lambda name, budget: figure())
     monkeypatch.setattr(
         PaperFigure, "points", lambda self, r, real=PaperFigure.points: real(
             self, after if self.spec.statements else before)

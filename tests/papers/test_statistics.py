@@ -7,8 +7,6 @@ import pytest
 from scipy import stats
 
 from labeldp_bench.reports.draws import average, score_of
-from labeldp_bench.reports.statements.relations import Gap
-from labeldp_bench.reports.statements.verdict import judge
 from labeldp_bench.reports.statistics import (
     SeedsEstimate,
     against_printed,
@@ -17,6 +15,8 @@ from labeldp_bench.reports.statistics import (
     is_significant,
     pooled,
 )
+from papers.statements.relations import Gap
+from papers.statements.verdict import judge
 
 ONE = {0: 81.0, 1: 84.5, 2: 79.0, 3: 83.0}
 OTHER = {0: 80.1, 1: 83.4, 2: 78.2, 3: 81.9}

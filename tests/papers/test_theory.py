@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from labeldp_bench.learners.averages import Problem, along, clip, exponents, side
-from labeldp_bench.reports.figures.exponents import write_pictures
 from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.reports.theory.series import is_theory
 from labeldp_bench.reports.theory.slopes import fit_slope
+from papers.theoretical_limits.exponents import write_pictures
 from tests.shell import quick, records_under
 
 

@@ -10,10 +10,10 @@ from scipy import stats
 
 from labeldp.mechanisms import SubsetSelection
 from labeldp.mechanisms.information import information_bits
-from labeldp_bench.reports.figures.kinds.trust import _lines, budgets, crossing, worth
-from labeldp_bench.reports.figures.paper import load_figure
 from labeldp_bench.reports.statistics import from_seeds
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.figures.kinds.trust import _lines, budgets, crossing, worth
+from papers.figures.paper import load_figure
 
 
 def rows_of(local, central):

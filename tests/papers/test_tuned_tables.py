@@ -9,10 +9,9 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import Chosen, merge_choices, read_choices
 from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.figures.plotting import write_both
-from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.statistics import holm
 from labeldp_bench.reports.tables.base import load_table
-from labeldp_bench.reports.tables.tuned import (
+from papers.site.tuned import (
     SOFT_LABEL,
     STATED,
     compared,
@@ -22,7 +21,8 @@ from labeldp_bench.reports.tables.tuned import (
     tuned_experiment,
     untuned,
 )
-from labeldp_bench.reports.tables.tuned_page import latex, markdown
+from papers.site.tuned_page import latex, markdown
+from papers.site.tuned_picture import draw_tuned
 
 HERE = ("mnist", 0.3)
 GAINS = {"rr": (8, 9, 10.5), "rappor": (1, 4, -2), "alibi": (0.5, 0.1, 0.2)}

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from PIL import Image
 from scipy.optimize import isotonic_regression
 
 from labeldp.support.files import replacing
-from labeldp_bench.reports.figures.spec import Axis
 from labeldp_bench.reports.naming import name_of
 
 # Colour-blind safe (Okabe and Ito, 2008); a mechanism has the same colour in every picture.
@@ -47,6 +47,25 @@ STYLE: Any = {
     "grid.color": "#E3E3E3", "lines.linewidth": 2.0, "lines.markersize": 4.5,
     "svg.hashsalt": "labeldp_bench", "pdf.fonttype": 42,
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: which key of the cell or field of the record, and how it is written.
+
+    Attributes:
+        key: a config key (`eps`, `dataset.num_classes`) or a field of records (`accuracy`).
+        label: what stands at the axis; the end of the key where the YAML gives none.
+        symbol: the short name in tables and checks, e.g. `K`; likewise.
+        scale: what values are multiplied with; 100 for percent.
+        log: whether the axis is logarithmic.
+    """
+
+    key: str
+    label: str = ""
+    symbol: str = ""
+    scale: float = 1.0
+    log: bool = False
 
 
 def colour_of(mechanism: str, position: int = 0) -> str:

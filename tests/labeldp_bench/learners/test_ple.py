@@ -14,7 +14,7 @@ from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import EnhancedLabels
 from labeldp_bench.learners.ple import ClientLoss, ServerLoss, cut, diagnosis
 from labeldp_bench.models.networks import NetworkModel
-from labeldp_bench.reports.theory.enhancement import sample_size
+from papers.ple.enhancement import sample_size
 
 LABELS = torch.randint(4, (50,), generator=torch.Generator().manual_seed(0))
 PLE = LabelEnhancement()

@@ -7,10 +7,10 @@ import pytest
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import merge_diagnoses, read_diagnoses
-from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.figures.plotting import save
-from labeldp_bench.reports.figures.write import picture_of
 from labeldp_bench.reports.sweeps import sweep_frame, sweep_table
+from papers.figures.paper import PaperFigure
+from papers.figures.write import picture_of
 from tests.shell import quick, records_under
 
 SHORT = ["mechanism=ple", "learner.client.epochs=3", "learner.k2=2", "mechanism.k1=2"]

@@ -6,27 +6,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from labeldp.support.validate import InputError, did_you_mean
+from labeldp_bench.reports.figures.plotting import Axis
 
 Section = TypeVar("Section")
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis: which key of the cell or field of the record, and how it is written.
-
-    Attributes:
-        key: a config key (`eps`, `dataset.num_classes`) or a field of records (`accuracy`).
-        label: what stands at the axis; the end of the key where the YAML gives none.
-        symbol: the short name in tables and checks, e.g. `K`; likewise.
-        scale: what values are multiplied with; 100 for percent.
-        log: whether the axis is logarithmic.
-    """
-
-    key: str
-    label: str = ""
-    symbol: str = ""
-    scale: float = 1.0
-    log: bool = False
 
 
 ACCURACY = Axis("accuracy", "test accuracy, %", "accuracy", scale=100)
@@ -69,7 +51,7 @@ class Spec:
     Attributes:
         title: with `{key}` where a value that all cells share is to stand.
         x, y: the axes.
-        kind: which file of labeldp_bench/reports/figures/kinds draws it.
+        kind: which file of papers/figures/kinds draws it.
         lines: the config key that tells lines apart; `method` is mechanism, loss and retraining,
             `method+model` the model too.
         panels: what tells panels apart.

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 
 from labeldp.support.validate import InputError
-from labeldp_bench.reports.statements.relations import RELATIONS
+from papers.statements.relations import RELATIONS
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.rendering import markdown_table
-from labeldp_bench.reports.theory.enhancement import is_consistent, sample_size
+from papers.figures.kinds import Kind
+from papers.figures.spec import Spec
+from papers.ple.enhancement import is_consistent, sample_size
 
 THEOREMS = """\
 Conditions of the paper's theorems, {where}; no guarantee. Delta: unreliability. gamma: ambiguity,

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Axis, Spec
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import holm
+from papers.figures.kinds import Kind
+from papers.figures.spec import Axis, Spec
 
 COLOURS = {
     "central": (plotting.BLUE, plotting.SKY),

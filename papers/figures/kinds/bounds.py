@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.rendering import markdown_table, number_text
-from labeldp_bench.reports.theory.bounds import RingProblem, retention_bound, soft_label
+from papers.figures.kinds import Kind
+from papers.figures.spec import Spec
+from papers.vector_approximation.bounds import RingProblem, retention_bound, soft_label
 
 LEAST_RISK = 2e-4
 """Below, a logarithmic axis shows the noise of the trials alone."""

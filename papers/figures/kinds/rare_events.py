@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import LEVEL, from_seeds, holm, is_significant
+from papers.figures.kinds import Kind
+from papers.figures.spec import Spec
 
 LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
 """The loss of a cell -> what it is here: bits as if they were true are plain too."""

@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Spec
+from papers.figures.kinds import Kind
+from papers.figures.spec import Spec
 
 
 class Lines(Kind):

@@ -13,9 +13,9 @@ from matplotlib.transforms import Bbox
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.kinds import Kind
-from labeldp_bench.reports.figures.spec import Spec
 from labeldp_bench.reports.rendering import markdown_table
+from papers.figures.kinds import Kind
+from papers.figures.spec import Spec
 
 MATCHED = """\
 At the same response accuracy, {panel}: what a private method's model reaches there, and at which

@@ -15,7 +15,6 @@ import pandas as pd
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.chosen import chosen_how, looks
 from labeldp_bench.reports.draws import Average, average
 from labeldp_bench.reports.naming import setting_of, widths_of
 from labeldp_bench.reports.statistics import (
@@ -27,6 +26,7 @@ from labeldp_bench.reports.statistics import (
     is_significant,
     pooled,
 )
+from papers.site.chosen import chosen_how, looks
 
 
 class Ours(NamedTuple):

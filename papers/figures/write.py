@@ -9,17 +9,15 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
-from labeldp_bench.reports.figures.best_known import draw_best_known
-from labeldp_bench.reports.figures.paper import PaperFigure, paper_figures
 from labeldp_bench.reports.figures.plotting import title_and_caption, write_both
-from labeldp_bench.reports.figures.text import caption, markdown
-from labeldp_bench.reports.figures.tuned import draw_tuned
 from labeldp_bench.reports.naming import SMALLER
-from labeldp_bench.reports.statements.verdict import Verdict
-from labeldp_bench.reports.tables import best_known, best_known_page, tuned, tuned_page
-from labeldp_bench.support.checkout import CHECKOUT
-
-FIGURES = CHECKOUT / "results" / "figures"
+from papers import FIGURES
+from papers.figures.paper import PaperFigure, paper_figures
+from papers.figures.text import caption, markdown
+from papers.site import best_known, best_known_page, tuned, tuned_page
+from papers.site.best_known_picture import draw_best_known
+from papers.site.tuned_picture import draw_tuned
+from papers.statements.verdict import Verdict
 
 
 def write_figures(out: Path = FIGURES) -> list[tuple[PaperFigure, pd.DataFrame]]:

@@ -22,8 +22,8 @@ from labeldp_bench.reports.naming import (
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_significant
 from labeldp_bench.reports.tables.base import TABLES, write_table
-from labeldp_bench.reports.tables.best_known import KINDS, rows_of
 from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
+from papers.site.best_known import KINDS, rows_of
 
 STEM = "best_known"
 LOOKED = "†"

@@ -18,7 +18,7 @@ from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS
 from labeldp_bench.reports.tables.base import TABLES, write_csv, write_table
 from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
-from labeldp_bench.reports.tables.tuned import (
+from papers.site.tuned import (
     STATED,
     compared,
     order_of,

@@ -18,12 +18,12 @@ from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports.draws import average
-from labeldp_bench.reports.figures.kinds import Kind, load_kind
-from labeldp_bench.reports.figures.spec import Spec, fill_title, read_spec, text
 from labeldp_bench.reports.naming import method_name, setting_of
-from labeldp_bench.reports.statements.check import read_check
-from labeldp_bench.reports.statements.verdict import Verdict, compare, judge
 from labeldp_bench.reports.tables.accuracy import method_of
+from papers.figures.kinds import Kind, load_kind
+from papers.figures.spec import Spec, fill_title, read_spec, text
+from papers.statements.check import read_check
+from papers.statements.verdict import Verdict, compare, judge
 
 
 @dataclass(frozen=True)

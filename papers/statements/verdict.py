@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from labeldp.support.validate import InputError
-from labeldp_bench.reports.statements.check import Check
-from labeldp_bench.reports.statements.relations import RELATIONS, Gap, Series
 from labeldp_bench.reports.statistics import LEVEL
+from papers.statements.check import Check
+from papers.statements.relations import RELATIONS, Gap, Series
 
 AllSeries = dict[tuple[str, str], Series]
 """{(panel, line): its series}."""

@@ -10,12 +10,12 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record, Records, guarantee, json_safe
-from labeldp_bench.reports.commands import command_of, overrides_of
 from labeldp_bench.reports.draws import Average, average
 from labeldp_bench.reports.naming import setting_of
-from labeldp_bench.reports.rendering import TEMPLATES
-from labeldp_bench.reports.tables.best_known import ON_A_GRAPH
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.site.best_known import ON_A_GRAPH
+from papers.site.commands import command_of, overrides_of
+from papers.site.html import TEMPLATES
 
 LEADERBOARD = CHECKOUT / "results" / "leaderboard.json"
 UNIT = "one label: neighbours differ in the label of one training example"

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of, name_of
-from labeldp_bench.reports.tables.tuned import OWN_LOSS
+from papers.site.tuned import OWN_LOSS
 
 WIDTH = 0.24
 """How far two methods of one eps stand beside each other, in steps of the axis."""

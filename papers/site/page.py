@@ -17,13 +17,13 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.embedding import Picture, picture_of
-from labeldp_bench.reports.figures.write import FIGURES
 from labeldp_bench.reports.naming import PAPERS
-from labeldp_bench.reports.rendering import TEMPLATES, html_of
 from labeldp_bench.reports.tables.accuracy import AccuracyTable
 from labeldp_bench.reports.tables.base import Table, paper_tables
 from labeldp_bench.support.checkout import CHECKOUT
+from papers import FIGURES
+from papers.site.embedding import Picture, picture_of
+from papers.site.html import TEMPLATES, html_of
 
 REPORT = CHECKOUT / "results" / "report.html"
 DOCS = CHECKOUT / "docs"

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS
-from labeldp_bench.reports.tables.best_known import KINDS
+from papers.site.best_known import KINDS
 
 SERIES = {
     "printed_local": ("printed, local", plotting.BLACK, "s", "white"),

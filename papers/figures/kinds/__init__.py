@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labeldp.support.validate import check_choice
-from labeldp_bench.reports.figures.spec import Spec
+from papers.figures.spec import Spec
 
 
 class Kind(ABC):

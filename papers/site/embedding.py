@@ -9,7 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 from PIL import Image
 
-from labeldp_bench.reports.rendering import html_of
+from papers.site.html import html_of
 
 WIDEST = 1632
 """Pixels: one and a half for each that a page is wide."""

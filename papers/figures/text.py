@@ -7,11 +7,11 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.draws import left_out
-from labeldp_bench.reports.figures.paper import PaperFigure
 from labeldp_bench.reports.naming import counted, name_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
-from labeldp_bench.reports.statements.verdict import Verdict
 from labeldp_bench.reports.statistics import PLUS_MINUS
+from papers.figures.paper import PaperFigure
+from papers.statements.verdict import Verdict
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is

@@ -1,0 +1,1 @@
+"""Figures as experiments describe them."""

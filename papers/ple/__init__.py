@@ -1,0 +1,1 @@
+"""PLE: its theory."""

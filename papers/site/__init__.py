@@ -1,0 +1,1 @@
+"""Findings, best-known results, report and leaderboard: pages of the site."""

@@ -1,0 +1,1 @@
+"""Zhao et al. (2024), theoretical_limits: pictures of the rates."""

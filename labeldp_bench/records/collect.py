@@ -23,6 +23,7 @@ from labeldp_bench.records.record import (
     read_rows,
     reading,
 )
+from labeldp_bench.records.validation import validate_record
 from labeldp_bench.support.checkout import CHECKOUT
 
 CHOICE_COLUMNS = [
@@ -240,8 +241,8 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     A record replaces the row of the same identity. Circle runs have no per-class rows.
 
     Raises:
-        InputError: a record or a table is damaged, or two records are of one run and differ;
-            nothing is written then.
+        InputError: a record or a table is damaged, a record contradicts itself, or two
+            records are of one run and differ; nothing is written then.
     """
     found = _read_all(out_dir)
     old = None
@@ -274,6 +275,8 @@ def _read_all(out_dir: Path) -> list[Record]:
     read: dict[str, tuple[Path, Record]] = {}
     for path in sorted(out_dir.rglob("record.json")):
         record = read_record(path.parent)
+        if problems := validate_record(record):
+            raise InputError(f"{path}: {problems[0]} (delete it and run again)")
         other, known = read.setdefault(record["config_hash"], (path, record))
         if known != record:  # which of the two is meant nobody can tell
             raise InputError(f"{other} and {path} are of one run, and differ (delete one of them)")

@@ -163,22 +163,24 @@ def test_class_accuracies_say_it(tmp_path):
         "eps=1", "eps=0.3"
     ]  # fmt: skip
     assert guarantee(PLE | {"mechanism": "none"}) == "none"
+    cell = compose_cell(["mechanism=ple", "dataset=mnist"])
     record = PLE | {
-        "config_hash": "5", "dataset": "mnist", "model": "cnn", "mechanism": "ple", "seed": 0,
-        "loss": "plain", "per_class_accuracy": [0.5, 0.6], "eps_spent": "inf", "identity": {},
-        "budget": "paper", "eps": "inf", "accuracy": 0.55,
+        "config_hash": cell.config_hash, "identity": cell.identity, "dataset": "mnist", "seed": 0,
+        "model": cell.identity["model"], "mechanism": "ple", "loss": cell.identity["learner.loss"],
+        "per_class_accuracy": [0.5, 0.6] * 5, "per_class_mean": 0.55, "accuracy": 0.55,
+        "eps": "inf", "eps_spent": "inf", "selection": "best_validation",
     }  # fmt: skip
     (tmp_path / "runs").mkdir()
     write_record(tmp_path / "runs", record)
     tables = tmp_path / "records.csv", tmp_path / "per_class.csv"
     for _ in range(2):
         collect(tmp_path / "runs", *tables)
-        assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 2
+        assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 10
     old = pd.read_csv(tables[1]).drop(columns="guarantee")  # from before there was such a column
     old.to_csv(tables[1], index=False)
     (tmp_path / "none").mkdir()
     collect(tmp_path / "none", *tables)
-    assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 2
+    assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 10
 
 
 def test_every_committed_number_of_ple_says_it():

@@ -26,6 +26,7 @@ from labeldp.privatization import privatize
 from labeldp.store.noise import Drawn
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
+from labeldp_bench.cli.submit import problems_of, read_submission
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.pretraining.weights import read as read_weights
 from labeldp_bench.records.collect import (
@@ -36,7 +37,6 @@ from labeldp_bench.records.collect import (
     read_diagnoses,
 )
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
-from labeldp_bench.reports.submission import check_submission, read_submission
 from labeldp_bench.runs.checkpoint import Checkpoint
 
 LEAN = settings(
@@ -116,7 +116,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "labels of people.csv": ("people.csv", lambda path: coded(path, "answer")),
     "labels of a Parquet file": ("mine.parquet", lambda path: coded(path, "row")),
     "model": ("mine.skops", load_model),
-    "submission": ("record.json", lambda path: check_submission(read_submission(path))),
+    "submission": ("record.json", lambda path: problems_of(read_submission(path))),
     "pre-trained weights": ("weights.safetensors", read_weights),
     "checkpoint": ("checkpoint.pt", lambda path: checkpoint(path).resume()),
 }

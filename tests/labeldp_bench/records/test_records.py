@@ -212,14 +212,16 @@ def test_collect_merges_sorts_and_replaces(tmp_path, tiny_images):
 
     for cell in (cells[1], cells[3]):
         folder = tmp_path / "runs" / cell.folder
-        new = {"accuracy": 0.125, "per_class_accuracy": [0.125, None, 1.0]}
-        write_record(folder, read_record(folder) | new)
+        old = read_record(folder)
+        classes = [0.125, 1.0, *[None] * (len(old["per_class_accuracy"]) - 2)]
+        new = {"accuracy": 0.125, "per_class_accuracy": classes, "per_class_mean": 0.5625}
+        write_record(folder, old | new)
     collect(tmp_path / "runs", *tables)
     changed = [table.read_text().splitlines() for table in tables]
     before = [text.decode().splitlines() for text in first]
     assert len(set(changed[0]) - set(before[0])) == 2
     assert [len(text) for text in changed] == [len(text) for text in before]
-    assert [row.rsplit(",", 1)[1] for row in changed[1][1:]] == ["0.125", "", "1"]
+    assert [row.rsplit(",", 1)[1] for row in changed[1][1:]] == ["0.125", "1", ""]
     last = [table.read_bytes() for table in tables]
     collect(tmp_path / "none", *tables)  # a whole number stays `1`, without new rows beside it
     assert [table.read_bytes() for table in tables] == last
@@ -239,7 +241,7 @@ def test_two_folders_of_one_run_count_once_and_are_refused_where_they_differ(tmp
     assert collect(tmp_path / "runs", *tables) == 1
     assert pd.read_csv(tables[1])["class"].tolist() == [0, 1, 2]
     before = [table.read_bytes() for table in tables]
-    write_record(tmp_path / "runs" / "copy", record | {"accuracy": 0.125})
+    write_record(tmp_path / "runs" / "copy", record | {"wall_seconds": 0.125})
     with pytest.raises(InputError, match=r"are of one run, and differ \(delete one of them\)"):
         collect(tmp_path / "runs", *tables)
     assert [table.read_bytes() for table in tables] == before

@@ -1,11 +1,14 @@
-"""A circle, rings, a session, a classifier that is a table, a model that remembers."""
+"""A circle, rings, releases, a session, a classifier that is a table, a model that remembers."""
 
 import math
 from dataclasses import dataclass, field
 
 import torch
 
+from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
+from labeldp.store.release import Release
+from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import MultiStage
@@ -59,3 +62,15 @@ def rings(count, seed):
     angle = 2 * math.pi * torch.rand(count, generator=draws)
     height = (ring - 1).float() + 0.05 * torch.randn(count, generator=draws)
     return torch.stack([angle.cos(), angle.sin(), 1.5 * height], 1), ring
+
+
+def released(mechanism, labels, loss="plain", classes=3, rows=None, seed=1):
+    """Returns what examples released: all of them, or those at `rows`."""
+    rows = torch.arange(len(labels)) if rows is None else rows
+    outputs = mechanism.release(labels[rows], classes, torch.Generator().manual_seed(seed))
+    return Supervision.of([Release(rows, outputs, mechanism, classes)], loss_named(loss))
+
+
+def accuracy(fitted, features, labels):
+    """Returns the share of features whose largest score is their label's."""
+    return float((fitted.scores(features).argmax(1) == labels).double().mean())

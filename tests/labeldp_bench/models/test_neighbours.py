@@ -1,28 +1,27 @@
-"""The neighbour search: exact, ties by index, shared between cells."""
+"""The neighbour search: exact, ties by index, shared between cells; or approximate."""
+
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from labeldp.losses import loss_named
+from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.interfaces import Session
 from labeldp_bench.models import neighbours as knn
+from labeldp_bench.models.embeddings import DescentSearch
 from labeldp_bench.models.neighbours import NearestNeighbours, NeighbourSearch, tree_search
 from tests.conftest import TINY_CIRCLE
-
-SESSION = Session(0, torch.device("cpu"))
+from tests.learning import session
 
 
 def by_full_sort(points, queries, k):
     """The definition, as a loop: by squared distance in float64, then by index."""
     squares = [((points - query) ** 2).sum(1) for query in queries]
     return np.array([np.lexsort((np.arange(len(points)), row))[:k] for row in squares])
-
-
-def sets(found):
-    return np.sort(found, axis=1).tolist()
 
 
 def clouds():
@@ -33,12 +32,9 @@ def clouds():
     lattice = np.stack(np.divmod(np.arange(400.0), 20), 1)  # many share a distance
     far = np.concatenate([plane[:399], [[1e6, -1e6]]])  # nearly all in one cell
     diagonal = np.repeat(generator.normal(size=(400, 1)), 2, axis=1)
-    tiny = plane * 1e-30
-    return {
-        "plane": plane, "line": line, "upright": line[:, ::-1].copy(), "duplicates": steps,
-        "one place": np.ones((400, 2)), "lattice": lattice, "far": far, "diagonal": diagonal,
-        "tiny": tiny,
-    }  # fmt: skip
+    places = dict(plane=plane, line=line, upright=line[:, ::-1].copy(), duplicates=steps)
+    places |= dict(one_place=np.ones((400, 2)), lattice=lattice, far=far)
+    return places | dict(diagonal=diagonal, tiny=plane * 1e-30)
 
 
 @pytest.mark.parametrize("k", [1, 2, 37, 399, 400])
@@ -49,23 +45,14 @@ def test_the_search_equals_a_full_sort(name, k):
     inside = np.random.default_rng(1).normal(size=(20, 2))
     outlying = np.array([[1e3, 0.0], [-1e3, 1e-9], [0.0, -50.0], [1e7, 1e7], [2.5, 2.5]])
     queries = np.concatenate([inside, outlying, points[:20], points[:20] * (1 + 1e-16)])
-    expected = sets(by_full_sort(points, queries, k))
-    assert sets(tree_search(points, queries, k)) == expected
+    found, expected = tree_search(points, queries, k), by_full_sort(points, queries, k)
+    assert np.array_equal(np.sort(found, axis=1), np.sort(expected, axis=1))
 
 
 def test_points_that_are_not_finite_are_refused():
     # Each would be the neighbour of nobody, or of all.
     with pytest.raises(ValueError, match="finite"):
         NeighbourSearch()(torch.full((5, 2), float("nan")), torch.zeros(1, 2), 1)
-
-
-def test_neighbours_come_by_rising_index():
-    # The order of the tree, by distance, would round sums otherwise.
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(300, 2, generator=generator)
-    found = NeighbourSearch()(points, points[:50], 9)
-    assert found.dtype == torch.int32
-    assert (found.diff(dim=1) > 0).all()
 
 
 @pytest.mark.parametrize("dimensions", [2, 20])
@@ -84,28 +71,29 @@ def test_order_is_for_whoever_asked_for_it(dimensions):
     assert torch.equal(search(points, points[:50], 9, rising=False), summed)
 
 
+def scores_of(parts, bundle, model):
+    vault = bundle.vault.open(1.0, seed=0, again="test")
+    classifier = parts.learner.fit(
+        bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, session()
+    )
+    return classifier.scores(bundle.test_features)
+
+
 def test_votes_do_not_depend_on_who_searched_first():
     # One order for labels and one for bits would round a cell's sums by what ran before it.
-    def scores_of(names):
+    found = []
+    for names in (("rr", "alibi"), ("alibi", "rr")):
         units = {name: compose_cell([*TINY_CIRCLE, f"mechanism={name}"]).build() for name in names}
         parts = units[names[0]]
         bundle = parts.dataset.draw(None, seed=0)
-        found = {}
+        found.append({})
         for name, each in units.items():
-            store = bundle.store.open(1.0, seed=0, again="test")
-            classifier = each.learner.fit(
-                bundle.train_features, store, each.mechanism, parts.model, SESSION
-            )
-            found[name] = classifier.scores(bundle.test_features)
+            found[-1][name] = scores_of(each, bundle, parts.model)
             if name == "alibi":  # a sum of floats
-                neighbours = parts.model.search(
-                    bundle.train_features, bundle.test_features, parts.model.k
-                )
-                assert (neighbours.diff(dim=1) > 0).all()
-        return found
-
-    one, other = scores_of(("rr", "alibi")), scores_of(("alibi", "rr"))
-    assert torch.equal(one["rr"], other["rr"]) and torch.equal(one["alibi"], other["alibi"])
+                model, points = parts.model, bundle.train_features
+                near = model.search(points, bundle.test_features, model.k)
+                assert (near.diff(dim=1) > 0).all()
+    assert all(torch.equal(found[0][name], found[1][name]) for name in ("rr", "alibi"))
 
 
 def test_stages_share_the_search_of_single_stages(monkeypatch):
@@ -115,15 +103,12 @@ def test_stages_share_the_search_of_single_stages(monkeypatch):
     monkeypatch.setattr(
         knn, "tree_search", lambda *given: calls.append(len(given[0])) or search(*given)
     )
-    parts = compose_cell([*TINY_CIRCLE, "mechanism=lp_2st"]).build()
-    single = compose_cell([*TINY_CIRCLE, "mechanism=rr"]).build()
+    parts, single = (
+        compose_cell([*TINY_CIRCLE, f"mechanism={name}"]).build() for name in ("lp_2st", "rr")
+    )
     bundle = parts.dataset.draw(None, seed=0)
     for each in (single, parts, parts):
-        store = bundle.store.open(1.0, seed=0, again="test")
-        classifier = each.learner.fit(
-            bundle.train_features, store, each.mechanism, parts.model, SESSION
-        )
-        classifier.scores(bundle.test_features)
+        scores_of(each, bundle, parts.model)
     assert calls == [300, 150]
 
 
@@ -134,5 +119,24 @@ def test_votes_follow_the_examples_of_all_stages():
     supervision = Supervision(
         indices, labels, torch.nn.functional.one_hot(labels, 4).bool(), loss_named("plain")
     )
-    classifier = NearestNeighbours(1).fit(features, supervision, SESSION)
+    classifier = NearestNeighbours(1).fit(features, supervision, session())
     assert classifier.scores(features).tolist() == torch.eye(4).tolist()  # one vote each
+
+
+def test_without_pynndescent_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.raises(InputError, match="pip install"):
+        DescentSearch()(torch.zeros(3, 2), torch.zeros(3, 2), 1)
+
+
+def test_descent_finds_nearly_all_of_the_true_neighbours():
+    pytest.importorskip("pynndescent")
+    points = torch.randn(3000, 8, generator=torch.Generator().manual_seed(0))
+    search, exact = DescentSearch(), NeighbourSearch()
+    for queries in (points, points[:50] + 0.01):
+        found, true = search(points, queries, 11), exact(points, queries, 11)
+        assert found.shape == true.shape and found.dtype == torch.int32
+        hits = (found[:, :, None] == true[:, None, :]).any(1).double().mean()
+        assert hits > 0.9
+    assert (search(points, points, 11)[:, 0] == torch.arange(3000)).all()  # itself first
+    assert torch.equal(DescentSearch()(points, points, 11), search(points, points, 11))

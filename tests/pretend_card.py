@@ -33,10 +33,9 @@ class OnCard(torch.Tensor):
 
     @staticmethod
     def __new__(cls, values):
-        return torch.Tensor._make_wrapper_subclass(
-            cls, values.size(), strides=values.stride(), storage_offset=values.storage_offset(),
-            dtype=values.dtype, device=torch.device(NAME, 0),
-        )  # fmt: skip
+        where = dict(dtype=values.dtype, device=torch.device(NAME, 0))
+        where |= dict(strides=values.stride(), storage_offset=values.storage_offset())
+        return torch.Tensor._make_wrapper_subclass(cls, values.size(), **where)
 
     def __init__(self, values):
         self.values = values
@@ -159,10 +158,11 @@ def _run(cells: list[list[str]], folder: Path, fail_at: int | None) -> None:
         if fail_at is not None:
             _fail_once(composed, environment, fail_at)
         errors: list[str] = []
-        run_cells(
-            composed, environment,
-            lambda cell, folder, error: errors.append("".join(traceback.format_exception(error))),
-        )  # fmt: skip
+
+        def keep(cell, folder, error):
+            errors.append("".join(traceback.format_exception(error)))
+
+        run_cells(composed, environment, keep)
     told = {"operations": card.operations, "waits": card.waits, "uploads": card.uploads}
     told["errors"] = errors
     (folder / "card.json").write_text(json.dumps(told))

@@ -1,6 +1,7 @@
 """Image data: the .npz of a data set, its limits, its damage."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -15,33 +16,27 @@ from tests.images import cut, make_arrays, write_npz
 
 
 def true_labels(bundle):
-    return bundle.store.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
+    return bundle.vault.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 3)])
-def test_bundle_holds_what_the_file_holds(tmp_path, shape):
+def test_bundle_holds_what_the_file_holds_and_labels_are_in_the_vault(tmp_path, shape):
     """If it failed, images or labels would change on their way from the file to the run."""
     arrays = make_arrays(shape)
     write_npz(tmp_path, **arrays)
     bundle = ImageData("mine", 4).draw(tmp_path, seed=3)
     as_nhwc = (-1, 4, 5, shape[2] if len(shape) == 3 else 1)
-    assert (bundle.train_features.numpy() == arrays["x_train"].reshape(as_nhwc)).all()
-    assert (bundle.test_features.numpy() == arrays["x_test"].reshape(as_nhwc)).all()
-    assert bundle.train_features.dtype == bundle.test_features.dtype == torch.uint8
+    for part, features in (("train", bundle.train_features), ("test", bundle.test_features)):
+        assert (features.numpy() == arrays[f"x_{part}"].reshape(as_nhwc)).all()
+        assert features.dtype == torch.uint8
     assert (bundle.test_labels.numpy() == arrays["y_test"]).all()
     assert (true_labels(bundle).numpy() == arrays["y_train"]).all()
-    assert (bundle.name, bundle.num_classes, ImageData.trials) == ("mine", 4, 1)
-    assert not bundle.fresh_labels
-
-
-def test_training_labels_are_only_in_the_store(tmp_path):
-    """If it failed, a learner that gets hold of the bundle could read labels past the budget."""
-    write_npz(tmp_path, **make_arrays())
-    bundle = ImageData("mine", 4).draw(tmp_path, seed=0)
+    assert (bundle.name, bundle.num_classes, bundle.fresh_labels) == ("mine", 4, False)
+    # A learner that gets hold of the bundle cannot read training labels past the budget.
     tensors = [value for value in vars(bundle).values() if isinstance(value, torch.Tensor)]
     assert [len(tensor) for tensor in tensors if tensor.dtype == torch.int64] == [20]
     with pytest.raises(InputError, match="budget"):
-        bundle.store.release(NoPrivacy())
+        bundle.vault.release(NoPrivacy())
 
 
 def test_hash_follows_the_data_and_not_the_training_labels(tmp_path):
@@ -88,75 +83,44 @@ def test_limit_test_takes_labels_along(tmp_path):
     assert len(bundle.train_features) == 40
 
 
-def without(key):
-    return lambda arrays: {name: array for name, array in arrays.items() if name != key}
-
-
-def with_array(key, change):
-    return lambda arrays: arrays | {key: change(arrays[key])}
-
-
+WRONG_ARRAYS = {
+    "float images": ("x_train", lambda x: x / 255, "float64"),
+    "flat images": ("x_test", lambda x: x.reshape(20, -1), r"\(20, 20\)"),
+    "channels first": ("x_train", lambda x: x.reshape(40, 1, 4, 5), r"\(40, 1, 4, 5\)"),
+    "no images": ("x_train", lambda x: x[:0], "length 0"),
+    "other image size": ("x_test", lambda x: x[:, :3], r"\(3, 5, 1\)"),
+    "labels of another type": ("y_train", lambda y: y.astype(np.float32), "float32"),
+    "labels as a column": ("y_test", lambda y: y[:, None], r"\(20, 1\)"),
+    "lengths that disagree": ("y_train", lambda y: y[:-1], "40 images and 39 labels"),
+    "label too large": ("y_test", lambda y: y + 1, r"\[0, 3\] .* got 4"),
+    "label negative": ("y_train", lambda y: y - 1, r"\[0, 3\] .* got -1"),
+    "labels beyond int64": ("y_train", lambda y: y.astype(np.uint64) + 2**63, str(2**63 + 3)),
+    "pickled objects": ("x_train", lambda x: x.astype(object), "allow_pickle"),
+}
 DAMAGE = {
-    "array missing": (without("y_test"), r"array y_test is missing.*got x_train, y_train"),
-    "float images": (
-        with_array("x_train", lambda x: x / 255),
-        r"x_train must be uint8 .*got float64 of shape \(40, 4, 5, 1\)",
-    ),
-    "flat images": (
-        with_array("x_test", lambda x: x.reshape(20, -1)),
-        r"x_test must be uint8 \(N, H, W\).*got uint8 of shape \(20, 20\)",
-    ),
-    "channels first": (
-        with_array("x_train", lambda x: x.reshape(40, 1, 4, 5)),
-        r"x_train must be .*C at most 4.*got uint8 of shape \(40, 1, 4, 5\)",
-    ),
-    "no images": (
-        with_array("x_train", lambda x: x[:0]),
-        r"x_train must be .*no axis of length 0",
-    ),
-    "other image size": (
-        with_array("x_test", lambda x: x[:, :3]),
-        r"x_test must have the shape of x_train's, \(4, 5, 1\), got \(3, 5, 1\)",
-    ),
-    "labels of another type": (
-        with_array("y_train", lambda y: y.astype(np.float32)),
-        r"y_train must be integers \(N,\), got float32 of shape \(40,\)",
-    ),
-    "labels as a column": (
-        with_array("y_test", lambda y: y[:, None]),
-        r"y_test must be integers \(N,\), got int64 of shape \(20, 1\)",
-    ),
-    "lengths that disagree": (
-        with_array("y_train", lambda y: y[:-1]),
-        r"x_train and y_train must have the same length, got 40 images and 39 labels",
-    ),
-    "label too large": (
-        with_array("y_test", lambda y: y + 1),
-        r"y_test must be in \[0, 3\] for num_classes=4, got 4",
-    ),
-    "label negative": (
-        with_array("y_train", lambda y: y - 1),
-        r"y_train must be in \[0, 3\] for num_classes=4, got -1",
-    ),
-    "labels beyond int64": (
-        with_array("y_train", lambda y: y.astype(np.uint64) + 2**63),
-        r"y_train must be class numbers from 0 on, got 9223372036854775811",
-    ),
-    "pickled objects": (
-        with_array("x_train", lambda x: x.astype(object)),
-        r"array x_train cannot be read as plain numbers: .*allow_pickle=False",
-    ),
+    "cut": cut,
+    "text": lambda _: b"hello",
+    "empty": lambda _: b"",
+    "pickle": lambda _: pickle.dumps({"x_train": 1}),
+    "flipped": lambda data: data[:300] + bytes([data[300] ^ 1]) + data[301:],
 }
 
 
-@pytest.mark.parametrize("case", DAMAGE)
+@pytest.mark.parametrize("case", [*WRONG_ARRAYS, *DAMAGE, "array missing"])
 def test_wrong_file_is_refused_in_one_line(tmp_path, case):
-    """If it failed, a wrong file would train on nonsense, or end in a traceback."""
-    damage, expected = DAMAGE[case]
-    write_npz(tmp_path, **damage(make_arrays()))
-    with pytest.raises(InputError, match=rf"^mine\.npz: .*{expected}") as caught:
+    """If it failed, a wrong file would train on nonsense, be unpickled, or end in a traceback."""
+    arrays = make_arrays()
+    key, change, said = WRONG_ARRAYS.get(case, ("", None, "is not a zip|Bad CRC"))
+    if case == "array missing":
+        key, said = "y_test", "missing"
+        del arrays[key]
+    elif change is not None:
+        arrays[key] = change(arrays[key])
+    path = write_npz(tmp_path, **arrays)
+    if case in DAMAGE:
+        path.write_bytes(DAMAGE[case](path.read_bytes()))
+    with pytest.raises(InputError, match=rf"^mine\.npz[^\n]*{key}[^\n]*({said})[^\n]*$"):
         ImageData("mine", 4).draw(tmp_path, seed=0)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64])
@@ -176,15 +140,13 @@ def test_labels_of_any_integer_type_are_the_same_data(tmp_path, kind):
 @pytest.mark.parametrize(
     ("labels", "classes", "said"),
     [
-        ((0, 1, 2), 4, "no example of class 3, of dataset.num_classes=4 (if there are only 3: "),
-        ((0, 2, 3), 4, "no example of class 1, of dataset.num_classes=4\n"),
-        ((0, 0, 0), 2, "no example of class 1, of dataset.num_classes=2\n"),
-        ((0, 5), 99, "of classes 1, 2, 3, 4, 6 and 92 more, of dataset.num_classes=99\n"),
+        ((0, 1, 2), 4, "class 3, .*num_classes=4 .*only 3"),
+        ((0, 2, 3), 4, "class 1, .*num_classes=4$"),
+        ((0, 0, 0), 2, "class 1, .*num_classes=2$"),
+        ((0, 5), 99, "1, 2, 3, 4, 6 and 92 more, .*num_classes=99$"),
     ],
 )
-def test_a_class_without_an_example_is_said_wherever_it_stands(
-    tmp_path, capsys, labels, classes, said
-):
+def test_a_class_without_an_example_is_said_once(tmp_path, capsys, labels, classes, said):
     """If it failed, the last class alone would be refused, or a slip go unnoticed."""
     arrays = make_arrays()
     for key in ("y_train", "y_test"):
@@ -193,54 +155,29 @@ def test_a_class_without_an_example_is_said_wherever_it_stands(
     write_npz(tmp_path, name, **arrays)
     for _ in range(2):
         ImageData(name, classes).draw(tmp_path, seed=0)
-    [line] = capsys.readouterr().err.splitlines(keepends=True)
-    assert line.startswith(f"{name}.npz: no example") and said in line
-
-
-def flip(data: bytes) -> bytes:
-    return data[:300] + bytes([data[300] ^ 1]) + data[301:]
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.search(rf"^{name}\.npz: no example of .*{said}", line)
 
 
 @pytest.mark.parametrize(
-    ("damage", "expected"),
+    "argument",
     [
-        (cut, r"is not a zip archive, or is cut short"),
-        (lambda _: b"hello", r"is not a zip archive"),
-        (lambda _: b"", r"is not a zip archive"),
-        (lambda _: pickle.dumps({"x_train": 1}), r"is not a zip archive"),
-        (flip, r"array x_train cannot be read .*Bad CRC-32"),
+        {"name": "../mine"},
+        {"name": "mine.npz"},
+        {"name": ""},
+        {"name": 3},
+        {"num_classes": 1},
+        {"limit_train": 0},
+        {"limit_train": 41},
+        {"limit_test": 2.5},
     ],
 )
-def test_damaged_archive_is_refused_in_one_line(tmp_path, damage, expected):
-    """If it failed, a broken copy would be trained on, unpickled, or end in a traceback."""
-    path = write_npz(tmp_path, **make_arrays())
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=rf"^mine\.npz.*{expected}") as caught:
-        ImageData("mine", 4).draw(tmp_path, seed=0)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"name": "../mine"}, "dataset.name must be a file name without folder"),
-        ({"name": "mine.npz"}, "without .npz"),
-        ({"name": ""}, "dataset.name"),
-        ({"name": 3}, "dataset.name"),
-        ({"num_classes": 1}, "dataset.num_classes must be >= 2, got 1"),
-        ({"limit_train": 0}, "dataset.limit_train must be >= 1, got 0"),
-        ({"limit_test": 2.5}, "dataset.limit_test must be an integer >= 1, got 2.5"),
-        (  # under budget=smoke nobody gave a number, and it was said that null takes all
-            {"limit_train": 41},
-            r"limit_train must be at most 40, .*got 41 \(dataset.limit_train=null takes all",
-        ),
-    ],
-)
-def test_bad_arguments_are_refused_in_one_line(tmp_path, arguments, expected):
+def test_bad_arguments_are_refused_in_one_line(tmp_path, argument):
     """If it failed, a typo would write outside the folder, or silently train on less."""
     write_npz(tmp_path, **make_arrays())
-    with pytest.raises(InputError, match=expected):
-        ImageData(**{"name": "mine", "num_classes": 4} | arguments).draw(tmp_path, seed=0)
+    ((key, value),) = argument.items()
+    with pytest.raises(InputError, match=rf"^dataset\.{key} [^\n]*{value}[^\n]*$"):
+        ImageData(**{"name": "mine", "num_classes": 4} | argument).draw(tmp_path, seed=0)
 
 
 def test_every_official_data_set_has_its_config():

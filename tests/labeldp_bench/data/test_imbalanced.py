@@ -52,15 +52,12 @@ def test_counts_and_labels_are_right(tmp_path, selection):
     assert (bundle.test_labels == bundle.test_features[:, 0, 0, 0]).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("cifar10_1", (33500, 3350)), ("cifar10_2", (30700, 3070))]
-)
-def test_sizes_of_the_paper(name, sizes):
+@pytest.mark.parametrize(("name", "size"), [("cifar10_1", 33500), ("cifar10_2", 30700)])
+def test_sizes_of_the_paper(name, size):
     """If it failed, our imbalanced CIFAR-10 would not have the paper's size."""
     cell = compose_cell([f"dataset={name}"])
     dataset = cell.build().dataset
-    test_sizes = [count // 10 for count in dataset.train_counts]
-    assert (sum(dataset.train_counts), sum(test_sizes)) == sizes
+    assert sum(dataset.train_counts) == size and not any(n % 10 for n in dataset.train_counts)
     assert (dataset.name, dataset.source, dataset.selection) == (name, "cifar10", "hash")
     assert cell.identity["model"] == "resnet18"
 
@@ -101,22 +98,16 @@ def test_file_order_takes_the_first_of_each_class(tmp_path):
     """If it failed, `file_order` would not reproduce what the authors' code takes."""
     arrays = make_arrays()
     bundle = draw(tmp_path, arrays, selection="file_order")
-    kept = [
-        row
-        for row, label in enumerate(arrays["y_train"])
-        if (arrays["y_train"][:row] == label).sum() < COUNTS[label]
-    ]
+    labels = arrays["y_train"]
+    kept = [row for row, y in enumerate(labels) if (labels[:row] == y).sum() < COUNTS[y]]
     assert (bundle.train_features.numpy() == arrays["x_train"][kept]).all()
 
 
 def test_part_follows_its_own_seed_and_not_that_of_the_run(tmp_path):
     """If it failed, the seeds of a table would be measured on different data sets."""
-    arrays = make_arrays()
-    first, second = draw(tmp_path, arrays, seed=0), draw(tmp_path, arrays, seed=1)
-    other = draw(tmp_path, arrays, selection_seed=1)
-    by_file = draw(tmp_path, arrays, selection="file_order")
-    assert first.selection_sha256 == second.selection_sha256
-    assert len({first.selection_sha256, other.selection_sha256, by_file.selection_sha256}) == 3
+    ways = ({"seed": 0}, {"seed": 1}, {"selection_seed": 1}, {"selection": "file_order"})
+    drawn = [draw(tmp_path, make_arrays(), **way).selection_sha256 for way in ways]
+    assert drawn[0] == drawn[1] and len(set(drawn)) == 3
 
 
 def test_balanced_test_set_is_kept_beside(tmp_path):
@@ -130,20 +121,20 @@ def test_balanced_test_set_is_kept_beside(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "named"),
     [
-        ({"train_counts": [60, 30]}, "train_counts must be a list of 3 counts, .*got .60, 30."),
-        ({"train_counts": [60, 30, 15]}, "train_counts must be multiples of 10, .*got 15"),
-        ({"train_counts": [60, 30, 0]}, "train_counts must be >= 1, got 0"),
-        ({"train_counts": [60, 30, 70]}, "part needs 70 training images of class 2, whole has 60"),
-        ({"selection": "random"}, "selection must be one of hash, file_order; got 'random'"),
-        ({"selection_seed": -1}, "selection_seed must be in .*got -1"),
-        ({"source": "nothing"}, "no file .*nothing.npz"),
+        ({"train_counts": [60, 30]}, "train_counts"),
+        ({"train_counts": [60, 30, 15]}, "train_counts must be multiples of 10"),
+        ({"train_counts": [60, 30, 0]}, "train_counts"),
+        ({"train_counts": [60, 30, 70]}, "part needs 70 .* class 2, whole has 60"),
+        ({"selection": "random"}, "selection"),
+        ({"selection_seed": -1}, "selection_seed"),
+        ({"source": "nothing"}, r"nothing\.npz"),
     ],
 )
-def test_bad_arguments_are_refused_in_one_line(tmp_path, changes, expected):
+def test_bad_arguments_are_refused_in_one_line(tmp_path, changes, named):
     """If it failed, a part could silently be smaller than its name says."""
-    with pytest.raises(InputError, match=expected):
+    with pytest.raises(InputError, match=rf"^[^\n]*{named}[^\n]*$"):
         draw(tmp_path, make_arrays(), **changes)
 
 

@@ -62,32 +62,28 @@ def test_labels_follow_the_stated_law(num_classes):
 
 def test_noises_have_mean_zero_and_the_stated_tail():
     # A shifted mean would look like a bias of clipping.
+    draws = {}
     for noise in ("uniform", "pareto", "student"):
-        draws = regression(noise=noise, n_train=400_000, moment=3.0)._noise(
-            seeding.generator(0, "test")
-        )
-        assert abs(float(draws.mean())) < 0.01, noise
+        data = regression(noise=noise, n_train=400_000, moment=3.0)
+        draws[noise] = data._noise(seeding.generator(0, "test"))
+        assert abs(float(draws[noise].mean())) < 0.01, noise
     index = 3.05
-    pareto = regression(noise="pareto", n_train=400_000, moment=3.0)._noise(
-        seeding.generator(0, "test")
-    )
-    assert kstest(pareto / 0.5 + index / (index - 1), "pareto", (index,)).pvalue > 1e-3
+    assert kstest(draws["pareto"] / 0.5 + index / (index - 1), "pareto", (index,)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
-        ({"gamma": 3.0}, "dataset.gamma * dataset.beta must be <= dataset.dimension = 1, got 1.5"),
-        ({"beta": 0.0}, "dataset.beta must be a number > 0 and <= 1, got 0.0"),
-        ({"dimension": 3}, "dataset.dimension must be in [1, 2], got 3"),
-        ({"target": "rough"}, "dataset.target must be one of weierstrass, bumps, smooth"),
+        ({"gamma": 3.0}, "gamma .* got 1.5"),
+        ({"beta": 0.0}, "beta"),
+        ({"dimension": 3}, "dimension"),
+        ({"target": "rough"}, "target"),
     ],
 )
-def test_impossible_laws_are_one_line(changes, message):
-    # A law that does not exist would be measured against its rate.
-    with pytest.raises(InputError) as error:
+def test_impossible_distributions_are_one_line(changes, named):
+    # A distribution that does not exist would be measured against its rate.
+    with pytest.raises(InputError, match=rf"^dataset\.{named}[^\n]*$"):
         classification(**changes)
-    assert str(error.value).startswith(message)
 
 
 @pytest.mark.parametrize("k", [1, 7, 200])

@@ -1,7 +1,5 @@
 """Whitened patches as filters, alone and beside a trained network."""
 
-import re
-
 import pytest
 import torch
 
@@ -16,10 +14,11 @@ from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 
 CPU = torch.device("cpu")
-NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor", "eps=4",
-       "model=ridge"]  # fmt: skip
-FEW = ["pretrain.filters=8", "pretrain.size=3"]
-SHORT = {"trainer.epochs": "2", "trainer.batch_size": "64", "trainer.precision": "float32"}
+NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor", "eps=4"]
+FEW = ["filters=8", "size=3"]
+SHORT = ["trainer.epochs=2", "trainer.batch_size=64", "trainer.precision=float32"]
+PARTS = [f"pretrain.parts.simclr.{text}" for text in SHORT]
+PARTS += [f"pretrain.parts.patches.{text}" for text in FEW]
 
 
 def images(count=60):
@@ -72,11 +71,11 @@ def test_filters_are_whitened_patches_of_length_one():
 
 def test_images_without_shapes_are_refused():
     # All filters would be alike, or no numbers.
-    with pytest.raises(InputError, match="nearly all patches have one colour"):
+    with pytest.raises(InputError, match="one colour"):
         Patches(size=3).train(None, images() * 0, None, CPU)
-    with pytest.raises(InputError, match=r"pretrain\.size must be at most 9, got 12"):
+    with pytest.raises(InputError, match=r"pretrain\.size .* got 12"):
         Patches(size=12).train(None, images(), None, CPU)
-    with pytest.raises(InputError, match="image height must be"):
+    with pytest.raises(InputError, match="image height"):
         PatchNetwork(2, (6, 6, 1), size=6)
 
 
@@ -86,29 +85,30 @@ def environment(tmp_path, tiny_images):
 
 
 def run(overrides, environment):
-    cell = compose_cell([*NPZ, *overrides])
+    cell = compose_cell([*NPZ, "model=ridge", *overrides])
     assert run_cells([cell], environment) == 0
     return read_record(environment.out_dir / cell.folder)
 
 
 def test_parts_are_cached_as_if_alone_and_whatever_the_encoder(environment):
     # An hour of contrastive training would be repeated beside the patches.
-    alone = run(["pretrain=patches", *FEW], environment)
-    assert alone["pretrain"] == "patches" and alone["eps_spent"] == 4
-    folder = environment.data_dir / "pretrained"
-    assert len(list(folder.glob("*.safetensors"))) == 1
-    run(["pretrain=patches", *FEW, "encoder=resnet18_w16"], environment)
-    assert len(list(folder.glob("*.safetensors"))) == 1
-    trained = run([f"pretrain.{key}={value}" for key, value in SHORT.items()], environment)
-    assert len(list(folder.glob("*.safetensors"))) == 2
-    parts = [f"pretrain.parts.simclr.{key}={value}" for key, value in SHORT.items()]
-    parts += [text.replace("pretrain.", "pretrain.parts.patches.") for text in FEW]
-    both = run(["pretrain=patches_simclr", *parts], environment)
-    assert len(list(folder.glob("*.safetensors"))) == 2
-    notes = both["notes"]
-    assert notes["patches_pretrained_sha256"] == alone["notes"]["pretrained_sha256"]
-    assert notes["simclr_pretrained_sha256"] == trained["notes"]["pretrained_sha256"]
-    assert both["pretrain"] == "patches_simclr" and both["accuracy"] > 0.6
+    def cached():
+        return len(list((environment.data_dir / "pretrained").glob("*.safetensors")))
+
+    patches = ["pretrain=patches", *(f"pretrain.{text}" for text in FEW)]
+    alone = run(patches, environment)
+    assert alone["pretrain"] == "patches" and alone["eps_spent"] == 4 and cached() == 1
+    run([*patches, "encoder=resnet18_w16"], environment)
+    assert cached() == 1
+    trained = run([f"pretrain.{text}" for text in SHORT], environment)
+    assert cached() == 2
+    both = run(["pretrain=patches_simclr", *PARTS], environment)
+    mirrored = run(["pretrain=mirrored", *PARTS], environment)  # from the same files
+    assert cached() == 2 and mirrored["notes"] == both["notes"]
+    for name, part in (("patches", alone), ("simclr", trained)):
+        assert both["notes"][f"{name}_pretrained_sha256"] == part["notes"]["pretrained_sha256"]
+    assert [each["pretrain"] for each in (both, mirrored)] == ["patches_simclr", "mirrored"]
+    assert both["accuracy"] > 0.6 and mirrored["accuracy"] > 0.6
 
 
 def test_an_image_and_its_mirror_image_have_the_same_features():
@@ -133,23 +133,14 @@ def test_an_image_and_its_mirror_image_have_the_same_features():
     assert torch.allclose(mirrored, (plain + other) / 2, atol=1e-6)
 
 
-def test_mirrored_features_run(environment):
-    # From the same files as without mirror images.
-    parts = [f"pretrain.parts.simclr.{key}={value}" for key, value in SHORT.items()]
-    parts += [text.replace("pretrain.", "pretrain.parts.patches.") for text in FEW]
-    both = run(["pretrain=patches_simclr", *parts], environment)
-    mirrored = run(["pretrain=mirrored", *parts], environment)
-    assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 2
-    assert mirrored["notes"] == both["notes"]
-    assert mirrored["pretrain"] == "mirrored" and mirrored["accuracy"] > 0.6
-
-
 def test_fixed_features_are_no_start_for_a_network():
     # The network would be replaced without a word.
-    with pytest.raises(InputError, match="pretrain=patches makes features that stay as they are"):
+    with pytest.raises(InputError, match="pretrain=patches"):
         compose_cell([*NPZ, "model=cnn", "pretrain=patches"]).build()
     # An encoder's key at the top would change nothing.
-    for key, used in (("views.trainer.epochs=3", "pretrain.trainer.epochs="),
-                      ("encoder.width=8", "model.network.width=")):  # fmt: skip
-        with pytest.raises(InputError, match=re.escape(used)):
+    for key, used in (
+        ("views.trainer.epochs=3", r"pretrain\.trainer\.epochs="),
+        ("encoder.width=8", r"model\.network\.width="),
+    ):
+        with pytest.raises(InputError, match=used):
             check_arguments([key])

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
-from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.pretraining import weights
 from labeldp_bench.pretraining.supervised import Pretraining
 from labeldp_bench.pretraining.weights import TrainingState
@@ -23,11 +23,9 @@ from labeldp_bench.training.trainer import Trainer
 from tests.images import write_noise
 from tests.shell import quick
 
-TINY = [
-    "model.network.width=4", "model.network.blocks=[1]", "trainer.epochs=1",
-    "trainer.batch_size=32", "pretrain.trainer.epochs=1", "pretrain.trainer.batch_size=32",
-    "trainer.precision=float32", "pretrain.trainer.precision=float32",
-]  # fmt: skip
+SHORT = ["trainer.epochs=1", "trainer.batch_size=32", "trainer.precision=float32"]
+TINY = ["model.network.width=4", "model.network.blocks=[1]", *SHORT]
+TINY += [f"pretrain.{text}" for text in SHORT]
 
 
 @pytest.fixture
@@ -66,12 +64,20 @@ def test_a_second_run_reads_the_weights_and_trains_none(environment, monkeypatch
     monkeypatch.setattr(Pretraining, "train", lambda *_: pytest.fail("trained again"))
     second = run(tiny_cell("seed=1"), environment)
     assert path.stat().st_mtime_ns == written
-    shas = {record["notes"]["pretrained_sha256"] for record in (first, second)}
-    assert len(shas) == 1
+    assert len({each["notes"]["pretrained_sha256"] for each in (first, second)}) == 1
     assert 0 <= float(second["notes"]["pretrained_test_accuracy"]) <= 1
     assert first["pretrain"] == "cifar100"
     assert first["trust"] == "local" and first["eps_spent"] == 1
     assert first["config_hash"] != second["config_hash"]
+    # Epochs on the public set are no epochs of the run.
+    with (environment.out_dir / tiny_cell().folder / "history.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["1"]
+    assert first["epochs"] == 1 and first["n_train"] == 100
+    # Nobody could tell which of many files belongs to which recipe.
+    with safe_open(path, framework="pt") as file:
+        about = file.metadata()
+    assert json.loads(about["recipe"]) == tiny_cell().pretrain_recipe
+    assert 0 <= float(about["test_accuracy"]) <= 1
 
 
 def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monkeypatch):
@@ -93,16 +99,6 @@ def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monk
     assert all(torch.equal(before_training[name], stored[name]) for name in stored)
     assert not torch.equal(stored["stem.0.weight"], before_pretraining["stem.0.weight"])
     assert stored["stem.1.num_batches_tracked"] == 4  # statistics come along
-
-
-def test_history_holds_the_run_only(environment):
-    # Epochs on the public set would be shown, and averaged, as epochs of the run.
-    cell = tiny_cell()
-    record = run(cell, environment)
-    with (environment.out_dir / cell.folder / "history.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["epoch"] for row in rows] == ["1"]
-    assert record["epochs"] == 1 and record["n_train"] == 100
 
 
 def test_two_stages_both_start_pre_trained(environment):
@@ -134,18 +130,6 @@ def test_the_same_weights_are_the_same_bytes(tmp_path):
     assert read.notes["pretrained_note_4"] == "4"
 
 
-def test_file_says_what_it_is(environment):
-    # Nobody could tell which of many files belongs to which recipe.
-    from safetensors import safe_open
-
-    cell = tiny_cell()
-    run(cell, environment)
-    with safe_open(weights_file(environment), framework="pt") as file:
-        about = file.metadata()
-    assert json.loads(about["recipe"]) == cell.pretrain_recipe
-    assert 0 <= float(about["test_accuracy"]) <= 1
-
-
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "foreign"])
 def test_damaged_file_gives_one_clear_line(environment, damage, capsys):
     # A traceback, or, worse, a run from random weights that calls itself pre-trained.
@@ -159,10 +143,10 @@ def test_damaged_file_gives_one_clear_line(environment, damage, capsys):
         path.write_bytes(changed[damage])
     capsys.readouterr()
     assert run_cells([tiny_cell("seed=1")], environment) == 1
-    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error")]
-    expected = "do not fit the network" if damage == "foreign" else f"{path} is damaged"
-    assert expected in line
-    assert "Traceback" not in line
+    said = capsys.readouterr().err
+    (line,) = [x for x in said.splitlines() if x.startswith("error")]
+    assert ("do not fit the network" if damage == "foreign" else str(path)) in line
+    assert "Traceback" not in said
 
 
 def test_interrupted_training_leaves_no_file(environment, monkeypatch):
@@ -186,26 +170,23 @@ def test_full_disk_costs_the_checkpoint_and_not_the_pre_training(tmp_path, monke
     states = TrainingState(tmp_path / "x.checkpoint.pt", {}, every=1).resumed()
     states.next_fit()
     states.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
-    assert "(no space left on device); pre-training goes on" in capsys.readouterr().out
+    assert "no space left on device" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    ("overrides", "named"),
     [
-        (["mechanism=lp_1st_star"], "pretrain=cifar100 needs a network, and model=knn has no"),
-        (["pretrain=cifar100", "dataset=cifar100"], "labels of cifar100 as public, and this run"),
-        (
-            ["pretrain=cifar10"],
-            "pretrain must be one of cifar100, mirrored, none, patches, patches_simclr, simclr",
-        ),
+        ("mechanism=lp_1st_star", "pretrain=cifar100 needs a network"),
+        ("pretrain=cifar100 dataset=cifar100", "labels of cifar100 as public"),
+        ("pretrain=cifar100 dataset=cifar10_1 dataset.source=cifar100", "labels of cifar100"),
+        ("pretrain=cifar10", "cifar100, mirrored, none, patches, patches_simclr, simclr"),
     ],
 )
-def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, overrides, message):
-    outcome = quick(overrides, tmp_path)
-    assert outcome.returncode == 2
-    assert message in outcome.stderr
-    assert len(outcome.stderr.splitlines()) == 1
-    assert not list(tmp_path.rglob("record.json"))
+def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, overrides, named):
+    outcome = quick(overrides.split(), tmp_path)
+    assert outcome.returncode == 2 and not list(tmp_path.rglob("record.json"))
+    (line,) = outcome.stderr.splitlines()
+    assert named in line
 
 
 def test_without_pretraining_nothing_is_in_the_identity():
@@ -218,12 +199,6 @@ def test_without_pretraining_nothing_is_in_the_identity():
     assert without.pretrain_recipe == {}
 
 
-def test_public_labels_of_an_imbalanced_part_are_protected_too():
-    cell = compose_cell(["dataset=cifar10_1", "pretrain=cifar100", "dataset.source=cifar100"])
-    with pytest.raises(InputError, match="labels of cifar100 as public"):
-        cell.build()
-
-
 @pytest.mark.parametrize(
     ("network", "left_out"),
     [
@@ -233,9 +208,6 @@ def test_public_labels_of_an_imbalanced_part_are_protected_too():
 )
 def test_only_the_last_layer_is_left_behind(network, left_out):
     assert {*network.state_dict()} - {*below_classifier(network)} == left_out
-
-
-def test_network_of_one_layer_has_nothing_to_hand_over():
     with pytest.raises(InputError, match="more than one layer"):
         below_classifier(LinearClassifier(10, (8, 8, 3)))
 
@@ -254,6 +226,5 @@ def test_images_of_another_shape_are_refused_before_the_training(environment, mo
 
 def test_weights_of_colour_images_do_not_fit_grey_ones():
     weights = below_classifier(ResNet(10, (8, 8, 3), width=4))
-    with pytest.raises(InputError, match=r"shape \(4, 3, 3, 3\), the network has \(4, 1, 3, 3\)"):
+    with pytest.raises(InputError, match=r"\(4, 3, 3, 3\)[^\n]*\(4, 1, 3, 3\)"):
         adopt(ResNet(10, (8, 8, 1), width=4), weights)
-    assert NetworkModel.__dataclass_fields__["initial"].default is None

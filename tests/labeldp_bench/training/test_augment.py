@@ -1,13 +1,21 @@
 """Augmentation: index arithmetic against naive loops, distributions, bytes, layouts."""
 
+import math
+
 import pytest
 import torch
-import torch.nn.functional as F
 from scipy.stats import beta, chisquare, kstest
 
 from labeldp.support.validate import InputError
+from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.training import augment
 from labeldp_bench.training.augment import Affine, Cutout, Flip, Mixup, PadCrop
+from labeldp_bench.training.photographs import LUMA, ColourJitter, CropResize, recolour
+
+
+def pixels(count=200, side=12):
+    return torch.rand(count, 3, side, side, generator=seeded())
+
 
 KINDS = {
     "crop": PadCrop(),
@@ -20,6 +28,8 @@ KINDS = {
     "mixup": Mixup(8.0),
     "mixup_sample": Mixup(0.2, scope="per_sample", partner="reversed"),
 }
+
+
 LAYOUTS = {"NHWC": torch.channels_last, "NCHW": torch.contiguous_format}
 
 
@@ -59,13 +69,6 @@ def test_crop_equals_a_loop(mode, layout, padding):
                 assert torch.equal(result[n, :, i, j], expected)
 
 
-def test_crop_draws_one_offset_down_and_one_across_per_image():
-    """The class passes what it draws to the function that the loop checks."""
-    images = batch()
-    offsets = torch.randint(9, (5, 2), generator=seeded(3))
-    assert torch.equal(PadCrop()(images, seeded(3)), augment.crop(images, offsets, 4))
-
-
 @pytest.mark.parametrize(("max_offset", "places"), [(None, 9), (7, 8)])
 def test_crop_offsets_are_uniform_and_independent(max_offset, places):
     """81 places for padding 4, or Ghazi's 64 that never shift by +4; all equally likely."""
@@ -89,12 +92,6 @@ def test_flip_equals_a_loop(layout):
             assert torch.equal(result[n, :, :, j], images[n, :, :, source])
 
 
-def test_flip_mirrors_half_of_the_images():
-    images = positions(20_000, 1, 2)
-    mirrored = int((Flip()(images, seeded())[:, 0, 0, 0] == 2).sum())
-    assert chisquare([mirrored, 20_000 - mirrored]).pvalue > 0.001
-
-
 @pytest.mark.parametrize("scope", augment.SCOPES)
 @pytest.mark.parametrize("fill", [0.0, -2.5])
 def test_cutout_fills_one_square_of_the_stated_area(scope, fill):
@@ -110,15 +107,6 @@ def test_cutout_fills_one_square_of_the_stated_area(scope, fill):
     assert different_places == 1 if scope == "per_batch" else different_places > 10
 
 
-def test_erase_equals_a_loop():
-    images = batch()
-    corners = torch.tensor([[0, 0], [9, 7], [3, 7], [9, 0], [2, 5]])
-    expected = images.clone()
-    for n, (row, column) in enumerate(corners.tolist()):
-        expected[n, :, row : row + 3, column : column + 3] = 7.0
-    assert torch.equal(augment.erase(images, corners, 3, 7.0), expected)
-
-
 @pytest.mark.parametrize(("skip_last", "places"), [(False, 25), (True, 24)])
 def test_cutout_corners_are_uniform(skip_last, places):
     """Size 8 in 32 pixels: corners 0..24, or 0..23 as in both released codes."""
@@ -132,11 +120,15 @@ def test_cutout_corners_are_uniform(skip_last, places):
 
 
 def test_mixup_equals_its_formula():
-    images = batch()
+    images = batch(50)
+    per_batch = Mixup(8.0)(images, seeded())[1].weight
     mixed, (partner, weight) = Mixup(1.0, scope="per_sample")(images, seeded())
     for n in range(5):
         expected = weight[n] * images[n] + (1 - weight[n]) * images[partner[n]]
         torch.testing.assert_close(mixed[n], expected)
+    assert per_batch.shape == weight.shape == (50,)
+    assert per_batch.dtype == weight.dtype == torch.float32
+    assert (len(per_batch.unique()), len(weight.unique())) == (1, 50)
 
 
 def test_mixup_partners():
@@ -148,42 +140,15 @@ def test_mixup_partners():
     assert len(set(map(tuple, orders))) > 10
 
 
-def test_mixup_scopes():
-    per_batch = Mixup(8.0)(batch(50), seeded())[1].weight
-    per_sample = Mixup(8.0, scope="per_sample")(batch(50), seeded())[1].weight
-    assert per_batch.shape == per_sample.shape == (50,)
-    assert per_batch.dtype == per_sample.dtype == torch.float32
-    assert (len(per_batch.unique()), len(per_sample.unique())) == (1, 50)
-
-
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 8.0])
 def test_mixup_weights_follow_beta(alpha):
-    """Accepts the right law and rejects its neighbour."""
+    """Accepts the right distribution and rejects its neighbour."""
     images = torch.zeros(4000, 1, 1, 1)
     weight = Mixup(alpha, scope="per_sample")(images, seeded(5))[1].weight.double().numpy()
     assert kstest(weight, beta(alpha, alpha).cdf).pvalue > 0.001
     assert kstest(weight, beta(1.5 * alpha, 1.5 * alpha).cdf).pvalue < 0.001
-
-
-def test_mixup_of_a_tiny_alpha_is_finite():
-    weight = Mixup(1e-3, scope="per_sample")(torch.zeros(1000, 1, 1, 1), seeded())[1].weight
-    assert weight.isfinite().all()
-    assert 0 <= weight.min() <= weight.max() <= 1
-
-
-def test_mixed_loss_equals_mixed_targets():
-    """Why losses may be mixed: for cross entropy it is the same as mixing one-hot targets."""
-    images = batch()
-    labels = torch.arange(5)
-    _, (partner, weight) = Mixup(1.0, scope="per_sample")(images, seeded())
-    logits = torch.randn(5, 5, generator=seeded(1))
-    one = F.cross_entropy(logits, labels, reduction="none")
-    other = F.cross_entropy(logits, labels[partner], reduction="none")
-    targets = weight[:, None] * F.one_hot(labels) + (1 - weight[:, None]) * F.one_hot(
-        labels[partner]
-    )
-    soft = F.cross_entropy(logits, targets, reduction="none")
-    torch.testing.assert_close(weight * one + (1 - weight) * other, soft)
+    tiny = Mixup(alpha / 1000, scope="per_sample")(images, seeded())[1].weight
+    assert tiny.isfinite().all() and 0 <= tiny.min() <= tiny.max() <= 1
 
 
 def images_of(result):
@@ -204,30 +169,15 @@ def test_shape_dtype_and_layout_stay(name, channels, dtype, layout):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_same_seed_same_bytes(name):
-    images = batch(count=16)
-    first, again, other = (images_of(KINDS[name](images, seeded(s))) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_the_layout_does_not_change_what_is_drawn(name):
-    one, other = (images_of(KINDS[name](batch(layout=x), seeded(1))) for x in LAYOUTS)
-    assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_global_random_state_is_not_touched(name):
-    """If wrong, augmentation shifts dropout."""
+def test_what_is_drawn_follows_from_the_generator_alone(name):
+    """If wrong, augmentation shifts dropout, or depends on the layout in memory."""
     before = torch.get_rng_state()
-    KINDS[name](batch(), seeded())
+    first, again, other = (images_of(KINDS[name](batch(16), seeded(s))) for s in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_one_image(name):
-    assert images_of(KINDS[name](batch(count=1), seeded())).shape == (1, 3, 12, 10)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    transposed = images_of(KINDS[name](batch(16, layout="NCHW"), seeded(1)))
+    assert torch.equal(first, transposed)
+    assert images_of(KINDS[name](batch(1), seeded())).shape == (1, 3, 12, 10)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -245,25 +195,148 @@ def test_a_gpu_gives_the_same_without_waiting(name):
     torch.testing.assert_close(result.cpu(), images_of(KINDS[name](images, seeded())))
 
 
+def moved_by(matrix):
+    return augment.warp(pixels(), torch.tensor([matrix]).repeat(200, 1, 1))
+
+
+def test_warp_turns_and_shifts():
+    # Digits would stand on their heads.
+    still = Affine(angle=0, scale=0, shear=0, shift=0)(pixels(), seeded())
+    assert torch.allclose(still, pixels(), atol=1e-5)
+    quarter = moved_by([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+    assert torch.allclose(quarter, pixels().rot90(1, (2, 3)), atol=1e-5)
+    one_down = moved_by([[1.0, 0.0, 0.0], [0.0, 1.0, 2 / 12]])
+    assert torch.allclose(one_down[:, :, :-1], pixels()[:, :, 1:], atol=1e-5)
+    assert torch.allclose(one_down[:, :, -1], pixels()[:, :, -1], atol=1e-5)  # the border goes on
+
+
+def test_parameters_say_how_far(monkeypatch):
+    # Views would differ in nothing, or in everything.
+    seen = []
+    monkeypatch.setattr(augment, "warp", lambda images, matrices: seen.append(matrices))
+    Affine(angle=0.2, scale=0, shear=0, shift=0.1)(pixels(), seeded())
+    Affine(angle=0, scale=0.3, shear=0.4, shift=0)(pixels(), seeded())
+    turned, scaled = seen
+    angle = torch.atan2(turned[:, 1, 0], turned[:, 1, 1])
+    assert 0.19 < angle.abs().max() <= 0.2 and abs(float(angle.mean())) < 0.03
+    assert 0.19 < turned[:, :, 2].abs().max() <= 0.2  # of a side that is 2 long
+    for factors in (scaled[:, 0, 0], scaled[:, 1, 1]):
+        assert 0.7 <= factors.min() < 0.72 and 1.28 < factors.max() <= 1.3
+    assert 0.38 < scaled[:, 0, 1].abs().max() <= 0.4 and not scaled[:, 1, 0].any()
+
+
+def places(count, side):
+    """Images whose channels hold each pixel's own place, down and across, and 0."""
+    step = (torch.arange(side) + 0.5) / side
+    down, across = torch.meshgrid(step, step, indexing="ij")
+    return torch.stack([down, across, torch.zeros_like(down)]).repeat(count, 1, 1, 1)
+
+
+def test_crop_is_a_part_of_the_image_of_the_drawn_size():
+    # Views would lie outside, or differ in nothing.
+    seen = CropResize(area=0.2, ratio=0.75, side=32)(places(2000, 64), seeded())
+    assert seen.shape == (2000, 3, 32, 32)
+    # From the middle of the first to that of the last pixel are 31 of 32 steps.
+    high = (seen[:, 0, -1, 0] - seen[:, 0, 0, 0]) * 32 / 31
+    wide = (seen[:, 1, 0, -1] - seen[:, 1, 0, 0]) * 32 / 31
+    area = high * wide
+    assert 0.17 < area.min() < 0.23 and 0.9 < area.max() <= 1.03
+    assert abs(float(area.mean()) - 0.58) < 0.03  # a little below 0.6, where sides are cut to 1
+    uncut = (high < 0.97) & (wide < 0.97)
+    ratio = (wide / high)[uncut].log()
+    assert ratio.abs().max() < math.log(1 / 0.75) + 0.05 and abs(float(ratio.mean())) < 0.02
+    centre = seen[:, :2].mean((2, 3))
+    assert centre.min() > 0.2 and centre.max() < 0.8 and (centre.mean(0) - 0.5).abs().max() < 0.02
+    # Whatever the crop, rows stay rows.
+    assert torch.allclose(seen[:, 0], seen[:, 0, :, :1].expand(-1, 32, 32), atol=1e-5)
+
+
+def test_whole_image_is_left_alone():
+    given = pixels().contiguous(memory_format=torch.channels_last)
+    for view in (CropResize(area=1, ratio=1), ColourJitter(chance=0, grey=0)):
+        seen = view(given, seeded())
+        assert torch.allclose(seen, given, atol=1e-5)
+        assert seen.is_contiguous(memory_format=torch.channels_last)
+
+
+def changed(given, brightness=0.0, contrast=1.0, saturation=1.0, angle=0.0):
+    numbers = torch.tensor([brightness, contrast, saturation, angle])
+    return recolour(given, *numbers[:, None].repeat(1, len(given)))
+
+
+def luma(given):
+    return torch.einsum("bchw,c->bhw", given, torch.tensor(LUMA))
+
+
+def test_each_change_of_colour_does_what_its_name_says():
+    given = pixels(5)
+    assert torch.allclose(changed(given, brightness=0.3), given + 0.3, atol=1e-5)
+    grey = changed(given, saturation=0.0)
+    assert torch.allclose(grey, luma(given)[:, None].expand_as(grey), atol=1e-3)
+    middle = luma(given).mean((1, 2))[:, None, None, None]
+    assert torch.allclose(changed(given, contrast=0.0), middle.expand_as(given), atol=1e-3)
+    assert torch.allclose(changed(given, contrast=2.0), 2 * given - middle, atol=1e-3)
+    turned = changed(given, angle=1.0)
+    assert torch.allclose(luma(turned), luma(given), atol=1e-3)
+    assert (turned - given).abs().mean() > 0.1  # the colours themselves do change
+    assert torch.allclose(changed(turned, angle=2 * math.pi - 1), given, atol=1e-3)
+    assert torch.allclose(changed(grey, angle=1.0), grey, atol=1e-3)  # grey has no hue
+
+
+def test_chances_say_how_many_images_change():
+    given = pixels(2000, 4)
+    seen = ColourJitter(grey=0.2)(given, seeded())
+    is_grey = (seen - seen.mean(1, keepdim=True)).abs().amax((1, 2, 3)) < 1e-3
+    assert 0.17 < float(is_grey.float().mean()) < 0.23
+    coloured = ColourJitter(grey=0.0)(given, seeded())
+    changes = (coloured - given).abs().amax((1, 2, 3)) > 1e-4
+    assert 0.77 < float(changes.float().mean()) < 0.83
+
+
+def test_grey_images_are_understood_and_other_channels_refused():
+    # MNIST with views=photographs; a satellite's eight channels have no hue.
+    one = pixels(50)[:, :1]
+    seen = ColourJitter(brightness=0, contrast=0.4)(one, seeded())
+    assert torch.allclose(seen.mean((2, 3)), one.mean((2, 3)), atol=1e-4)
+    with pytest.raises(InputError, match="got 2"):
+        ColourJitter()(pixels(5)[:, :2], seeded())
+
+
+def test_data_set_brings_views_and_encoder():
+    # Photographs would be turned on their heads, as digits are not.
+    photo = compose_cell(["dataset=cifar10", "model=probe"]).identity
+    digit = compose_cell(["dataset=mnist", "model=probe"]).identity
+    assert photo["pretrain.trainer.augment"][0]["_target_"] == "CropResize"
+    assert (photo["model.network"], photo["model.network.width"]) == ("ResNet", 16)
+    assert digit["pretrain.trainer.augment"][0]["_target_"] == "Affine"
+    assert digit["model.network"] == "CNN"
+    other = compose_cell(["dataset=cifar10", "model=probe", "encoder=cnn", "views=digits"]).identity
+    same = ("model.network", "pretrain.trainer.augment", "pretrain.trainer.epochs")
+    assert [other[key] for key in same] == [digit[key] for key in same]
+
+
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "named"),
     [
-        (lambda: PadCrop(padding=-1), "padding must be >= 0, got -1"),
-        (lambda: PadCrop(mode="reflct"), "mode must be .*did you mean reflect"),
-        (lambda: PadCrop(max_offset=9), r"max_offset must be in \[0, 8\], got 9"),
-        (lambda: PadCrop(10, "reflect")(batch(), seeded()), "padding must be < 10 .*, got 10"),
-        (lambda: Cutout(size=0), "size must be >= 1, got 0"),
-        (lambda: Cutout(scope="batch"), "scope must be one of per_sample, per_batch"),
-        (lambda: Cutout(fill=float("nan")), "fill must be a finite number"),
-        (lambda: Cutout(size=11)(batch(), seeded()), "size must leave room in 12 x 10, got 11"),
-        (lambda: Cutout(10, skip_last=True)(batch(), seeded()), "size must leave room"),
-        (lambda: Mixup(0.0), "mixup.alpha must be a number > 0, got 0.0"),
-        (lambda: Mixup(1.0, scope="all"), "mixup.scope must be one of"),
-        (lambda: Mixup(1.0, partner="reverse"), "did you mean reversed"),
+        (lambda: PadCrop(padding=-1), "padding"),
+        (lambda: PadCrop(mode="reflct"), "mode .* reflect"),
+        (lambda: PadCrop(max_offset=9), "max_offset"),
+        (lambda: PadCrop(10, "reflect")(batch(), seeded()), "padding"),
+        (lambda: Cutout(size=0), "size"),
+        (lambda: Cutout(scope="batch"), "scope"),
+        (lambda: Cutout(fill=float("nan")), "fill"),
+        (lambda: Cutout(size=11)(batch(), seeded()), "size .* 12 x 10"),
+        (lambda: Cutout(10, skip_last=True)(batch(), seeded()), "size"),
+        (lambda: Mixup(0.0), "alpha"),
+        (lambda: Mixup(1.0, scope="all"), "scope"),
+        (lambda: Mixup(1.0, partner="reverse"), "partner .* reversed"),
+        (lambda: CropResize(area=0), "area"),
+        (lambda: CropResize(side=0), "side"),
+        (lambda: ColourJitter(hue=0.6), "hue"),
+        (lambda: ColourJitter(contrast=1.5), "contrast"),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(build, message):
-    with pytest.raises(InputError, match=message) as caught:
+def test_wrong_arguments_are_told_in_one_line(build, named):
+    start = r"trainer\.(augment: |mixup\.)"
+    with pytest.raises(InputError, match=rf"^{start}{named}[^\n]*$"):
         build()
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(("trainer.augment: ", "trainer.mixup."))

@@ -5,8 +5,8 @@ import functools
 import pytest
 import torch
 
+from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
-from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.images import mean_area, scale_of, shrunk
@@ -47,9 +47,7 @@ def test_every_pixel_counts_in_a_smaller_image():
 
 def test_a_network_is_trained_on_smaller_images_and_scored_on_whole_ones(monkeypatch):
     images, labels = images_and_labels(50)
-    supervision = supervision_of(
-        labels, compose_cell(["mechanism=none"]).build().mechanism, "plain"
-    )
+    supervision = supervision_of(labels, NoPrivacy(), "plain")
     network = functools.partial(ResNet, width=4, blocks=[1])
     seen = []
     forward = ResNet.forward
@@ -70,26 +68,16 @@ def test_a_network_is_trained_on_smaller_images_and_scored_on_whole_ones(monkeyp
 def test_a_network_for_one_size_is_refused_before_it_is_trained():
     # The user would read of matrices that do not fit, from inside torch.
     images, labels = images_and_labels(50)
-    supervision = supervision_of(
-        labels, compose_cell(["mechanism=none"]).build().mechanism, "plain"
-    )
+    supervision = supervision_of(labels, NoPrivacy(), "plain")
     model = NetworkModel(functools.partial(CNN, hidden=8), trainer(resolution=[[0.5, 0.5]]))
-    with pytest.raises(InputError, match=r"CNN cannot take 0.5 of \(8, 8\) \(use model=resnet18"):
+    with pytest.raises(InputError, match=r"CNN cannot take 0\.5 of \(8, 8\)"):
         fit(model, images, supervision)
 
 
 @pytest.mark.parametrize(
-    ("resolution", "message"),
-    [
-        (0.5, r"must be a list of pairs \[share of the epochs"),
-        ([0.5], r"got 0.5 in it"),
-        ([[0.5, 0.5, 0.5]], "in it"),
-        ([[0, 0.5]], "a share must be a number > 0, got 0"),
-        ([[0.5, 16]], "a scale must be a number > 0 and <= 1, got 16"),
-        ([[0.5, 0.5], [0.5, 0.75]], "must sum to less than 1, got 1"),
-    ],
+    "resolution",
+    [0.5, [0.5], [[0.5, 0.5, 0.5]], [[0, 0.5]], [[0.5, 16]], [[0.5, 0.5], [0.5, 0.75]]],
 )
-def test_wrong_resolutions_are_refused_in_one_line(resolution, message):
-    with pytest.raises(InputError, match=message) as caught:
+def test_wrong_resolutions_are_refused_in_one_line(resolution):
+    with pytest.raises(InputError, match=r"^[^\n]*trainer\.resolution[^\n]*$"):
         trainer(resolution=resolution)
-    assert "\n" not in str(caught.value) and "trainer.resolution" in str(caught.value)

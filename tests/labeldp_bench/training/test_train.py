@@ -1,20 +1,17 @@
-"""The training loop against a textbook one."""
+"""The training loop against a textbook one; views, refined targets, the best epoch."""
 
-import functools
-import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
+from torch.optim import SGD, Adam
 
-from labeldp.losses import loss_named
-from labeldp.mechanisms import RandomizedResponse, Rappor
-from labeldp.supervision import Supervision
+from labeldp.mechanisms import NoPrivacy, Rappor
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.interfaces import Session
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.runs.environment import Environment
@@ -23,18 +20,27 @@ from labeldp_bench.training.fit import resolve_precision
 from labeldp_bench.training.images import channel_statistics
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.trainer import Trainer
-from tests.training import CPU, SEED, fit, images_and_labels, supervision_of, trainer
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "loss"), [(RandomizedResponse(1.0), "plain"), (Rappor(1.0), "bce")]
+from tests.training import (
+    CPU,
+    EXACT,
+    RR,
+    SEED,
+    SMALL,
+    fit,
+    images_and_labels,
+    supervision_of,
+    train,
+    trainer,
 )
+
+
+@pytest.mark.parametrize(("mechanism", "loss"), [(RR, "plain"), (Rappor(1.0), "bce")])
 def test_ten_steps_equal_a_textbook_loop(mechanism, loss):
     # The functional step would be another algorithm; the last batch of 10 would be lost or
     # counted like a full one; hits would not be those of the released labels.
     images, labels = images_and_labels(110)
     supervision = supervision_of(labels, mechanism, loss)
-    network = functools.partial(CNN, kernel_size=3, widths=[8, 8], hidden=16, dropout=0.5)
+    network = partial(CNN, kernel_size=3, widths=[8, 8], hidden=16, dropout=0.5)
     classifier, epochs = fit(NetworkModel(network, trainer()), images, supervision)
 
     torch.manual_seed(seeding.derive(SEED, "train"))
@@ -44,7 +50,6 @@ def test_ten_steps_equal_a_textbook_loop(mechanism, loss):
     pixels = images.double()
     inputs = ((pixels - pixels.mean()) / pixels.std(correction=0)).float().permute(0, 3, 1, 2)
     textbook.train()
-    released = mechanism.log_likelihood
     for epoch in epochs:
         total = hits = 0.0
         for rows in torch.randperm(110, generator=order).split(25):
@@ -53,16 +58,15 @@ def test_ten_steps_equal_a_textbook_loop(mechanism, loss):
             if loss == "plain":
                 each = functional.cross_entropy(logits, targets, reduction="none")
             else:
-                each = functional.binary_cross_entropy_with_logits(
-                    logits, targets, reduction="none"
-                ).sum(1)
+                entropy = functional.binary_cross_entropy_with_logits
+                each = entropy(logits, targets, reduction="none").sum(1)
             adam.zero_grad()
             each.mean().backward()
             adam.step()
             total += float(each.sum().detach())
             outputs = targets if loss == "plain" else targets.to(torch.uint8)
-            centred_log_likelihood = released(outputs, 3)
-            best = centred_log_likelihood == centred_log_likelihood.amax(1, keepdim=True)
+            likelihood = mechanism.log_likelihood(outputs, 3)
+            best = likelihood == likelihood.amax(1, keepdim=True)
             hits += sum(bool(best[i, c]) for i, c in enumerate(logits.argmax(1).tolist()))
         assert epoch.loss == pytest.approx(total / 110, abs=1e-5)
         assert epoch.released_hits == pytest.approx(hits / 110)
@@ -76,26 +80,20 @@ def test_ten_steps_equal_a_textbook_loop(mechanism, loss):
 
 def test_global_random_state_is_left_alone():
     # A run would depend on what ran before it in the same sweep.
-    images, labels = images_and_labels(60)
-    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
-    model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=1))
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    first, _ = fit(model, images, supervision)
+    first, _ = train(epochs=1)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(2)
-    second, _ = fit(model, images, supervision)
+    second, _ = train(epochs=1)
+    images, _ = images_and_labels(60)
     assert torch.equal(first.scores(images), second.scores(images))
 
 
 def test_reports_hold_no_labels():
     # A learner or a log could read true labels from what is reported after an epoch.
-    images, labels = images_and_labels(60)
-    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
     reports = []
-    session = Session(SEED, CPU, lambda *given: reports.append(given), lambda text: None)
-    model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=1))
-    model.fit(images, supervision, session)
+    train(epochs=1, session={"on_epoch": lambda *given: reports.append(given)})
     [(epoch, classifier)] = reports
     assert all(type(value) in (bool, int, float) for value in vars(epoch).values())
     held = [*vars(classifier).values(), *classifier.network.state_dict().values()]
@@ -104,38 +102,21 @@ def test_reports_hold_no_labels():
     assert all(60 not in tensor.shape for tensor in tensors)
 
 
-def test_three_brightnesses_are_learned_without_privacy(tiny_images, tiny_network):
-    # The loop would run and not learn.
-    cell = compose_cell(
-        [*tiny_network, "mechanism=none", "trainer.epochs=8", "trainer.precision=float32"]
-    )
-    parts = cell.build()
-    bundle = parts.dataset.draw(tiny_images, 0)
-    release = bundle.store.open(math.inf, 0).release(parts.mechanism)
-    supervision = Supervision.of([release], loss_named("plain"))
-    classifier, epochs = fit(parts.model, bundle.train_features, supervision)
-    predicted = classifier.scores(bundle.test_features).argmax(1)
-    assert float((predicted == bundle.test_labels).double().mean()) > 0.9
-    assert epochs[-1].loss < epochs[0].loss
-    shares = classifier.probabilities(bundle.test_features)
-    assert shares.dtype == torch.float64
-    assert torch.allclose(shares.sum(1), torch.ones(len(shares), dtype=torch.float64))
-
-
-def test_bf16_is_used_where_asked_for_and_learns():
+def test_bf16_is_used_where_asked_for_and_learns_three_brightnesses():
     # A record would say bf16 while the network computed in float32, or the reverse.
     images, labels = images_and_labels(200)
-    supervision = supervision_of(labels, RandomizedResponse(math.inf), "plain")
-    network = functools.partial(CNN, widths=[4, 4], hidden=8, dropout=0.0)
-    classifiers = {
-        precision: fit(NetworkModel(network, trainer(precision=precision)), images, supervision)
-        for precision in ("float32", "bf16")
-    }
-    scores = {name: pair[0].scores(images) for name, pair in classifiers.items()}
-    assert all(value.dtype == torch.float32 for value in scores.values())
-    gap = (scores["float32"] - scores["bf16"]).abs().max()
-    assert 0 < gap < 0.5
-    assert classifiers["bf16"][0].describe() == "cpu, bf16"
+    scores = {}
+    for precision in ("float32", "bf16"):
+        recipe = dict(precision=precision, epochs=8, optimizer=partial(Adam, lr=0.01))
+        classifier, epochs = train(200, EXACT, NoPrivacy(), **recipe)
+        scores[precision] = classifier.scores(images)
+        assert classifier.describe() == f"cpu, {precision}"
+        assert scores[precision].dtype == torch.float32
+        assert (scores[precision].argmax(1) == labels).double().mean() > 0.9
+        assert epochs[-1].loss < epochs[0].loss
+        shares = classifier.probabilities(images)
+        assert torch.allclose(shares.sum(1), torch.ones(200, dtype=torch.float64))
+    assert not torch.equal(*scores.values())
 
 
 def test_auto_precision_follows_the_hardware(monkeypatch):
@@ -150,68 +131,52 @@ def test_auto_precision_follows_the_hardware(monkeypatch):
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_channel_statistics_equal_numpy(channels):
-    # Pixels would not be standardised.
-    generator = np.random.default_rng(0)
-    images = generator.integers(0, 200, (50, 6, 7, channels), dtype=np.uint8)
+    # Pixels would not be standardised; one black channel would turn every weight into NaN.
+    images = np.random.default_rng(0).integers(0, 200, (50, 6, 7, channels), dtype=np.uint8)
     mean, stddev = channel_statistics(torch.from_numpy(images))
     assert np.allclose(mean, images.mean((0, 1, 2), dtype=np.float64), rtol=1e-5)
     assert np.allclose(stddev, images.std((0, 1, 2), dtype=np.float64), rtol=1e-5)
-
-
-def test_constant_images_do_not_divide_by_zero():
-    # One black channel would turn every weight into NaN.
-    _, stddev = channel_statistics(torch.zeros(2, 4, 4, 1, dtype=torch.uint8))
-    assert stddev.tolist() == [1.0]
+    assert channel_statistics(torch.from_numpy(images * 0))[1].tolist() == [1.0] * channels
 
 
 def test_float_features_train_like_the_pixels_they_are():
     # Whoever has images as floats would be shown NotImplementedError.
     images, labels = images_and_labels(60)
-    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
-    network = functools.partial(CNN, widths=[4, 4], hidden=8)
-    losses = [
-        [epoch.loss for epoch in fit(NetworkModel(network, trainer()), features, supervision)[1]]
+    model, supervision = NetworkModel(SMALL, trainer()), supervision_of(labels)
+    pixels, shares, large = (
+        [epoch.loss for epoch in fit(model, features, supervision)[1]]
         for features in (images, images.double() / 255, images.float() * 1e4)
-    ]
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
-    assert losses[2] == pytest.approx(losses[0], rel=1e-3)
-    with pytest.raises(InputError, match="finite numbers, got NaN or infinity"):
-        fit(NetworkModel(network, trainer()), images / 0, supervision)
-    with pytest.raises(
-        InputError, match=r"trainer\.pixels=unit is for images uint8, got .*float32"
-    ):
-        fit(NetworkModel(network, trainer(pixels="unit")), images.float(), supervision)
+    )
+    assert shares == pytest.approx(pixels, rel=1e-3) and large == pytest.approx(pixels, rel=1e-3)
+    with pytest.raises(InputError, match="NaN or infinity"):
+        fit(model, images / 0, supervision)
+    with pytest.raises(InputError, match=r"trainer\.pixels=unit .* got .*float32"):
+        fit(NetworkModel(SMALL, trainer(pixels="unit")), images.float(), supervision)
 
 
 @pytest.mark.parametrize(("epochs", "few"), [(66, True), (67, False)])
 def test_too_few_steps_are_said_before_training(epochs, few, monkeypatch):
     # A thousand images would give 47 % without a word on why, where their neighbours give 98.
     monkeypatch.setattr(Trainer, "run", lambda *_: None)
-    images, labels = images_and_labels(60)
-    model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8), trainer(epochs=epochs))
     said: list[str] = []
-    session = Session(SEED, CPU, say=said.append)
-    model.fit(images, supervision_of(labels, RandomizedResponse(1.0), "plain"), session)
-    # Advice to take model=linear stood there for model=linear too.
-    expected = "  only 198 steps on 60 examples: the model may learn little (give trainer."
-    assert [line[: len(expected)] for line in said] == [expected] * few
+    train(epochs=epochs, session={"say": said.append})
+    assert len(said) == few and all("198 steps on 60 examples" in line for line in said)
 
 
 def test_a_last_image_that_cannot_be_normalised_is_refused_before_training(monkeypatch):
     # Torch's ValueError would come at the end of the first epoch, after all other steps.
-    resnet = functools.partial(ResNet, width=4, blocks=[1, 1, 1, 1], preactivation=False)
-    images, labels = images_and_labels(26)  # of 8 x 8 pixels, in batches of 25
+    resnet = partial(ResNet, width=4, blocks=[1, 1, 1, 1], preactivation=False)
     steps, step = [], NetworkFit.step
     monkeypatch.setattr(NetworkFit, "step", lambda *given: steps.append(1) or step(*given))
-    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
-    with pytest.raises(InputError, match="batch_size=25 leaves one of 26 examples for the last"):
-        fit(NetworkModel(resnet, trainer()), images, supervision)
+    with pytest.raises(InputError, match="batch_size=25 leaves one of 26 examples"):
+        train(26, resnet)  # of 8 x 8 pixels
     assert not steps
-    fit(NetworkModel(resnet, trainer(epochs=1, views=2)), images, supervision)
-    large = images.repeat(1, 2, 2, 1)
+    train(26, resnet, epochs=1, views=2)
+    images, labels = images_and_labels(26)
+    large, supervision = images.repeat(1, 2, 2, 1), supervision_of(labels)
     fit(NetworkModel(resnet, trainer(epochs=1)), large, supervision)
     with pytest.raises(InputError, match="ResNet cannot normalise one image that small"):
-        fit(NetworkModel(resnet, trainer(epochs=2, resolution=[[0.5, 0.5]])), large, supervision)
+        fit(NetworkModel(resnet, trainer(resolution=[[0.5, 0.5]])), large, supervision)
 
 
 def test_whether_one_image_is_enough_is_asked_without_a_trace():
@@ -224,20 +189,17 @@ def test_whether_one_image_is_enough_is_asked_without_a_trace():
 
 def test_a_loss_that_is_not_finite_ends_the_run():
     # Hours of training would go on with NaN weights, and end in a record.
-    images, labels = images_and_labels(60)
-    supervision = supervision_of(labels, RandomizedResponse(1.0), "plain")
-    optimizer = functools.partial(torch.optim.SGD, lr=1e30)
-    model = NetworkModel(functools.partial(CNN, widths=[4, 4], hidden=8),
-                         trainer(epochs=3, optimizer=optimizer))  # fmt: skip
-    with pytest.raises(InputError, match=r"the loss became .* \(lower trainer\.optimizer\.lr"):
-        fit(model, images, supervision)
+    with pytest.raises(InputError, match=r"the loss became .* trainer\.optimizer\.lr"):
+        train(epochs=3, optimizer=partial(SGD, lr=1e30))
 
 
 @pytest.mark.parametrize(
     "error",
-    [torch.OutOfMemoryError("CUDA out of memory"),
-     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")],
-)  # fmt: skip
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
 def test_lack_of_memory_is_one_line_that_says_what_to_do(
     error, tiny_network, tiny_images, tmp_path, monkeypatch, capsys
 ):
@@ -250,5 +212,74 @@ def test_lack_of_memory_is_one_line_that_says_what_to_do(
     cell = compose_cell(tiny_network)
     assert run_cells([cell], environment) == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    assert "out of memory (free the device" in line
+    assert "out of memory" in line
     assert type(error).__name__ in (environment.out_dir / cell.folder / "error.txt").read_text()
+
+
+def test_the_loss_of_an_example_is_the_sum_over_its_views():
+    # Without augmentation and dropout, three equal views are one with three times the rate.
+    thrice, epochs = train(network=EXACT, optimizer=partial(SGD, lr=0.01), views=3)
+    once, single = train(network=EXACT, optimizer=partial(SGD, lr=0.03))
+    images, _ = images_and_labels(60)
+    assert torch.allclose(thrice.scores(images), once.scores(images), atol=1e-4)
+    assert epochs[0].loss == pytest.approx(3 * single[0].loss, rel=1e-4)
+    assert epochs[0].released_hits == pytest.approx(single[0].released_hits)
+
+
+def test_views_are_augmented_each_on_its_own():
+    # All views of an example would be the same picture.
+    batches = []
+
+    def remember(images, draws):
+        batches.append(images)
+        return images + torch.rand(len(images), generator=draws)[:, None, None, None]
+
+    train(10, EXACT, epochs=1, batch_size=10, views=2, augment=[remember])
+    (batch,) = batches
+    assert torch.equal(batch[:10], batch[10:]) and len(batch) == 20
+
+
+def test_refined_targets_are_those_of_the_next_epoch():
+    # The server would learn from its first targets for ever, or rows would be mixed up.
+    images, labels = images_and_labels(50)
+    first = supervision_of(labels).targets
+    calls = []
+
+    def refine(number, log_probabilities):
+        calls.append((number, log_probabilities))
+        return labels if number == 1 else first
+
+    still = partial(SGD, lr=0.0)  # so that each epoch's loss can be computed
+    recipe = dict(epochs=3, optimizer=still, views=2)
+    classifier, epochs = train(50, EXACT, targets={"refine": refine}, **recipe)
+    exact = classifier.scores(images).log_softmax(1)
+    for _, log_probabilities in calls:
+        assert torch.allclose(log_probabilities, exact, atol=1e-5)
+    losses = [float(2 * functional.nll_loss(exact, each)) for each in (first, labels, first)]
+    assert [epoch.loss for epoch in epochs] == pytest.approx(losses, rel=1e-4)
+    assert [number for number, _ in calls] == [1, 2, 3]
+
+
+def test_the_best_epoch_is_put_back_and_patience_ends_training():
+    # The weights of the last epoch would be reported as those of the best one.
+    images, _ = images_and_labels(50)
+    scores, kept, notes = iter([0.1, 0.5, 0.5, 0.2, 0.9]), [], {}
+
+    def validate(classifier):
+        kept.append(classifier.scores(images))
+        return next(scores)
+
+    recipe = dict(epochs=9, selection="best_validation", patience=2)
+    given = dict(targets={"validate": validate}, session={"notes": notes})
+    classifier, _ = train(50, EXACT, **given, **recipe)
+    assert torch.equal(classifier.scores(images), kept[1]) and len(kept) == 4
+    assert not torch.equal(kept[1], kept[3])
+    assert notes == {"best_epoch": 2, "validation_accuracy": 0.5, "epochs_run": 4}
+
+
+def test_best_validation_needs_validation_labels():
+    # A private run would end after its first epoch with a traceback, or choose by nothing.
+    with pytest.raises(InputError, match=r"use trainer\.selection=last"):
+        train(20, selection="best_validation")
+    with pytest.raises(InputError, match=r"trainer\.patience must be >= 1, got 0"):
+        trainer(patience=0)

@@ -7,7 +7,7 @@ import torch
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Epoch, Session
 from labeldp_bench.models import CNN
@@ -35,7 +35,7 @@ def trainer(**changes) -> Trainer:
 
 
 def supervision_of(labels: torch.Tensor, mechanism=RR, loss: str = "plain") -> Supervision:
-    release = LabelVault(labels, 3).open(mechanism.eps, SEED).release(mechanism)
+    release = LabelStore(labels, 3).open(mechanism.eps, SEED).release(mechanism)
     return Supervision.of([release], loss_named(loss))
 
 

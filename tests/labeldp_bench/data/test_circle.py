@@ -62,9 +62,9 @@ def test_k_beyond_the_training_set_is_refused():
     # cKDTree would return a neighbour that does not exist.
     parts = compose_cell(["dataset.n_train=50", "model.k=51"]).build()
     bundle = parts.dataset.draw(None, seed=0)
-    vault = bundle.vault.open(1.0, seed=0, again="test")
+    store = bundle.store.open(1.0, seed=0, again="test")
     with pytest.raises(InputError, match=r"model\.k must be <= "):
-        parts.learner.fit(bundle.train_features, vault, parts.mechanism, parts.model, None)
+        parts.learner.fit(bundle.train_features, store, parts.mechanism, parts.model, None)
 
 
 def test_ties_do_not_favour_a_low_index():

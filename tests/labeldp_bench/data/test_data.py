@@ -16,11 +16,11 @@ from tests.images import cut, make_arrays, write_npz
 
 
 def true_labels(bundle):
-    return bundle.vault.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
+    return bundle.store.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 3)])
-def test_bundle_holds_what_the_file_holds_and_labels_are_in_the_vault(tmp_path, shape):
+def test_bundle_holds_what_the_file_holds_and_labels_are_in_the_store(tmp_path, shape):
     """If it failed, images or labels would change on their way from the file to the run."""
     arrays = make_arrays(shape)
     write_npz(tmp_path, **arrays)
@@ -36,7 +36,7 @@ def test_bundle_holds_what_the_file_holds_and_labels_are_in_the_vault(tmp_path, 
     tensors = [value for value in vars(bundle).values() if isinstance(value, torch.Tensor)]
     assert [len(tensor) for tensor in tensors if tensor.dtype == torch.int64] == [20]
     with pytest.raises(InputError, match="budget"):
-        bundle.vault.release(NoPrivacy())
+        bundle.store.release(NoPrivacy())
 
 
 def test_hash_follows_the_data_and_not_the_training_labels(tmp_path):

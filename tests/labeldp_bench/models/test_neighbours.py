@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from labeldp.losses import loss_named
-from labeldp.store.door import ReleaseDoor
 from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
@@ -74,10 +73,8 @@ def test_order_is_for_whoever_asked_for_it(dimensions):
 
 
 def scores_of(parts, bundle, model):
-    vault = bundle.vault.open(1.0, seed=0, again="test")
-    classifier = parts.learner.fit(
-        bundle.train_features, ReleaseDoor(vault), parts.mechanism, model, session()
-    )
+    store = bundle.store.open(1.0, seed=0, again="test")
+    classifier = parts.learner.fit(bundle.train_features, store, parts.mechanism, model, session())
     return classifier.scores(bundle.test_features)
 
 

@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from labeldp.linear import fit_penalised, with_constant
 from labeldp.losses import LOSSES
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp_bench.models import BoostedTrees, Logistic
 from tests.learning import session
@@ -26,8 +25,8 @@ def problem(rows=3000, classes=2, seed=0):
 
 
 def fitted(model, x, y, mechanism, loss, classes=2):
-    vault = LabelVault(y, classes).open(mechanism.eps, 0)
-    supervision = Supervision.of([ReleaseDoor(vault).release(mechanism)], LOSSES[loss])
+    store = LabelStore(y, classes).open(mechanism.eps, 0)
+    supervision = Supervision.of([store.release(mechanism)], LOSSES[loss])
     return model.fit(x, supervision, session())
 
 

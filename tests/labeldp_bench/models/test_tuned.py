@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, Rappor
-from labeldp.store.door import ReleaseDoor
-from labeldp.store.vault import LabelVault
+from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
@@ -70,9 +69,9 @@ def test_the_rate_that_learns_is_chosen_and_noted(mechanism, loss):
 def test_a_second_fit_to_agreeing_releases_takes_the_recipe_of_the_first(fits):
     # Releases that the first network picked are near certain, and choose whoever repeats it.
     images, labels = images_and_labels(300)
-    door, here = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5)), session()
+    store, here = LabelStore(labels, 3).open(2.0, seed=5), session()
     learner = SingleStage("plain", retrain="consensus")
-    learner.fit(images, door, RANDOM, GRID.of(NETWORK), here)
+    learner.fit(images, store, RANDOM, GRID.of(NETWORK), here)
     recipes = [(trainer.optimizer.keywords, trainer.epochs) for trainer, _ in fits]
     assert len(fits) == 4 and recipes[2] == recipes[3]  # two tried, the last fit, and again
     chosen = here.notes["tuned"]
@@ -96,9 +95,9 @@ def test_recipes_are_judged_by_releases_that_they_were_not_fitted_to(fits, monke
 def test_a_later_stage_is_judged_by_its_own_releases_alone(fits):
     # The first network learnt from all earlier ones: few steps from it would score best.
     images, labels = images_and_labels(300)
-    door, here = ReleaseDoor(LabelVault(labels, 3).open(2.0, seed=5)), session()
+    store, here = LabelStore(labels, 3).open(2.0, seed=5), session()
     learner = MultiStage("plain", fractions=[0.6, 0.4], first=RANDOM, warm_start=True)
-    learner.fit(images, door, RandomizedResponseWithPrior(2.0), GRID.of(NETWORK), here)
+    learner.fit(images, store, RandomizedResponseWithPrior(2.0), GRID.of(NETWORK), here)
     own = split(300, [0.6, 0.4], here.seed)[1]
     indices = [each for _, each in fits]
     assert len(fits) == 6 and len(indices[5]) == 300  # two recipes and the last fit, twice

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 from labeldp.support.validate import InputError, check_choice
-from labeldp_bench.cli.help import choices_of, file_of, first_sentence
+from labeldp_bench.cli.help import file_of, first_sentence
 from labeldp_bench.cli.script import command, listed, read_arguments
+from labeldp_bench.experiments.compose import choices_of
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.reports.status import every_status, hours, table
 from labeldp_bench.support.device import describe_device, resolve_device

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 import labeldp
 import labeldp_bench
 import papers
-from labeldp_bench.experiments.compose import assemble, compose_cell, use_configs
+from labeldp_bench.experiments.compose import compose, compose_cell
 from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
 
@@ -77,9 +77,8 @@ def test_no_tracked_file_names_this_machine():
 @pytest.mark.parametrize("path", GRIDS, ids=str)
 def test_every_grid_expands_to_cells(path):
     # The command behind a published table would fail on its first cell, or on its last.
-    use_configs()
     group, _, name = path.with_suffix("").as_posix().partition("/")
-    config, _ = assemble([f"{group}={name}"])
+    config, _ = compose([f"{group}={name}"])
     if config.cells is None:
         assert config.table, "neither cells nor a table of another kind"
         return

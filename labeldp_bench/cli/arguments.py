@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from labeldp.support.validate import InputError
-from labeldp_bench.experiments.compose import CHOICES, options_of
+from labeldp_bench.experiments.compose import CHOICES, choices_of
 from labeldp_bench.experiments.identity import PAPER
 
 SAID_BY_EXPERIMENTS = ("table", "figure")
@@ -95,7 +95,7 @@ def left_to_cells(arguments: Sequence[str]) -> list[str]:
     """
     options, _ = hydra_options(list(arguments))
     named = [re.fullmatch(r"(experiment|sweep)=(.+)", text) for text in arguments]
-    is_known = any(match and match[2] in options_of(match[1]) for match in named)
+    is_known = any(match and match[2] in choices_of(match[1]) for match in named)
     if options.cfg or not (options.multirun or is_known):
         return list(arguments)
     parser = OverridesParser.create()

@@ -13,8 +13,8 @@ from labeldp.support.validate import InputError, did_you_mean
 from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.experiments.compose import (
     CHOICES,
+    choices_of,
     experiment_names,
-    options_of,
     unknown_experiment,
 )
 from labeldp_bench.experiments.grid import how_to_quote
@@ -100,7 +100,7 @@ def _unknown_key(key: str, error: BaseException) -> str:
     group = prefix or key
     shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
     if group in CHOICES and (group == key or not shown):  # a choice that is null, or has no keys
-        options = ", ".join(options_of(group))
+        options = ", ".join(choices_of(group))
         return f"{group} has no keys as it is chosen here ({group} is one of {options})"
     where = f" of {prefix}" if prefix else ""
     near = did_you_mean(last, shown)

@@ -13,7 +13,12 @@ from hydra.utils import get_object
 
 from labeldp.support.validate import InputError, check_choice, did_you_mean
 from labeldp_bench.cli.arguments import hydra_options
-from labeldp_bench.experiments.compose import CHOICES, RunConfig, unknown_experiment
+from labeldp_bench.experiments.compose import (
+    CHOICES,
+    RunConfig,
+    choices_of,
+    unknown_experiment,
+)
 from labeldp_bench.support.checkout import CONFIGS
 
 ASKED = {"--help", "-h"}
@@ -78,15 +83,6 @@ def help_text(arguments: list[str]) -> str:
         groups = [_group_page(group, text, own) for group, text in meanings.items()]
         pages = [USAGE, "Groups: group=choice", *groups, "Keys: key=value", _lines(keys.items())]
     return "\n\n".join(pages)
-
-
-def choices_of(group: str, own: str | None = None) -> dict[str, Path]:
-    """Returns {choice: its file} of a group, those of the folder `own` among them."""
-    found: dict[str, Path] = {}
-    for root in (CONFIGS / group, *([Path(own) / group] if own else [])):
-        files = root.rglob("*.yaml")
-        found |= {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
-    return dict(sorted(found.items()))
 
 
 def file_of(group: str, name: str, own: str | None = None) -> Path:

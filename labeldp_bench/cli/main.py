@@ -18,8 +18,8 @@ from labeldp_bench.cli import submit, sweep_words, sweeper
 from labeldp_bench.cli.arguments import below_cfg, check_arguments, left_to_cells
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.cli.help import help_text, wants_help
-from labeldp_bench.experiments.compose import cell_of, compose_cell
-from labeldp_bench.experiments.experiment import key_of, scaled
+from labeldp_bench.experiments.compose import cell_of, compose_cell, key_of
+from labeldp_bench.experiments.experiment import scaled
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.support.checkout import CONFIGS

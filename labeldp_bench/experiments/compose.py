@@ -1,28 +1,18 @@
-"""From overrides to a cell, by Hydra with its loader kept between cells. Imports no torch."""
+"""From overrides to a cell, by `hydra.compose`. Imports no torch."""
 
 import pickle
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
-from hydra._internal.defaults_list import create_defaults_list
-from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
-from hydra.core.default_element import GroupDefault
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigResult
-from hydra.types import RunMode
-from omegaconf import MISSING, Container, DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
 from labeldp.support.validate import (
     InputError,
@@ -35,87 +25,6 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
 from labeldp_bench.support.checkout import CONFIGS
-
-
-class _Files(ConfigRepository):
-    """The files of a search path, each read once, without what they say to Hydra itself."""
-
-    def __init__(self, path: ConfigSearchPath) -> None:
-        super().__init__(path)
-        self._read: dict[str, ConfigResult] = {}
-        self._placed: dict[tuple[str, str | None], Container] = {}
-
-    def __deepcopy__(self, memo: dict) -> "_Files":
-        return self  # CachingConfigRepository copies what it is given, to search other folders
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        if config_path not in self._read:
-            found = super().load_config(config_path)
-            if found is None:
-                return None
-            entries = found.defaults_list or []
-            found.defaults_list = [entry for entry in entries if not _is_of_hydra(entry)]
-            self._read[config_path] = _without_hydra(found)
-        return self._read[config_path]
-
-    def placed(self, config_path: str, package: str | None) -> Container:
-        """Returns a file's content under the key where it belongs; nobody may change it."""
-        place = config_path, package
-        if place not in self._placed:
-            found = self.load_config(config_path)
-            assert found is not None
-            self._placed[place] = ConfigLoaderImpl._embed_result_config(found, package).config
-        return self._placed[place]
-
-
-def _is_of_hydra(entry: object) -> bool:
-    return isinstance(entry, GroupDefault) and str(entry.group).startswith("hydra/")
-
-
-def _without_hydra(found: ConfigResult) -> ConfigResult:
-    if isinstance(found.config, DictConfig) and "hydra" in found.config:
-        with open_dict(found.config):
-            del found.config["hydra"]
-    return found
-
-
-@cache
-def _files(loader: ConfigLoaderImpl) -> _Files:
-    return _Files(loader.get_search_path())
-
-
-def assemble(overrides: list[str]) -> tuple[DictConfig, dict[str, Any]]:
-    """Returns what `hydra.compose` does without the node of Hydra itself, and all choices.
-
-    `hydra.compose` reads each file again, and half of them are about Hydra itself: of a table's
-    thousand cells it takes minutes. This takes its steps, `ConfigLoaderImpl.load_configuration`,
-    with files that are read once; what they refuse is left to `hydra.compose`, which says why.
-    """
-    try:
-        return _assemble(overrides)
-    except (HydraException, OmegaConfBaseException):
-        config = hydra.compose("config", overrides, return_hydra_config=True)
-        choices = dict(config.hydra.runtime.choices)
-        with open_dict(config):
-            del config["hydra"]
-        return config, choices
-
-
-def _assemble(overrides: list[str]) -> tuple[DictConfig, dict[str, Any]]:
-    files = _files(GlobalHydra.instance().config_loader())
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
-    found = create_defaults_list(
-        CachingConfigRepository(files), "config", parsed, prepend_hydra=False, skip_missing=False
-    )
-    config = OmegaConf.create()
-    for entry in found.defaults:
-        assert entry.config_path is not None
-        config.merge_with(files.placed(entry.config_path, entry.package))
-    OmegaConf.set_struct(config, True)
-    ConfigLoaderImpl._apply_overrides_to_config(found.config_overrides, config)
-    return config, dict(found.overrides.known_choices)
-
 
 CHOICES = (
     *GROUPS,
@@ -130,7 +39,9 @@ CHOICES = (
     "experiment",
 )
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
-"""Overrides that choose a file under configs/; all others set a value."""
+"""Overrides that choose a file under configs/."""
+VALUE = re.compile(r"[\w.]+=")
+"""Of the others, those that set a value."""
 
 LARGEST_SEED = 2**63 - 1
 ENCODER = "${encoder}"
@@ -194,15 +105,23 @@ ConfigStore.instance().store(name="run_config", node=RunConfig)
 OmegaConf.register_new_resolver("file_stem", lambda file: Path(str(file)).name.partition(".")[0])
 
 
-def use_configs() -> None:
-    """Lets Hydra find configs/."""
-    if not GlobalHydra.instance().is_initialized():
-        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3")
+def choices_of(group: str, own: str | None = None) -> dict[str, Path]:
+    """Returns {choice: its file} of a group, those of the folder `own` among them."""
+    found: dict[str, Path] = {}
+    for root in (CONFIGS / group, *([Path(own) / group] if own else [])):
+        files = root.rglob("*.yaml")
+        found |= {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
+    return dict(sorted(found.items()))
 
 
 def experiment_names() -> list[str]:
     """Returns what `experiment=` takes: `quickstart`, `<paper>/<table>`, ..."""
-    return options_of("experiment")
+    return list(choices_of("experiment"))
+
+
+def mechanism_names() -> list[str]:
+    """Returns what `mechanism=` takes."""
+    return list(choices_of("mechanism"))
 
 
 def unknown_experiment(name: str, known: Collection[str]) -> InputError:
@@ -210,19 +129,6 @@ def unknown_experiment(name: str, known: Collection[str]) -> InputError:
     return InputError(
         f"there is no experiment {name!r}{did_you_mean(name, known)}; "
         "`python -m labeldp_bench --help experiment` shows all"
-    )
-
-
-def mechanism_names() -> list[str]:
-    """Returns what `mechanism=` takes."""
-    return options_of("mechanism")
-
-
-def options_of(group: str) -> list[str]:
-    """Returns what a group of configs/ takes, such as `sweep`."""
-    root = CONFIGS / group
-    return sorted(
-        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
     )
 
 
@@ -239,27 +145,46 @@ def compose_cell(overrides: list[str]) -> Cell:
 
 @cache
 def _compose(overrides: tuple[str, ...]) -> Cell:
-    # Most cells of a table make the same choices, and only values tell them apart: a tenth of the
-    # time goes into those.
-    chosen = tuple(text for text in overrides if CHOICE.match(text))
-    pickled, choices = _compose_choices(chosen)
-    values = [_parsed(text) for text in overrides if text not in chosen]
+    # Most cells of a table make the same choices, and only values tell them apart. Hydra composes
+    # each combination of choices once; values are set on a copy, as Hydra does it.
+    values = [text for text in overrides if VALUE.match(text) and not CHOICE.match(text)]
+    budget = [text for text in overrides if text.startswith("budget=")]
+    chosen = [text for text in overrides if text not in values and text not in budget]
+    pickled, choices = _compose_choices(tuple(sorted(chosen, key=key_of)))
+    if budget:  # the cell names it; its rules are no part of the cell
+        choices = choices | {"budget": _compose_choices((budget[-1],))[1]["budget"]}
     config = pickle.loads(pickled)
-    ConfigLoaderImpl._apply_overrides_to_config(values, config)  # as on the command line
+    for text in values:
+        OmegaConf.update(config, key_of(text), _parsed(text), merge=True)
     return cell_of(config, choices)
 
 
 @cache
-def _parsed(override: str) -> Override:
-    return OverridesParser.create().parse_override(override)
+def _parsed(override: str) -> Any:
+    return OverridesParser.create().parse_override(override).value()
 
 
 @cache
 def _compose_choices(chosen: tuple[str, ...]) -> tuple[bytes, dict[str, str]]:
     """Returns the config, pickled, since a deep copy takes five times as long, and its choices."""
-    use_configs()
-    config, choices = assemble(list(chosen))
+    config, choices = compose(chosen)
     return pickle.dumps(config), choices
+
+
+def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
+    """Returns what Hydra composes, without Hydra's own node, and the option of each group."""
+    if not GlobalHydra.instance().is_initialized():
+        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3")
+    config = hydra.compose("config", list(overrides), return_hydra_config=True)
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    return config, choices
+
+
+def key_of(override: str) -> str:
+    """Returns the key of an override, also of `++key=value`."""
+    return override.partition("=")[0].lstrip("+~")
 
 
 def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:

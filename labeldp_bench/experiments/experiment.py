@@ -13,11 +13,11 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import (
     CHOICE,
-    assemble,
+    compose,
     compose_cell,
     experiment_names,
+    key_of,
     unknown_experiment,
-    use_configs,
 )
 from labeldp_bench.experiments.grid import Axes, Spelled, spell, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
@@ -77,19 +77,13 @@ def _is_above(cell: Cell, key: str, most: float) -> bool:
 @cache
 def _rules(name: str) -> list[dict[str, Any]]:
     """Returns the rules of a budget, each with `when`, `set` and `at_most`."""
-    use_configs()
-    config, _ = assemble([f"budget={name}"])
+    config, _ = compose([f"budget={name}"])
     rules = OmegaConf.to_container(config.budget.rules)
     assert isinstance(rules, list)
     for rule in rules:
         if not isinstance(rule, dict) or set(rule) - {"when", "set", "at_most"}:
             raise InputError(f"a rule of a budget has the keys when, set, at_most; got {rule!r}")
     return [{"when": {}, "set": {}, "at_most": {}} | dict(rule) for rule in rules]
-
-
-def key_of(override: str) -> str:
-    """Returns the key of an override, also of `++key=value`."""
-    return override.partition("=")[0].lstrip("+~")
 
 
 def package_of(key: str) -> str:
@@ -164,10 +158,9 @@ def read_experiment(name: str) -> Experiment:
     Raises:
         InputError: there is no such experiment.
     """
-    use_configs()
     if name not in (known := experiment_names()):
         raise unknown_experiment(name, known)
-    config, _ = assemble([f"experiment={name}"])
+    config, _ = compose([f"experiment={name}"])
     shown = (
         OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
         for node in (config.cells, config.table, config.figure)

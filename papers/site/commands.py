@@ -5,8 +5,8 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from labeldp_bench.experiments.compose import compose_cell, experiment_names
-from labeldp_bench.experiments.experiment import PROGRAM, key_of, read_experiment, scaled
+from labeldp_bench.experiments.compose import compose_cell, experiment_names, key_of
+from labeldp_bench.experiments.experiment import PROGRAM, read_experiment, scaled
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from labeldp_bench.experiments.compose import compose_cell, options_of
+from labeldp_bench.experiments.compose import choices_of, compose_cell
 from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.collect import read_committed
 from papers.site import commands
@@ -66,7 +66,7 @@ def test_a_row_says_what_was_learnt_without_a_release():
     [ridge] = rows(runs([0.9], model="ridge", pretrain="simclr"))
     [graph] = rows(runs([0.9], model="eigenmaps"))
     assert "graph" not in ridge["features"] and graph["features"].startswith("a graph")
-    assert {*options_of("pretrain")} - {"none"} == {*FEATURES}
+    assert {*choices_of("pretrain")} - {"none"} == {*FEATURES}
 
 
 def test_what_protects_nothing_stands_below_and_says_so():

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from labeldp_bench.cli.help import choices_of, first_sentence, help_text, scalar_keys
-from labeldp_bench.experiments.compose import CHOICES, RunConfig, compose_cell
+from labeldp_bench.cli.help import first_sentence, help_text, scalar_keys
+from labeldp_bench.experiments.compose import CHOICES, RunConfig, choices_of, compose_cell
 from tests.shell import quick
 
 

@@ -17,41 +17,16 @@ PYTHON_313 = "python3.13"
 COMPOSE = """
 import sys
 from pathlib import Path
-import hydra
-from omegaconf import OmegaConf
-from labeldp_bench.experiments.compose import assemble
-from labeldp_bench.experiments.compose import use_configs
+from labeldp_bench.experiments.compose import compose
 
-def told(config):
-    return repr({k: v for k, v in OmegaConf.to_container(config).items() if k != "hydra"})
-
-use_configs()
 configs = Path(sys.argv[1])
-composed, compared = 0, set()
+composed = 0
 for path in sorted(configs.rglob("*.yaml")):
-    group, name = path.relative_to(configs).parent.as_posix(), path.stem
-    given = "dataset.name=x dataset.num_classes=2".split() if name == "npz" else []
-    if group == ".":
-        overrides = []
-    elif group.split("/")[0] in ("experiment", "sweep"):
-        overrides = [f"{group.split('/')[0]}={path.relative_to(configs / group.split('/')[0])}"]
-        overrides = [overrides[0].removesuffix(".yaml")]
-    else:
-        overrides = [f"{group}={name}", *given]
-    sweeps = group.split("/")[0] in ("experiment", "sweep")
-    config, choices = assemble(overrides)
+    group, *name = path.relative_to(configs).with_suffix("").parts
+    if group == "hydra":
+        group, name = f"hydra/{name[0]}", name[1:]
+    compose([f"{group}={'/'.join(name)}"] if name else [])
     composed += 1
-    # Hydra takes a fifth of a second. One file of a folder without choices of its own stands for
-    # the others: they are merged as they are.
-    chooses = any(line.startswith("defaults:") for line in path.read_text().splitlines())
-    if chooses or group not in compared:
-        whole = hydra.compose("config", overrides=overrides, return_hydra_config=True)
-        assert told(config) == told(whole), overrides
-        assert choices.items() <= dict(whole.hydra.runtime.choices).items(), overrides
-        assert not sweeps or whole.hydra.mode.name == "MULTIRUN", overrides
-        compared.add(group)
-    elif sweeps:
-        assert OmegaConf.load(path).hydra.mode == "MULTIRUN", overrides
 assert "torch" not in sys.modules, "composing imports torch"
 print(composed)
 """

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import key_of, read_experiment, scaled
+from labeldp_bench.experiments.compose import compose_cell, key_of
+from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.tables.base import load_table
 from tests.papers.test_tables import record_of

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         estimate_accuracy,
         released_accuracy,
     )
+    from labeldp.ledger import Ledger
     from labeldp.load import load_release
     from labeldp.planning import plan
     from labeldp.privatization import manifest_for_clients, privatize
@@ -31,6 +32,7 @@ except PackageNotFoundError:  # a checkout on PYTHONPATH, not installed
 _MODULES = {
     "LabelDPClassifier": "classifier",
     "LabelDPRegressor": "regressor",
+    "Ledger": "ledger",
     "PredictionSets": "estimates",
     "Release": "release",
     "calibration": "estimates",
@@ -46,6 +48,7 @@ _MODULES = {
 __all__ = [
     "LabelDPClassifier",
     "LabelDPRegressor",
+    "Ledger",
     "PredictionSets",
     "Release",
     "calibration",

@@ -15,10 +15,10 @@ from torch import Tensor
 from labeldp.manifest import ClassName
 from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
 from labeldp.mechanisms.bits import BitMechanism
+from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.rows import check_order, refuse_fitted_rows
 from labeldp.support.validate import InputError, check_integer, check_number
-from labeldp.units import numbered
 
 
 def unbiased_labels(release: Release) -> NDArray[np.float64]:

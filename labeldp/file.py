@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from labeldp.manifest import BEFORE, Manifest
-from labeldp.spending import ROUNDING, names_of
-from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
 KEY = b"labeldp"
+MAGIC = b"PAR1"
+"""Begins every Parquet file."""
 COLUMNS = ["row", "released", "eps_spent"]
 
 
@@ -39,16 +38,12 @@ def part_of(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
-    """Writes tables of rows, one after the other, as one file; it appears in one step.
-
-    Raises:
-        CannotWrite: the folder is not there, cannot be written to, or is full.
-    """
-    with replacing(path) as partial, contextlib.ExitStack() as opened:
+    """Writes tables of rows, one after the other, as one file."""
+    with contextlib.ExitStack() as opened:
         writer = None
         for part in parts:
             if writer is None:
-                writer = opened.enter_context(pq.ParquetWriter(partial, part.schema))
+                writer = opened.enter_context(pq.ParquetWriter(path, part.schema))
             writer.write_table(part)
 
 
@@ -120,54 +115,45 @@ def _named(
 
 
 def holds_release(path: Path) -> bool:
-    """Returns whether the file is a Parquet file with a manifest; reads no more than its end.
+    """Returns whether a file, of whatever name, is a release; reads no more than its end.
 
     Raises:
-        InputError: it may not be read, or is damaged: nobody knows what its rows have spent.
+        InputError: it may not be read, or is damaged: it may be an earlier release.
     """
-    if not path.is_file():
-        return False
     try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return False
         return KEY in (pq.read_schema(path).metadata or {})
     except PermissionError:
+        if path.suffix.lower() != ".parquet":
+            return False
         what, remedy = "may not be read", "see who may read it"
     except (OSError, pa.ArrowInvalid):
-        what, remedy = "is no whole Parquet file", "copy it anew"
+        what, remedy = "is no whole Parquet file", "copy it again"
     raise InputError(
-        f"{path} {what}, and may hold an earlier release ({remedy}, or write to another folder if "
-        "it holds none)"
+        f"{path} {what}, and may hold an earlier release ({remedy}, or write to another folder)"
     )
 
 
-def check_replaces(
-    path: Path, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
-) -> None:
-    """Refuses to write a release over a file if what some row has spent would be lost.
-
-    Args:
-        path: of the file, which need not be there.
-        row_ids: of the release that is to be written, (N,).
-        spent: as `part_of`.
-        manifest: of that release.
+def check_replaces(path: Path, row_ids: NDArray, manifest: Manifest) -> None:
+    """Refuses to write a release over another one, or over more rows of the same one.
 
     Raises:
-        InputError: the file holds another release, or rows that this part of it lacks.
+        InputError: what would be lost.
     """
-    if not holds_release(path):
+    if not path.exists() or not holds_release(path):
         return
-    ids, before, earlier = read_rows(path)
-    what = "another release already, and what its rows have"
+    ids, _, earlier = read_rows(path)
+    lost = int((~np.isin(ids.astype(str), row_ids.astype(str))).sum())
+    if earlier.release == manifest.release and not lost:
+        return
+    what = "another release"
     if earlier.release == manifest.release:
-        now = pd.Series(spent, names_of(row_ids)).groupby(level=0).max()
-        left = now.reindex(names_of(ids), fill_value=0.0).to_numpy()
-        lost = int((left < before * (1 - ROUNDING)).sum())
-        if not lost:
-            return
-        what = f"{lost:,} rows of this release that are not here, and what they have"
-    raise InputError(
-        f"{path} holds {what} spent would be lost (load that one, or save under another name; "
-        "delete it only if nobody has seen it)"
-    )
+        what = f"{lost:,} rows of this release that are not here"
+    raise InputError(f"{path} holds {what} (save under another name)")
 
 
 def _column(messages: NDArray, manifest: Manifest) -> pa.Array:

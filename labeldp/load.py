@@ -7,7 +7,8 @@ import torch
 
 from labeldp.file import read_parts
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
-from labeldp.release import Release, checked_row_ids
+from labeldp.names import checked_row_ids
+from labeldp.release import Release
 from labeldp.support.validate import InputError
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import uuid
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from labeldp.mechanisms import ClassMechanism, RealMechanism
@@ -14,9 +14,8 @@ from labeldp.support.validate import InputError, check_eps
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
 ClassName = str | int | float | bool
-BEFORE, PARTS = "before ", "parts "
-"""Begin names, in `counted`, of what has no name: what a release of an older version counted, and
-the parts that a release was joined from."""
+BEFORE = "before "
+"""Begins a name, in `counted`, of what a file of an older version counted: it named nothing."""
 GIVEN = "row_ids"
 """Stands for the column of row ids that were given in Python."""
 
@@ -124,6 +123,15 @@ class Manifest:
     def real_mechanism(self) -> RealMechanism:
         """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
         return real_mechanism(self.mechanism, self.row_eps, self.parameters)
+
+    def after(self, counted: tuple[str, ...], identity: str | None) -> "Manifest":
+        """Returns the manifest of a release that adds to earlier ones of the same rows.
+
+        Args:
+            counted: names of the earlier releases.
+            identity: that they share; None: there is none.
+        """
+        return replace(self, counted=counted, identity=identity or self.identity)
 
     def like(self, other: "Manifest") -> bool:
         """Returns whether two releases were made alike, apart from names and storage."""

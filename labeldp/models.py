@@ -24,11 +24,11 @@ from labeldp.estimates import Estimate, possible_values, released_hits, share_wi
 from labeldp.expectation import Expectation
 from labeldp.io.columns import floats_and_texts, numeric_columns, to_features
 from labeldp.linear import PENALTIES
+from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.support.files import replacing
 from labeldp.support.progress import duration, progress_bar, say
 from labeldp.support.validate import InputError, check_choice
-from labeldp.units import numbered
 
 TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 """The only type of boosted trees that skops does not trust by itself, for that reason."""

@@ -7,27 +7,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit
+from labeldp.io.cells import label_texts
+from labeldp.ledger import Before, Ledger, Payers, digest_of_texts
+from labeldp.manifest import GIVEN, ClassName, Manifest
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
 from labeldp.named_mechanisms import law_of
-from labeldp.recipe import as_python, is_flat, recipe_of, warn
-from labeldp.release import Release, checked_row_ids
-from labeldp.remembered import Remembered
-from labeldp.spending import (
-    UNSEEN,
-    UNSURE,
-    Earlier,
-    Spending,
-    have_same_names,
-    moved_places,
-    share_rows,
-)
+from labeldp.names import capped, checked_persons, checked_row_ids, is_flat
+from labeldp.recipe import as_python, recipe_of, warn
+from labeldp.release import Release
 from labeldp.support.validate import InputError, check_eps, check_integer
-from labeldp.units import capped
 
 
 def privatize(
@@ -39,19 +31,18 @@ def privatize(
     seed: int | None = None,
     row_ids: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
-    unit: ArrayLike | None = None,
+    persons: ArrayLike | None = None,
     most_rows: int | None = None,
-    after: Release | Sequence[Release] = (),
     again: bool = False,
+    ledger: Ledger | None = None,
     parameters: dict[str, Any] | None = None,
     source: str = "",
-    unit_name: str = "unit",
+    persons_column: str = "persons",
 ) -> Release:
     """Returns one release of every label; eps-label-DP under label replacement.
 
-    The noise is secret, drawn once, and belongs to nobody: no seed of it exists. A second release
-    of the same labels in one program is refused, as its eps would add up unseen. A part of them is
-    not known again: give the earlier release as `after`.
+    The noise is secret, drawn once, and no seed of it exists. Every release of a row is booked in
+    a ledger, and all of them add up. A second one is refused unless `again` is true.
 
     Args:
         labels: N class names, or numbers where `bounds` is given.
@@ -60,23 +51,24 @@ def privatize(
         eps: > 0, of each label, or of each person where `unit` is given. Infinity: no privacy.
         mechanism: a name on the command line that needs no prior; `auto` takes the one that `plan`
             recommends.
-        seed: for tests only: who knows it can undo the noise. Such a draw is neither remembered
-            nor counted.
-        row_ids: N distinct ones, to find the features by; None counts from 0. The same labels under
-            other ids are other rows.
+        seed: for tests only: anyone with the seed can remove the noise. Such a draw is booked only
+            where `ledger` is given.
+        row_ids: N distinct ones, by which rows are known again and features are found; None counts
+            from 0.
         bounds: (low, high) of numbers; those outside are clipped.
-        unit: N names of persons; a person with several rows shares eps among them.
+        persons: N names of persons; a person with several rows shares eps among them.
         most_rows: of one person; later rows are left out. None: all, however many there are.
-        after: earlier releases of the same rows, which this one adds to.
-        again: releases the same labels again although no earlier release is given. What this
-            program has released of them counts all the same.
+        again: releases rows again that were released before; eps adds up.
+        ledger: the account of what rows have spent, such as `Ledger("survey.csv.ledger")`. None:
+            that of this program, in memory, where rows without ids are known by all labels
+            together.
         parameters: of the mechanism, such as {"size": 3}.
         source: name of the column, for the manifest.
-        unit_name: name of the persons' column, for the manifest.
+        persons_column: name of the persons' column, for the manifest.
 
     Raises:
         InputError: a label outside `classes`, with its row; no such mechanism; a wrong eps.
-        BudgetError: the labels were released before.
+        BudgetError: some rows were released before.
 
     >>> release = privatize(["no", "yes"], classes=["no", "yes"], eps=1.0, seed=0)
     >>> len(release), release.mechanism, release.log_likelihood().shape
@@ -94,39 +86,47 @@ def privatize(
         )
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
-    for key, name in (("source", source), ("unit_name", unit_name)):
+    for key, name in (("source", source), ("persons_column", persons_column)):
         if not isinstance(name, str):
             raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
     if not isinstance(parameters, dict | None):
         raise InputError(f'parameters must be a dict, such as {{"size": 3}}, got {parameters!r}')
-    values, earlier = as_list(labels), as_releases(after)
-    group, kept, persons = None, np.arange(len(values)), None
-    if unit is not None:
-        group, kept, persons = capped(unit, as_python(most_rows), len(values), unit_name)
+    values = as_list(labels)
+    unit, kept, who = None, np.ones(len(values), bool), None
+    if persons is not None:
+        who = checked_persons(persons, len(values))
+        unit, kept = capped(who, as_python(most_rows), persons_column)
     elif most_rows is not None:
-        raise InputError("most_rows is for persons with several rows (give unit= too)")
+        raise InputError("most_rows is for persons with several rows (give persons= too)")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
-    known = [] if seed is not None else _RELEASED.digests_of(ids, values)
-    remembered = _RELEASED.earlier(known, row_id) if again or earlier else []
-    before = _before(earlier, remembered, ids, row_id, group, persons)
-    ids = ids[kept]
     recipe = recipe_of(
-        eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=group,
-        noise="secret" if seed is None else "seeded", source=source,
-        identity=earlier[0].manifest.identity if earlier else None, counted=before.counted,
-        row_id=row_id,
+        eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=unit,
+        noise="secret" if seed is None else "seeded", source=source, row_id=row_id,
     )  # fmt: skip
-    manifest = recipe.manifest
-    if manifest.bounds is None:
-        coded = codes(values, manifest.classes)[torch.from_numpy(kept)]
+    if recipe.manifest.bounds is None:
+        coded = codes(values, recipe.manifest.classes)
     else:
-        coded = scaled_numbers(values, *manifest.bounds)[torch.from_numpy(kept)]
-    spent = before.eps[kept] + manifest.eps
-    counted = remembered if again or earlier else None
-    with _RELEASED.once(known, Earlier(ids, spent, manifest), counted):
+        coded = scaled_numbers(values, *recipe.manifest.bounds)
+    coded = coded[torch.from_numpy(kept)]
+    if ledger is None:
+        # Many clients have the same single label, and a seed is for tests.
+        is_booked = seed is None and (len(values) > 1 or row_ids is not None)
+        ledger = _PROGRAM if is_booked else Ledger()
+    digest = digest_of_texts([label_texts(values)])
+    payers = Payers(
+        len(values), lambda column: digest, source,
+        None if row_ids is None else ids, row_id, who, persons_column,
+    )  # fmt: skip
+
+    def manifest(before: Before) -> Manifest:
+        return recipe.manifest.after(before.counted, before.identity)
+
+    with ledger.charge(manifest, payers, again=again) as (made, before):
         messages = recipe.draw(coded, seed)
-    warn(recipe, len(ids), stacklevel=3)
-    return Release(messages, ids, spent, manifest)
+    for note in before.notes:
+        warnings.warn(note, stacklevel=2)
+    warn(recipe, len(coded), stacklevel=3)
+    return Release(messages, ids[kept], before.eps[kept] + made.eps, made)
 
 
 def manifest_for_clients(
@@ -159,64 +159,6 @@ def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
             "table, give one column)"
         )
     return np.asarray(labels, dtype=object).tolist()
-
-
-def as_releases(after: Release | Sequence[Release]) -> list[Release]:
-    """Returns one or several releases as a list."""
-    if isinstance(after, Release):
-        return [after]
-    is_list = isinstance(after, list | tuple)
-    for each in after if is_list else [after]:
-        if not isinstance(each, Release):
-            raise InputError(
-                f"after must be an earlier release, or a list of them, got {each!r} (what "
-                "privatize or load_release returned)"
-            )
-    return list(after)
-
-
-def _before(
-    releases: list[Release], remembered: list[Earlier], row_ids: NDArray, row_id: str,
-    unit: Unit | None, persons: NDArray[np.int64] | None,
-) -> Spending:  # fmt: skip
-    """Returns what the rows have spent on earlier releases, given or remembered.
-
-    Raises:
-        InputError: one of them has none of these rows, or counts for other persons.
-    """
-    earlier = [Earlier(each.row_ids, each.spent, each.manifest) for each in releases]
-    for each in earlier:
-        theirs = each.manifest.unit
-        if have_same_names(each.manifest.row_id, row_id) is False or not share_rows(each, row_ids):
-            some = ", ".join(map(repr, each.row_ids[:2].tolist()))
-            raise InputError(
-                f"after= holds a release that has none of these rows: its row ids are {some}, ... "
-                "(give the row_ids= that it was made with, or leave it out)"
-            )
-        _check_unit("after= holds a release that counts", theirs, unit)
-    for each in remembered:
-        if not share_rows(each, row_ids):
-            raise InputError(
-                "these labels were released before, and their rows had other names (give the "
-                "row_ids= of that release, or none if it had none)"
-            )
-        what = "these labels were released before, and that release counts"
-        _check_unit(what, each.manifest.unit, unit)
-    found = Spending([*earlier, *remembered], row_ids, persons)
-    if row_id == "" and (said := moved_places([*earlier, *remembered], len(row_ids), "row_ids=")):
-        warnings.warn(said, stacklevel=3)
-    for is_so, words in ((found.unsure, UNSURE), (found.unseen, UNSEEN)):
-        if is_so:
-            warnings.warn(words.format("after="), stacklevel=3)
-    return found
-
-
-def _check_unit(what: str, theirs: Unit | None, unit: Unit | None) -> None:
-    if theirs and (unit is None or unit.column != theirs.column):
-        raise InputError(
-            f"{what} what each {theirs.column} has spent, not each row (give unit= and "
-            f"unit_name={theirs.column!r} too)"
-        )
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
@@ -255,4 +197,5 @@ def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
     return torch.from_numpy(scaled.clip(-1, 1))
 
 
-_RELEASED = Remembered()
+_PROGRAM = Ledger()
+"""What this program has released; rows of all its tables."""

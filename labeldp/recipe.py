@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from labeldp.named_mechanisms import (
     real_mechanism,
     recommended,
 )
+from labeldp.names import is_flat
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_eps
 
@@ -60,13 +61,11 @@ class Recipe:
 def recipe_of(
     eps: float, mechanism: str, parameters: dict[str, Any], *,
     classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
-    unit: Unit | None = None, noise: str = "secret", source: str = "", identity: str | None = None,
-    counted: tuple[str, ...] = (), row_id: str | None = None,
+    unit: Unit | None = None, noise: str = "secret", source: str = "", row_id: str | None = None,
 ) -> Recipe:  # fmt: skip
     """Returns the recipe for classes, or for numbers where bounds are given.
 
-    Arguments as `privatize`; `identity` is that of an earlier release of the same rows, `counted`
-    and `row_id` are as in the manifest.
+    Arguments as `privatize`; `row_id` is as in the manifest.
     """
     row_eps = eps / unit.most_rows if unit else eps
     if unit:
@@ -93,10 +92,8 @@ def recipe_of(
         if each.init and each.name != "eps"
     }
     manifest = Manifest(
-        name, given, float(eps), names, ends, unit, noise, source, stored,
-        counted=counted, row_id=row_id,
-    )  # fmt: skip
-    manifest = replace(manifest, identity=identity) if identity else manifest
+        name, given, float(eps), names, ends, unit, noise, source, stored, row_id=row_id
+    )
     return Recipe(made, manifest.checked())  # before anything is drawn
 
 
@@ -123,14 +120,6 @@ def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tup
 def as_python(value: Any) -> Any:
     """Returns a NumPy scalar as Python's, and anything else as it is: grids are of such scalars."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def is_flat(values: Any) -> bool:
-    """Returns whether values are a sequence or array of one dimension."""
-    try:
-        return np.ndim(values) == 1
-    except ValueError:  # lists of several lengths
-        return False
 
 
 def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[float, float]:

@@ -1,23 +1,21 @@
 """What was released of your labels: all that anybody may learn from."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.file import check_replaces, part_of, write_parts
-from labeldp.manifest import GIVEN, PARTS, ClassName, Manifest, summary_of
+from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import AsReleased, joined
-from labeldp.recipe import is_flat
-from labeldp.spending import check_names
+from labeldp.names import checked_row_ids
 from labeldp.store import release as store
+from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
 AT_ONCE = 2**24
@@ -146,25 +144,28 @@ class Release:
         """Writes a Parquet file with row ids, what was released, what was spent, the manifest.
 
         Args:
-            path: ends in .parquet, as `labeldp release` looks for what rows have spent only there.
+            path: ends in .parquet.
 
         Raises:
-            InputError: another ending; or the file holds another release, or more rows of this one,
-                and what these have spent would be lost.
+            InputError: another ending; or the file holds another release, or more rows of this one.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
         path = Path(path)
         if path.suffix != ".parquet":
             raise InputError(f"a release is saved as a Parquet file, whose name must end in "
                              f".parquet, got {path}")  # fmt: skip
-        check_replaces(path, self.row_ids, self.spent, self.manifest)
+        check_replaces(path, self.row_ids, self.manifest)
         width = self.messages[0].nbytes if len(self) else 1
         rows = max(1, AT_ONCE // max(1, width))
         parts = self.batches(rows) if len(self) else iter([self])
-        write_parts(path, (
-            part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
-            for part in parts
-        ))  # fmt: skip
+        with replacing(path) as partial:
+            write_parts(
+                partial,
+                (
+                    part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
+                    for part in parts
+                ),
+            )
 
     @classmethod
     def of_reports(
@@ -212,8 +213,8 @@ class Release:
     def joined(cls, parts: Sequence["Release"]) -> "Release":
         """Returns several releases of different rows, made alike, as one.
 
-        A person may have rows in several parts, which do not say whose rows they hold. So where
-        they have a unit, what other draws cost is added to each row: never too little.
+        Parts do not say whose rows they hold, so where they count persons, each row counts what
+        the worst-off person of every other draw has spent too: never too little.
 
         Raises:
             InputError: none, a row twice, or manifests that differ.
@@ -224,72 +225,34 @@ class Release:
         if len({part.manifest.stored for part in parts}) > 1:
             first = replace(first, stored=AsReleased.name)
             parts = [replace(part, messages=part.outputs, manifest=first) for part in parts]
-        manifests = [part.manifest for part in parts]
-        if not all(each.like(first) for each in manifests):
+        if not all(part.manifest.like(first) for part in parts):
             raise InputError("releases to be joined must have the same mechanism, eps and classes")
-        total = sum(len(part) for part in parts)
-        fresh = Manifest("", {}, 1.0)
-        release, counted = first.release, first.counted
-        if any((each.release, each.counted) != (release, counted) for each in manifests):
-            release, counted = fresh.release, (PARTS + fresh.release,)
-        spent = [part.spent for part in parts]
+        worst = {part.manifest.release: 0.0 for part in parts}
         if first.unit:
-            spent = _of_persons(parts)
-        row_id = first.row_id if all(each.row_id == first.row_id for each in manifests) else None
+            for part in parts:
+                name = part.manifest.release
+                worst[name] = max(worst[name], part.eps_spent)
+        fresh = Manifest("", {}, 1.0)
+        counted = set(worst).union(*(part.manifest.counted for part in parts))
+        if len(worst) == 1:  # parts of one draw
+            fresh, counted = replace(fresh, release=first.release), set(first.counted)
+        row_ids = {part.manifest.row_id for part in parts}
+        total = sum(len(part) for part in parts)
         return cls(
             joined([part.messages for part in parts]),
             checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
-            np.concatenate(spent),
+            np.concatenate(
+                [part.spent + sum(worst.values()) - worst[part.manifest.release] for part in parts]
+            ),
             replace(
-                first, identity=fresh.identity, release=release, counted=counted, row_id=row_id
+                first,
+                identity=fresh.identity,
+                release=fresh.release,
+                counted=tuple(sorted(counted)),
+                row_id=first.row_id if len(row_ids) == 1 else None,
             ),
         )
 
     def _needs_classes(self, what: str) -> None:
         if not self.classes:
             raise InputError(f"{what} need a release of classes, and this is one of numbers")
-
-
-def _of_persons(parts: Sequence[Release]) -> list[NDArray[np.float64]]:
-    """Returns what each row's person has spent at most, if any two parts may share persons."""
-    worst: dict[str, float] = {}
-    for part in parts:
-        name = part.manifest.release
-        worst[name] = max(worst.get(name, 0.0), part.eps_spent)
-    if len(worst) > 1:
-        warnings.warn(
-            "the releases that are joined do not say whose rows they hold: each person counts all "
-            "of them, so that the true eps may be smaller than what is said",
-            stacklevel=3,
-        )
-    return [
-        part.spent + sum(eps for name, eps in worst.items() if name != part.manifest.release)
-        for part in parts
-    ]
-
-
-def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
-    """Returns `row_ids` as an array of numbers or texts, (N,); None counts from 0.
-
-    Raises:
-        InputError: their number is wrong, or one is there twice.
-    """
-    if row_ids is None:
-        return np.arange(size)
-    if not is_flat(row_ids):
-        raise InputError("row ids must be a sequence or array, one for each label")
-    values = np.asarray(row_ids)
-    if len(values) != size:
-        raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
-    missing = np.flatnonzero(pd.isna(values))
-    if len(missing):
-        raise InputError(f"row {missing[0]}: the row id is missing (name each row)")
-    check_names(values, "row ids")
-    values = values if values.dtype.kind in "iu" else values.astype(str)
-    ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
-    if not ids.is_unique:
-        raise InputError(
-            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
-            "(a person with several rows is named by unit=)"
-        )
-    return values

@@ -1,7 +1,6 @@
 """Releases the label column of a file, some rows at a time: memory does not grow with the rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.file import part_of, write_parts
-from labeldp.io.batches import TableFile, codes_of, numbers_of
+from labeldp.io.batches import TableFile, codes_of, numbers_of, texts_of
+from labeldp.ledger import digest_of_texts
 from labeldp.manifest import summary_of
 from labeldp.recipe import Recipe
 from labeldp.support.validate import InputError
@@ -24,45 +24,52 @@ SECRET = "it is not shown, as labels are secret"
 TEXTS = "; texts are compared, 1.0 is not 1"
 
 
-@dataclass(frozen=True)
-class StreamedRows:
-    """What is known of the rows beside their labels.
+def digest_of_column(table: TableFile, column: str) -> tuple[bytes, int]:
+    """Returns a digest of a whole column as texts, and how many rows it has."""
+    size = 0
 
-    Attributes:
-        ids: of all rows of the file, (N,); None counts from 0.
-        kept: which rows are released, bool (N,); None: all.
-        before: what rows, or their persons, have spent on earlier releases, by their place from 0;
-            those that are not in it have spent nothing.
-    """
+    def parts() -> Iterator[list[str]]:
+        nonlocal size
+        for labels in table.batches(column, ROWS):
+            texts, places = texts_of(labels)
+            size += len(places)
+            yield np.array(texts, dtype=object)[places].tolist()
 
-    ids: NDArray | None = None
-    kept: NDArray[np.bool_] | None = None
-    before: pd.Series | None = None
+    return digest_of_texts(parts()), size
 
 
 class Stream:
     """One pass over a column: each label is read, gets its noise, and is written.
 
     Each part has its own store and, without a seed, its own key; the labels of a part are forgotten
-    before the next one is read. The law is that of `privatize`.
+    before the next one is read. The distribution is that of `privatize`.
 
     Args:
         table: the file.
         column: the labels.
         recipe: how they are released.
-        rows: their ids, and which are released.
+        ids: of all rows of the file, (N,); None counts from 0.
+        kept: which rows are released, bool (N,); None: all.
+        before: what rows, or their persons, have spent on earlier releases, (N,).
         seed: for tests; None: secret noise.
     """
 
     def __init__(
-        self, table: TableFile, column: str, recipe: Recipe, rows: StreamedRows, seed: int | None
+        self,
+        table: TableFile,
+        column: str,
+        recipe: Recipe,
+        ids: NDArray | None,
+        kept: NDArray[np.bool_] | None,
+        before: NDArray[np.float64],
+        seed: int | None,
     ) -> None:
-        self.table, self.column, self.recipe = table, column, recipe
-        self.rows, self.seed = rows, seed
-        self.size, self.read, self.most_spent = 0, 0, 0.0
+        self.table, self.column, self.recipe, self.seed = table, column, recipe, seed
+        self.ids, self.kept, self.before = ids, kept, before
+        self.size, self.most_spent = 0, 0.0
 
     def write(self, path: Path) -> None:
-        """Writes the release; the file appears when it is whole.
+        """Writes the release.
 
         Raises:
             InputError: a label that cannot be released, with its row; the file cannot be written.
@@ -78,23 +85,20 @@ class Stream:
         at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
         for labels in self.table.batches(self.column, at_once):
             coded, part = self._coded(labels, start), slice(start, start + len(labels))
-            ids = np.arange(part.start, part.stop) if self.rows.ids is None else self.rows.ids[part]
-            spent = np.full(len(ids), manifest.eps)
-            if self.rows.before is not None:
-                places = range(part.start, part.stop)
-                spent += self.rows.before.reindex(places, fill_value=0.0).to_numpy()
-            if self.rows.kept is not None:
-                kept = self.rows.kept[part]
+            if part.stop > len(self.before):
+                break
+            ids = np.arange(part.start, part.stop) if self.ids is None else self.ids[part]
+            spent = manifest.eps + self.before[part]
+            if self.kept is not None:
+                kept = self.kept[part]
                 coded, ids, spent = coded[kept], ids[kept], spent[kept]
             name = f"rows from {start}" if start else ""
             messages = self.recipe.draw(torch.from_numpy(coded), self.seed, name)
             self.size += len(ids)
             self.most_spent = max(self.most_spent, float(spent.max(initial=0.0)))
-            self.read = start = part.stop
+            start = part.stop
             yield part_of(messages.numpy(), ids, spent, manifest)
-        if not start:
-            raise InputError(f"{self.table.path.name} has no rows")
-        if self.rows.ids is not None and start != len(self.rows.ids):
+        if start != len(self.before):
             raise InputError(f"{self.table.path} was changed while it was read")
 
     def _coded(self, labels: pa.Array, start: int) -> NDArray:
@@ -104,9 +108,6 @@ class Stream:
             InputError: one that cannot be released; says its row, not the label, which is secret.
         """
         manifest = self.recipe.manifest
-        if is_no_label(labels.type):
-            raise InputError(f"{self.table.path}, column {self.column}: labels must be texts, "
-                             f"numbers or truth values, got {labels.type}")  # fmt: skip
         if manifest.bounds is not None:
             low, high = manifest.bounds
             numbers = numbers_of(labels)
@@ -129,13 +130,6 @@ class Stream:
                 raise InputError(f"{where}the label is empty (leave the row out{other})")
             raise InputError(f"{where}{what}")
         return coded
-
-
-def is_no_label(kind: pa.DataType) -> bool:
-    """Returns whether a Parquet column holds lists, records, bytes, or a type of its own (UUID)."""
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    is_own = isinstance(kind, pa.BaseExtensionType)
-    return pa.types.is_nested(kind) or is_bytes or pa.types.is_fixed_size_binary(kind) or is_own
 
 
 def told_how(kind: pa.DataType) -> str:

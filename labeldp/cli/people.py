@@ -49,11 +49,11 @@ def row_ids_of(table: pd.DataFrame, name: str | None, path: Path) -> NDArray:
 
 def row_ids_in(ids: pd.Series, path: Path) -> NDArray:
     """Returns the ids in a column; refuses an empty one, and one that is there twice."""
-    from labeldp.spending import check_names
+    from labeldp.names import check_texts
 
     if ids.dtype.kind in "iu" and ids.is_monotonic_increasing and ids.is_unique:
         return ids.to_numpy()
-    check_names(ids.to_numpy(), f"{path}, column {ids.name}: row ids")
+    check_texts(ids.to_numpy(), f"{path}, column {ids.name}: row ids")
     wrong = ids.isna() | ids.duplicated()
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])

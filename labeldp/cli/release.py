@@ -5,17 +5,17 @@ Example:
       --out survey.release.parquet
 
 RELEASE.parquet holds row ids, what was released, and how that was made; no true label and no seed.
-Hand it over with the other columns. Release a column once: a second release adds its eps to the
-first. FILE may be larger than memory; only the columns of --row-id and --unit must fit into it.
+Hand it over with the other columns. Every release is booked in a ledger, by default FILE.ledger,
+which is as secret as FILE. A row that was released before needs --again, whatever its column is
+called, and its eps adds up. FILE may be larger than memory; only the columns of --row-id and --unit
+must fit into it.
 """
 
 import argparse
-import contextlib
 import math
 import re
-import sys
+import shlex
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,19 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.cli.arguments import check_new, names, number, two_numbers
-from labeldp.cli.earlier import spent_before
 from labeldp.cli.people import row_ids_in
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
     from labeldp.io.batches import TableFile
+    from labeldp.ledger import Before, Ledger, Payers
+    from labeldp.manifest import Manifest
 
-LOCK = "labeldp"
-"""Names the lock of a folder, `.labeldp.lock`, which is there while labels are released into it."""
 BETWEEN = re.compile(r"[\s;:|,]+")
 """What may stand between the cells of a row."""
-THERE = "use it, or choose another name; what a release has spent is spent, also if it is deleted"
-"""What is said of an output that is there: deleting it would hide its eps from the next release."""
+THERE = "use it, or choose another name"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,10 +77,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="release at most M rows of each person; default: all",
     )
-    parser.add_argument("--again", action="store_true",
-                        help="release the column a second time; eps adds up")  # fmt: skip
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="for tests only: who knows it can undo the noise"
+        "--ledger",
+        type=Path,
+        metavar="PATH",
+        help="the account of what rows have spent; default: FILE.ledger",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="release rows a second time; eps adds up"
+    )
+    parser.add_argument(
+        "--book",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help="a release of these rows that the ledger does not know; may be given several times",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="for tests only: anyone with it can remove the noise"
     )
 
 
@@ -104,11 +117,12 @@ def run(given: argparse.Namespace) -> int:
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
     from labeldp.io.batches import TableFile
+    from labeldp.ledger import COMMAND, Ledger
     from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
-    from labeldp.recipe import check_bounds, check_classes, recipe_of, warn
-    from labeldp.spending import moved_places
-    from labeldp.streaming import Stream, StreamedRows
-    from labeldp.units import capped
+    from labeldp.names import capped, spellings
+    from labeldp.recipe import Recipe, check_bounds, check_classes, recipe_of, warn
+    from labeldp.streaming import Stream
+    from labeldp.support.files import remove_torn, replacing
 
     check_eps(given.eps, "--eps")
     if given.bounds is None:
@@ -121,35 +135,51 @@ def run(given: argparse.Namespace) -> int:
     table = TableFile(given.file)
     _check_header(table, given)
     table.check_column("--label", given.label)
-    ids = None if given.row_id is None else _row_ids(table, given.row_id)
-    unit = kept = numbers = None
-    if given.unit is not None:
-        persons = table.column(table.check_column("--unit", given.unit))
-        for row in np.flatnonzero(persons.isna())[:1]:
-            raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
-                             "--unit names whose row it is")  # fmt: skip
-        unit, places, numbers = capped(
-            persons.to_numpy(), given.most_rows, len(persons), given.unit
-        )
-        kept = np.zeros(len(persons), bool)
-        kept[places] = True
-    with _alone(given.out):
-        before = spent_before(ids, numbers, given)
-        recipe = recipe_of(
-            given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
-            noise="secret" if given.seed is None else "seeded", source=given.label,
-            identity=before.identity, counted=before.counted, row_id=given.row_id or "",
-        )  # fmt: skip
-        rows = StreamedRows(ids, kept, before.eps)
-        stream = Stream(table, given.label, recipe, rows, given.seed)
-        stream.write(given.out)
+    payers = _payers(table, given)
+    unit = kept = None
+    if payers.persons is not None:
+        unit, kept = capped(spellings(payers.persons), given.most_rows, given.unit)
+    recipe = recipe_of(
+        given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
+        noise="secret" if given.seed is None else "seeded", source=given.label,
+        row_id=given.row_id or "",
+    )  # fmt: skip
+    ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
+    is_new = not ledger.exists
+    _check_unfinished(ledger)
+    _book(ledger, payers, given)
+
+    def manifest(before: "Before") -> "Manifest":
+        if given.again and not before.entries:
+            raise InputError(
+                f"--again adds to an earlier release of these rows, and {ledger.path} holds none "
+                "(leave it out; or name the ledger that does by --ledger)"
+            )
+        return recipe.manifest.after(before.counted, before.identity)
+
+    with replacing(given.out) as partial:
+        files = {"file": given.out, "partial": partial}
+        charged = ledger.charge(manifest, payers, again=given.again, options=COMMAND, **files)
+        with charged as (made, before):
+            for left in remove_torn(given.out):
+                warnings.warn(f"{left} is removed: a release was cut off", stacklevel=1)
+            recipe = Recipe(recipe.mechanism, made)
+            stream = Stream(table, given.label, recipe, payers.ids, kept, before.eps, given.seed)
+            stream.write(partial)
+            check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
+    ledger.finish(made.release)
+    for note in before.notes:
+        warnings.warn(note, stacklevel=1)
     warn(recipe, stream.size, stacklevel=1)
-    if ids is None and (said := moved_places(before.releases, stream.read, "--row-id")):
-        warnings.warn(said, stacklevel=1)
     print(stream.summary())
     if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
         print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
               f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
+    if is_new:
+        print(
+            f"started the ledger {ledger.path}, which counts what each row spends (keep it as "
+            f"secret as {given.file.name}; a copied or renamed file needs --ledger {ledger.path})"
+        )
     what = f"hand it over with the other columns; keep {given.label}"
     if math.isinf(given.eps):
         what = "it holds the true labels: hand it to nobody"
@@ -157,40 +187,95 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-@contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Lets one process at a time release into a folder: two at once would not see each other's."""
-    from labeldp.support.files import only_one
+def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
+    """Returns whose labels the file holds."""
+    from labeldp.ledger import Payers
+    from labeldp.names import check_texts
+    from labeldp.streaming import digest_of_column
 
-    def wait() -> None:
-        print(f"waits for another release into {out.parent.resolve()}", file=sys.stderr)
+    digests: dict[str, tuple[bytes, int]] = {}
 
-    with only_one(out, wait, LOCK):
-        check_new(out, ".parquet", advice=THERE)  # the other one may have written it
-        _remove_torn(out)
-        yield
+    def digest_of(column: str) -> bytes | None:
+        if column not in digests:
+            if column not in table.columns():
+                return None
+            digests[column] = digest_of_column(table, column)
+        return digests[column][0]
+
+    ids = persons = None
+    if given.row_id is not None:
+        ids = _row_ids(table, given.row_id)
+    if given.unit is not None:
+        column = table.column(table.check_column("--unit", given.unit))
+        for row in np.flatnonzero(column.isna())[:1]:
+            raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
+                             "--unit names whose row it is")  # fmt: skip
+        persons = column.to_numpy()
+        check_texts(persons, f"{given.file}, column {given.unit}: persons")
+    known = ids if persons is None else persons
+    if known is None:
+        digest_of(given.label)
+        size = digests[given.label][1]
+    else:
+        size = len(known)
+    if not size:
+        raise InputError(f"{table.path.name} has no rows")
+    return Payers(size, digest_of, given.label, ids, given.row_id or "", persons, given.unit or "")
 
 
-def _remove_torn(out: Path) -> None:
-    """Removes what a killed command left of this release, a draw that nobody counts; tells of it.
+def _check_unfinished(ledger: "Ledger") -> None:
+    """Tells of a release that was booked and cut off before its file got its name."""
+    for each in ledger.entries():
+        if not each.partial:
+            continue
+        partial, file = Path(each.partial), Path(each.file)
+        if partial.exists() and not file.exists():
+            finish = shlex.join(["mv", str(partial), str(file)])
+            raise InputError(
+                f"the release {file} is booked in {ledger.path} (eps={each.eps:g}) and was cut off "
+                f"before it got its name (finish it: {finish})"
+            )
+        if not file.exists():
+            warnings.warn(
+                f"the release {file} is booked in {ledger.path} (eps={each.eps:g}), and its file "
+                "is gone",
+                stacklevel=1,
+            )
+        ledger.finish(each.name)
 
-    What is left of another release stays, and is told of too.
-    """
-    from labeldp.support.files import remove_torn
 
-    for left in remove_torn(out):
-        warnings.warn(
-            f"{left} is removed: it held part of a release that was cut off (if somebody has "
-            "seen it, its rows have spent that eps too, which is counted nowhere)",
-            stacklevel=1,
-        )
-    for other in sorted(out.parent.glob(".*.parquet.*.partial")):
-        warnings.warn(
-            f"{other} holds part of a release that was cut off, or that another process writes; "
-            "it is counted nowhere (delete it if it was cut off; if somebody has seen it, its rows "
-            "have spent that eps too)",
-            stacklevel=1,
-        )
+def _book(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None:
+    """Books the releases of --book; refuses others of these rows that the ledger does not know."""
+    from labeldp.file import holds_release, read_rows
+    from labeldp.ledger import is_counted
+    from labeldp.names import spellings
+
+    read = {}
+    for path in given.book:
+        if not path.is_file() or not holds_release(path):
+            raise InputError(f"--book: {path} holds no release")
+        read[path] = read_rows(path)
+    # A release is exact if those that it counted are booked before it.
+    for path, (ids, spent, made) in sorted(read.items(), key=lambda each: len(each[1][2].counted)):
+        if not ledger.knows(made, ids):
+            ledger.book(made, ids, spent, payers, path)
+    for path in sorted(given.out.parent.iterdir()):
+        if not holds_release(path):
+            continue
+        ids, _, made = read_rows(path)
+        if ledger.knows(made, ids):
+            continue
+        is_ours = made.source == given.label
+        if is_counted(made, ids):
+            is_ours |= made.source == "" and payers.ids is None
+        elif payers.ids is not None:
+            is_ours = bool(np.isin(spellings(ids), spellings(payers.ids)).any())
+        if is_ours:
+            raise InputError(
+                f"{path} holds a release of these rows (eps={made.eps:g}) that the ledger "
+                f"{ledger.path} does not know (give --book {path}; or, if these are other rows, "
+                "write to another folder)"
+            )
 
 
 def _check_header(table: "TableFile", given: argparse.Namespace) -> None:
@@ -228,7 +313,7 @@ def _row_ids(table: "TableFile", name: str) -> NDArray:
 
     They are held as a whole, unlike labels, as each must be there once.
     """
-    from labeldp.release import checked_row_ids
+    from labeldp.names import checked_row_ids
 
     column = table.column(table.check_column("--row-id", name))
     return checked_row_ids(row_ids_in(column, table.path), len(column))

@@ -25,6 +25,7 @@ from labeldp.io.files import (
     without_decimals,
 )
 from labeldp.support.progress import progress_bar
+from labeldp.support.validate import InputError
 
 BUFFER = 2**20
 """Bytes that are read of a Parquet column at one time."""
@@ -103,6 +104,7 @@ class TableFile:
                 )
                 share = total / max(1, file.metadata.num_rows)
                 for batch in file.iter_batches(rows, columns=[name], use_threads=False):
+                    self._check_type(batch.column(0).type, name)
                     yield batch.column(0)
                     bar.update(round(share * len(batch)))
                 return
@@ -115,6 +117,17 @@ class TableFile:
                     yield batch.column(0).slice(start, rows)
                 bar.update(raw.tell() - before)
                 before = raw.tell()
+
+    def _check_type(self, kind: pa.DataType, name: str) -> None:
+        """Refuses lists, records, bytes, and types of their own, such as UUID."""
+        is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        is_own = isinstance(kind, pa.BaseExtensionType)
+        is_bytes |= pa.types.is_fixed_size_binary(kind)
+        if pa.types.is_nested(kind) or is_bytes or is_own:
+            raise InputError(
+                f"{self.path}, column {name}: labels must be texts, numbers or truth values, got "
+                f"{kind}"
+            )
 
     def _text_batches(self, source: pa.NativeFile, name: str) -> Iterator[pa.RecordBatch]:
         """Yields a column of texts; refuses a row with more or fewer cells than the header."""
@@ -138,20 +151,27 @@ class TableFile:
             raise ValueError(re.sub(r"(columns, got \d+):.*", r"\1", str(error))) from None
 
 
+def texts_of(labels: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
+    """Returns the different labels as texts, and which of them each label is, int64 (n,).
+
+    Numbers and truth values become texts as `cells.label_texts` says; a missing one is empty.
+    """
+    encoded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
+    texts = [*label_texts(encoded.dictionary.to_pandas()), ""]
+    places = encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    return texts, places.astype(np.int64)
+
+
 def codes_of(labels: pa.Array, classes: pd.Index) -> NDArray[np.int64]:
     """Returns the position of each label among the classes, int64 (n,); -1: none; -2: it is empty.
-
-    Numbers and truth values are compared as texts, as `cells.label_codes` does.
 
     Args:
         labels: of any type.
         classes: texts.
     """
-    encoded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-    texts = label_texts(encoded.dictionary.to_pandas())
+    texts, places = texts_of(labels)
     of_text = np.where([text == "" for text in texts], -2, classes.get_indexer(pd.Index(texts)))
-    places = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    return np.append(of_text, -2).astype(np.int64)[places]
+    return of_text[places].astype(np.int64)
 
 
 def numbers_of(labels: pa.Array) -> NDArray[np.float64]:

@@ -38,9 +38,9 @@ def label_codes(file: str, column: pd.Series, classes: Sequence[str]) -> NDArray
     return codes.astype(np.int64)
 
 
-def label_texts(column: pd.Series) -> list[str]:
+def label_texts(labels: pd.Series | Sequence[object]) -> list[str]:
     """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
-    return [_text(value) for value in column.tolist()]
+    return [_text(value) for value in pd.Series(labels, dtype=object).tolist()]
 
 
 def _text(value: object) -> str:

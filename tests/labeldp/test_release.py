@@ -142,7 +142,7 @@ def test_rows_can_be_chosen_as_of_an_array():
             {"row_ids": pd.Series([7, "7", *range(8, 4006)], dtype=object)},
             "row ids must be distinct, got '7' twice",
         ),
-        ({"most_rows": 2}, "give unit= too"),
+        ({"most_rows": 2}, "give persons= too"),
         ({"classes": ["no", float("nan")]}, "classes must be texts or finite numbers, got nan"),
         ({"classes": [1.0, float("inf")]}, "classes must be texts or finite numbers, got inf"),
         ({"classes": [["no"], ["yes", "x"]]}, "classes must be a list of names"),
@@ -152,10 +152,7 @@ def test_rows_can_be_chosen_as_of_an_array():
         ),
         ({"labels": pd.DataFrame({"a": ["x"]})}, r"got DataFrame \(of a table, give one column\)"),
         ({"row_ids": [[1], [2, 3]]}, "row ids must be a sequence or array"),
-        ({"unit": [[1], [2, 3]]}, "unit must be a sequence or array"),
-        ({"after": "x"}, "after must be an earlier release, or a list of them, got 'x'"),
-        ({"after": 5}, "after must be an earlier release, or a list of them, got 5"),
-        ({"after": ["x"]}, "after must be an earlier release, or a list of them, got 'x'"),
+        ({"persons": [[1], [2, 3]]}, "persons must be a sequence or array"),
         ({"seed": -1}, "seed must be >= 0, got -1"),
         ({"seed": 1.5}, "seed must be an integer >= 0, got 1.5"),
     ],
@@ -182,7 +179,7 @@ def test_the_error_does_not_hold_the_label(labels):
     assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("key", ["row_ids", "unit"])
+@pytest.mark.parametrize("key", ["row_ids", "persons"])
 @pytest.mark.parametrize("names", [[b"\xff", b"b"], [[1], [2]]])
 def test_names_that_are_no_texts_are_refused(key, names):
     # Such as UUIDs, which Parquet keeps as bytes.
@@ -229,19 +226,19 @@ def test_a_person_is_one_however_the_name_is_written(names):
     # A blank after a name made two persons of one, who spent eps twice.
     labels, persons = ["no", "yes"] * 2, [*names, "Bob", " Bob"]
     release = ldp.privatize(
-        labels, classes=["no", "yes"], eps=1.0, seed=0, unit=persons, most_rows=1
+        labels, classes=["no", "yes"], eps=1.0, seed=0, persons=persons, most_rows=1
     )
     assert release.row_ids.tolist() == [0, 2]
 
 
 def test_a_person_with_several_rows_spends_eps_in_all():
     persons = np.repeat(np.arange(1000), 4)
-    release = released(unit=persons, most_rows=2, unit_name="person")
+    release = released(persons=persons, most_rows=2, persons_column="person")
     assert len(release) == 2000
     assert release.eps == release.eps_spent == 1.0
     each = np.exp(release.log_likelihood())
     assert np.log(each.max() / each.min()) == pytest.approx(0.5)
-    assert released(unit=persons).manifest.row_eps == 0.25
+    assert released(persons=persons).manifest.row_eps == 0.25
 
 
 def test_numbers_are_released_without_bias():

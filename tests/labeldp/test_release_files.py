@@ -39,7 +39,7 @@ def test_a_file_of_another_release_is_not_replaced(tmp_path):
     first.save(path)
     before = path.read_bytes()
     second = ldp.privatize(["a", "b"] * 50, classes=["a", "b"], eps=1.0, seed=2)
-    with pytest.raises(InputError, match=r"r\.parquet holds another release already"):
+    with pytest.raises(InputError, match=r"r\.parquet holds another release"):
         second.save(path)
     assert path.read_bytes() == before
 

@@ -90,18 +90,6 @@ def test_trees_are_fitted_saved_and_read_back(survey, tmp_path, capsys):
     assert main(PREDICT) == 0
 
 
-def test_a_second_release_is_refused_and_adds_up(survey, capsys):
-    assert main([*RELEASE, "--seed", "1"]) == 0
-    second = [*RELEASE[:-1], "s.parquet", "--seed", "2"]
-    assert main(second) == 2
-    assert "r.parquet holds a release of column answer already, eps=4" in capsys.readouterr().err
-    assert main([*second, "--again", "--row-id", "age"]) == 2  # rows could not be added up
-    assert "whose rows have other names" in capsys.readouterr().err
-    assert main([*second, "--again"]) == 0
-    assert "eps=8 spent" in capsys.readouterr().out
-    assert ldp.load_release("s.parquet").eps_spent == 8
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -140,15 +128,6 @@ def test_bad_input_is_one_line_and_nothing_is_written(survey, capsys, tmp_path, 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_nobody_is_told_to_delete_a_release(survey, capsys):
-    # The next release looks for it, to add up its eps: without it the labels would leak unseen.
-    assert main(RELEASE) == 0
-    capsys.readouterr()
-    assert main(RELEASE) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "is there already (use it, or choose another name; what a release has spent" in line
-
-
 def test_features_must_not_hold_the_secret_column(survey, capsys):
     assert main([*RELEASE, "--seed", "1"]) == 0
     assert main(["fit", "survey.csv", *FIT[2:]]) == 2
@@ -169,7 +148,7 @@ def test_rows_named_another_way_are_refused(survey, capsys):
     assert "the rows of r.parquet are named by the column person (give --row-id person)" in said
     assert main([*unnamed, "--row-id", "id", "--drop", "person"]) == 0
     Path("r.parquet").unlink()
-    assert main([*by_place, "--out", "r.parquet"]) == 0
+    assert main([*by_place, "--out", "r.parquet", "--ledger", "places"]) == 0
     assert main(FIT) == 2
     assert "are counted from 0, in the order of the file" in capsys.readouterr().err
     assert main([*unnamed, "--drop", "person", "--drop", "id"]) == 0

@@ -33,7 +33,7 @@ def test_rows_of_a_person_are_held_out_together(tmp_path, monkeypatch, capsys):
     for name, unit in (("rows", ()), ("people", ("--unit", "person"))):
         (tmp_path / name).mkdir()
         out = f"{name}/r.parquet"
-        assert main([*release, *unit, "--out", out, "--seed", "0"]) == 0
+        assert main([*release, *unit, "--out", out, "--seed", "0", "--ledger", f"{name}/l"]) == 0
         capsys.readouterr()
         assert main(["fit", "visits.csv", "--drop", "person", *fit, out]) == 0
         said = capsys.readouterr().out

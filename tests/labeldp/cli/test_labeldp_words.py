@@ -83,21 +83,6 @@ def test_a_fit_says_where_releases_tell_nothing(tmp_path, monkeypatch, capsys):
         assert ("from guessing to certainty" in said) == (eps == 0.1)
 
 
-def test_a_second_table_of_other_persons_is_told_where_to_go(tmp_path, monkeypatch, capsys):
-    # Counted rows have the same names in every file: two surveys in one folder were taken for one,
-    # and the way out stood only in the message for rows with other names.
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.csv").write_text("y,id\n1,a\n2,b\n")
-    release = ["release", "s.csv", "--label", "y", "--classes", "1,2", "--eps", "1", "--out"]
-    for folder, named in (("counted", []), ("named", ["--row-id", "id"])):
-        (tmp_path / folder).mkdir()
-        assert main([*release, f"{folder}/r.parquet", *named]) == 0
-        assert main([*release, f"{folder}/s.parquet", *named]) == 2
-        said = capsys.readouterr().err
-        assert "which adds eps=1 to it" in said
-        assert ("if these are other persons, write to another folder" in said) == (not named)
-
-
 def test_the_version_is_said(capsys):
     # `labeldp-bench --version` told it, and `labeldp --version` asked for a command.
     with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,145 @@
+"""Names of rows and of persons: which are allowed, and which spell the same name."""
+
+import math
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from labeldp.manifest import Unit
+from labeldp.support.validate import InputError, check_integer
+
+WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
+"""A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
+
+
+def spellings(names: NDArray) -> NDArray:
+    """Returns one text for all spellings of a name, so that 10, 10.0, 1e1 and '010' are equal.
+
+    A file that was exported again may spell its names otherwise. The account of what rows have
+    spent must know them all the same, and counts too much rather than too little where one table
+    holds both 7 and 007.
+    """
+    texts = np.asarray(names).astype(str).astype(object)
+    if np.asarray(names).dtype.kind not in "iu":
+        texts[:] = [_spelling(text.strip()) for text in texts]
+    return texts
+
+
+def _spelling(text: str) -> str:
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).strip()
+    if text[:1].isalpha():  # most names, and the matches are slow
+        return text
+    if match := WHOLE.match(text):
+        return "".join(match.groups())
+    if NUMBER.match(text) and math.isfinite(number := float(text)):
+        return str(int(number)) if number.is_integer() else repr(number)
+    return text
+
+
+def check_texts(names: NDArray, what: str) -> None:
+    """Refuses names that no text can hold: bytes, lists, half characters.
+
+    Raises:
+        InputError: there is one; `what` begins the message.
+    """
+    try:
+        pd.Index(names)
+        if names.dtype == object and pd.api.types.infer_dtype(names) != "string":
+            names.astype(str)
+            pd.unique(names)
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} must be texts that UTF-8 can write, got one with half a character (read them "
+            "in the encoding of their file)"
+        ) from None
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{what} must be numbers or texts, got others, such as bytes (write them as texts)"
+        ) from None
+
+
+def is_flat(values: Any) -> bool:
+    """Returns whether values are a sequence or array of one dimension."""
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # lists of several lengths
+        return False
+
+
+def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
+    """Returns `row_ids` as an array of numbers or texts, (N,); None counts from 0.
+
+    Raises:
+        InputError: their number is wrong, one is missing, or one is there twice.
+    """
+    if row_ids is None:
+        return np.arange(size)
+    if not is_flat(row_ids):
+        raise InputError("row ids must be a sequence or array, one for each label")
+    values = np.asarray(row_ids)
+    if len(values) != size:
+        raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        raise InputError(f"row {missing[0]}: the row id is missing (name each row)")
+    check_texts(values, "row ids")
+    values = values if values.dtype.kind in "iu" else values.astype(str)
+    ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
+    if not ids.is_unique:
+        raise InputError(
+            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
+            "(a person with several rows is named by persons=)"
+        )
+    return values
+
+
+def checked_persons(persons: ArrayLike, size: int, what: str = "persons") -> NDArray:
+    """Returns the name of each row's person, one spelling for each person, texts (N,).
+
+    Args:
+        persons: (N,), who each row belongs to.
+        size: N.
+        what: the argument that they came in, for messages.
+
+    Raises:
+        InputError: not a person for each row.
+    """
+    if not is_flat(persons):
+        raise InputError(f"{what} must be a sequence or array, a person for each label")
+    names = np.asarray(persons)
+    if len(names) != size:
+        raise InputError(f"{what} must name a person for each of {size} labels, got {len(names)}")
+    check_texts(names, what)
+    for row in np.flatnonzero(pd.isna(names))[:1]:
+        raise InputError(f"{what}: row {row} names no person")
+    return spellings(names)
+
+
+def numbered(persons: ArrayLike, size: int) -> NDArray[np.int64]:
+    """Returns each row's person, numbered from 0 as they come, int64 (N,)."""
+    return pd.factorize(checked_persons(persons, size))[0].astype(np.int64)
+
+
+def capped(names: NDArray, most_rows: int | None, column: str) -> tuple[Unit, NDArray[np.bool_]]:
+    """Returns the unit, and which rows are released, bool (N,).
+
+    The labels of one person may all change at once, and eps adds up over them (group privacy). So
+    each of at most `most_rows` rows gets eps / most_rows. Later rows of a person are left out; the
+    choice looks at persons only, which are public, never at labels.
+
+    Args:
+        names: of persons, as `checked_persons` returns them.
+        most_rows: >= 1; None: the largest number of rows that a person has.
+        column: what names the person.
+    """
+    who = pd.Series(names)
+    before = who.groupby(who).cumcount().to_numpy()
+    most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
+    check_integer("most_rows", most, low=1)
+    return Unit(column, most), before < most

@@ -23,7 +23,7 @@ from torch import Tensor
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (
@@ -69,7 +69,9 @@ def measured(library: Any, count: int, eps: float, every: int, apart: float) -> 
     rows = torch.arange(0, count, every)
     mechanism = RandomizedResponse(eps)
     outputs = mechanism.release(labels[rows], 3, torch.Generator().manual_seed(1))
-    supervision = Supervision.of([Release(rows, outputs, mechanism, 3)], loss_named("unbiased"))
+    supervision = Supervision.of(
+        [StoredRelease(rows, outputs, mechanism, 3)], loss_named("unbiased")
+    )
     session = Session(0, torch.device("cpu"))
     pairs = {
         "Poisson": (PoissonLearning(torch.nn.Linear), library.ssl.poisson),

@@ -173,7 +173,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     def _by_expectation(self, X: Any, release: Release) -> Any:
-        likelihood = np.exp(release.vaulted.centred_log_likelihood.double().numpy())
+        likelihood = np.exp(release.stored.centred_log_likelihood.double().numpy())
         try:
             numbers = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError):  # texts, which the estimator may know what to do with

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.support.validate import InputError, check_choice
 
 
@@ -27,7 +27,7 @@ class Loss(ABC):
 
     name: str
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns what the loss compares with, first axis n.
 
         Raises:
@@ -60,7 +60,7 @@ def uniform_posterior(centred_log_likelihood: Tensor) -> Tensor:
     return weights.div_(weights.sum(-1, keepdim=True))
 
 
-def refusal(loss: str, release: Release, needs: str) -> InputError:
+def refusal(loss: str, release: StoredRelease, needs: str) -> InputError:
     """Returns the error of a loss that has no targets for this kind of release.
 
     Args:
@@ -81,7 +81,7 @@ class PlainCrossEntropy(Loss):
 
     name = "plain"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released labels, int64 (n,)."""
         if release.outputs.dim() != 1:
             raise refusal(self.name, release, "one label per example")
@@ -122,7 +122,7 @@ class BinaryCrossEntropy(Loss):
 
     name = "bce"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released bits, float32 (n, K)."""
         if release.outputs.is_floating_point():
             raise refusal(self.name, release, "bits or labels")
@@ -145,7 +145,7 @@ class SoftmaxOnBits(Loss):
 
     name = "softmax_bits"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns the bits divided by their number, float32 (n, K); uniform where none is set."""
         if release.outputs.dim() == 1 or release.outputs.is_floating_point():
             raise refusal(self.name, release, "bits")
@@ -169,7 +169,7 @@ class SoftLabelCrossEntropy(Loss):
 
     name = "soft_label"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns P(class | release) under the uniform prior, float32 (n, K)."""
         return uniform_posterior(release.centred_log_likelihood)
 
@@ -187,7 +187,7 @@ class MarginalLikelihood(Loss):
 
     name = "marginal"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns log P(release | class), float32 (n, K), up to a constant per row."""
         return release.centred_log_likelihood
 
@@ -211,7 +211,7 @@ class UnbiasedSquares(Loss):
 
     name = "unbiased"
 
-    def targets(self, release: Release) -> Tensor:
+    def targets(self, release: StoredRelease) -> Tensor:
         """Returns the estimates, float32 (n, K); refused for singular channels."""
         return release.mechanism.unbiased(release.outputs, release.num_classes, release.prior).to(
             torch.float32

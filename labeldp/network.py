@@ -106,7 +106,7 @@ def _targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
 
 def checked_targets(release: Release, loss: Loss) -> Tensor:
     """Returns what `loss` makes of a release; refuses a loss that is no number for each row."""
-    return Supervision.of([release.vaulted], loss).targets
+    return Supervision.of([release.stored], loss).targets
 
 
 def _train(

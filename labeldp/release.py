@@ -14,7 +14,7 @@ from labeldp.file import check_replaces, part_of, write_parts
 from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import AsReleased, joined
 from labeldp.names import checked_row_ids
-from labeldp.store import release as store
+from labeldp.store.release import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
@@ -108,7 +108,7 @@ class Release:
         """
         if not self.classes:
             return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
-        shares = self.vaulted.centred_log_likelihood.double().softmax(1).numpy()
+        shares = self.stored.centred_log_likelihood.double().softmax(1).numpy()
         return shares.astype(dtype or np.float64)  # type: ignore[call-overload]
 
     @cached_property
@@ -117,17 +117,17 @@ class Release:
         return self.manifest.encoding().outputs(self.messages) if self.classes else self.messages
 
     @cached_property
-    def vaulted(self) -> store.Release:
+    def stored(self) -> StoredRelease:
         """The same as learners of the benchmark take it; positions count from 0."""
         self._needs_classes("losses")
-        return store.Release(
+        return StoredRelease(
             torch.arange(len(self)), self.outputs, self.manifest.class_mechanism(),
             len(self.classes),
         )  # fmt: skip
 
     def log_likelihood(self) -> NDArray[np.float64]:
         """Returns log P(what was released | class), exact, float64 (N, K)."""
-        return self.vaulted.log_likelihood.numpy()
+        return self.stored.log_likelihood.numpy()
 
     def unbiased_values(self) -> NDArray[np.float64]:
         """Returns a number for each row whose mean, over the noise, is the true one, (N,)."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp.losses import Loss
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 
@@ -105,10 +105,10 @@ class Supervision:
     loss: Loss
     refine: Callable[[int, Tensor], Tensor] | None = None
     validate: Callable[[Classifier], float] | None = None
-    releases: tuple[Release, ...] = ()
+    releases: tuple[StoredRelease, ...] = ()
 
     @classmethod
-    def of(cls, releases: Sequence[Release], loss: Loss) -> "Supervision":
+    def of(cls, releases: Sequence[StoredRelease], loss: Loss) -> "Supervision":
         """Returns the supervision that `loss` draws from releases of different examples.
 
         Raises:
@@ -133,7 +133,7 @@ class Supervision:
             indices=self.indices[kept],
             targets=self.targets[kept],
             most_likely_labels=self.most_likely_labels[kept],
-            releases=tuple(map(Release.take, self.releases, parts)),
+            releases=tuple(map(StoredRelease.take, self.releases, parts)),
         )
 
     @property

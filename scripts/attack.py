@@ -21,7 +21,7 @@ from torch import Tensor
 
 from labeldp.audit.end_to_end import Attack, bound, flat, learned_beliefs, posterior
 from labeldp.mechanisms import LabelEnhancement, NoPrivacy
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.files import write_text
 from labeldp.support.progress import say
@@ -154,7 +154,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
 
 
 def beliefs(
-    releases: tuple[Release, ...], before: Tensor, images: Tensor, labels: Tensor, known: Tensor,
+    releases: tuple[StoredRelease, ...], before: Tensor, images: Tensor, labels: Tensor, known: Tensor,
     seed: int,
 ) -> Tensor:  # fmt: skip
     """Returns the log beliefs, (n, K), of who believed `before` and sees the releases.

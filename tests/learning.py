@@ -7,7 +7,7 @@ import torch
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.interfaces import Session
@@ -68,7 +68,7 @@ def released(mechanism, labels, loss="plain", classes=3, rows=None, seed=1):
     """Returns what examples released: all of them, or those at `rows`."""
     rows = torch.arange(len(labels)) if rows is None else rows
     outputs = mechanism.release(labels[rows], classes, torch.Generator().manual_seed(seed))
-    return Supervision.of([Release(rows, outputs, mechanism, classes)], loss_named(loss))
+    return Supervision.of([StoredRelease(rows, outputs, mechanism, classes)], loss_named(loss))
 
 
 def accuracy(fitted, features, labels):

@@ -12,7 +12,7 @@ from labeldp.audit.statistics import one_run_bound, share_high, share_low
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.mechanisms.noise import Noise
 from labeldp.store import LabelStore
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.support import seeding
 
 LABELS, K = 200, 4
@@ -229,7 +229,7 @@ def log_odds(beliefs: Tensor, true_labels: Tensor) -> Tensor:
     return p.clamp(SURE, 1 - SURE).logit()
 
 
-def posterior(before: Tensor, release: Release) -> Tensor:
+def posterior(before: Tensor, release: StoredRelease) -> Tensor:
     """Returns Bayes' rule: log beliefs before plus the release's exact log likelihood, (n, K)."""
     return (before.double() + release.log_likelihood).log_softmax(1)
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.noise import DRAWS, Noise
-from labeldp.store.ledger import BudgetError, Ledger
+from labeldp.store.ledger import BudgetError, Budget
 from labeldp.store.noise import Drawn, DrawnReleases, NoiseStreams, spelled
-from labeldp.store.release import Release, ReleaseError
+from labeldp.store.release import StoredRelease, ReleaseError
 from labeldp.support.validate import InputError, check_eps
 
 Draw = Callable[[Noise], Tensor]
@@ -90,10 +90,10 @@ class Account:
     """
 
     def __init__(self, num_labels: int, eps: float, noise: NoiseStreams) -> None:
-        self.ledger = Ledger(num_labels, eps)
+        self.ledger = Budget(num_labels, eps)
         self.noise = noise
         self.drawn = DrawnReleases()
-        self.releases: list[Release] = []
+        self.releases: list[StoredRelease] = []
         self.draws = DRAWS
         self.drawing = threading.Lock()
 
@@ -156,7 +156,7 @@ class Account:
         self.ledger.book(name, "none", math.inf, indices, reason)
         return labels
 
-    def publish(self, release: Release) -> Release:
+    def publish(self, release: StoredRelease) -> StoredRelease:
         """Adds a release that was computed from trusted labels, and returns it.
 
         Raises:

@@ -14,7 +14,7 @@ from labeldp.mechanisms.pate import PateFM
 from labeldp.store.account import Account, Request, check_task
 from labeldp.store.ledger import BudgetError, LedgerEntry
 from labeldp.store.noise import Drawn, NoiseStreams
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.store.teacher_votes import Vote, by_one_teacher, counted
 from labeldp.support.validate import InputError, check_eps, check_labels, check_values
 
@@ -137,7 +137,7 @@ class LabelStore:
 
     def release(
         self, mechanism: Mechanism, indices: Tensor | None = None, prior: Tensor | None = None
-    ) -> Release:
+    ) -> StoredRelease:
         """Returns one release for each of `indices` (default: all labels) and books its cost.
 
         Args:
@@ -158,7 +158,7 @@ class LabelStore:
             return mechanism.release(labels, self._limit, noise, prior)
 
         drawn = self._once(Request.of(mechanism, part=part, prior=prior), draw)
-        release = Release(
+        release = StoredRelease(
             drawn["indices"], drawn["outputs"], mechanism, self.num_classes, drawn["prior"]
         )
         if self.bound is None:  # real labels have no classes to agree with
@@ -359,14 +359,14 @@ class LabelStore:
         """
         return self._account.trust_with(mechanism, reason, indices, lambda: self._true(indices))
 
-    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> Release:
+    def publish(self, mechanism: Mechanism, outputs: Tensor, indices: Tensor) -> StoredRelease:
         """Returns `outputs`, which were computed from trusted labels, as the release of `indices`.
 
         Raises:
             BudgetError: `trusted_labels` did not pay for a label, or it has its release already.
         """
         indices = self._account.ledger.check_indices(indices)
-        return self._account.publish(Release(indices, outputs, mechanism, self.num_classes))
+        return self._account.publish(StoredRelease(indices, outputs, mechanism, self.num_classes))
 
     @property
     def ledger(self) -> list[LedgerEntry]:
@@ -394,7 +394,7 @@ class LabelStore:
         return self._account.draws
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[StoredRelease, ...]:
         """What has left the store so far: all that an attacker gets to see."""
         return tuple(self._account.releases)
 
@@ -415,7 +415,7 @@ class LabelStore:
         """
         return self._mean(lambda release, labels: release.first_choice == labels)
 
-    def _mean(self, measure: Callable[[Release, Tensor], Tensor]) -> float | None:
+    def _mean(self, measure: Callable[[StoredRelease, Tensor], Tensor]) -> float | None:
         if not self.releases or self._absent:
             return None
         found = [measure(each, self.__labels[each.indices]) for each in self.releases]

@@ -28,7 +28,7 @@ class LedgerEntry:
     delta: float = 0.0
 
 
-class Ledger:
+class Budget:
     """What was spent on each label: releases of one label add up, those of different ones do not.
 
     Args:

@@ -14,7 +14,7 @@ class ReleaseError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Release:
+class StoredRelease:
     """What left the store for some examples: all that a learner may know of their labels.
 
     Attributes:
@@ -31,11 +31,11 @@ class Release:
     num_classes: int
     prior: Tensor | None = None
 
-    def take(self, kept: Tensor) -> "Release":
+    def take(self, kept: Tensor) -> "StoredRelease":
         """Returns the release of the examples where `kept`, bool (n,), holds."""
         per_example = self.prior is not None and self.prior.dim() == 2
         prior = self.prior[kept] if self.prior is not None and per_example else self.prior
-        return Release(
+        return StoredRelease(
             self.indices[kept], self.outputs[kept], self.mechanism, self.num_classes, prior
         )
 

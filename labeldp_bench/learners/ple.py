@@ -10,7 +10,7 @@ from labeldp.losses import Loss
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.store import LabelStore
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_made, check_number
@@ -54,7 +54,7 @@ def enhance(
     model: NetworkModel,
     trainer: Trainer,
     session: Session,
-) -> Release:
+) -> StoredRelease:
     """Returns what the client publishes of the examples `part`: d = f(x), float32 (n, K).
 
     Source: ple, Algorithm 1, lines 1 to 7, with the k1 - 1 random labels of section 3.2.

@@ -14,7 +14,7 @@ from labeldp.mechanisms.groups import NoisyClusters
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.mechanisms.subsets import TopKSubset
 from labeldp.store import LabelStore
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.validate import (
@@ -153,7 +153,7 @@ class MultiStage(RetrainingLearner):
     ) -> Classifier:
         """Returns the last stage's model, trained on the releases of all stages."""
         loss = loss_named(self.loss)
-        releases: list[Release] = []
+        releases: list[StoredRelease] = []
         classifier: Classifier | None = None
         for stage, part in enumerate(split(len(features), self.fractions, session.seed)):
             if classifier is None:
@@ -201,7 +201,7 @@ def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tens
     return parts
 
 
-def mean_top_k(release: Release) -> float:
+def mean_top_k(release: StoredRelease) -> float:
     """Returns the mean number of labels that the priors left; K for mechanisms that leave all."""
     mechanism, prior = release.mechanism, release.prior
     if prior is None or not isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
@@ -209,7 +209,9 @@ def mean_top_k(release: Release) -> float:
     return float(mechanism.top_k(prior).to(torch.float64).mean())
 
 
-def filtered(release: Release, classifier: Classifier, features: Tensor, top: int) -> Release:
+def filtered(
+    release: StoredRelease, classifier: Classifier, features: Tensor, top: int
+) -> StoredRelease:
     """Returns the release without examples whose likely labels the model ranks below `top`."""
     ranked = classifier.scores(features[release.indices]).argsort(1, descending=True)
     best = torch.zeros_like(release.most_likely_labels).scatter_(1, ranked[:, : max(1, top)], True)

@@ -242,7 +242,7 @@ def test_targets_of_many_classes_are_made_for_each_batch(name, monkeypatch):
     again = replace(release)
     made = ldp.LabelDPClassifier("mlp", epochs=1).fit(X, again)
     assert np.allclose(made.predict_proba(X), looked_up.predict_proba(X), atol=1e-6)
-    assert not {"outputs", "vaulted"} & set(vars(again))
+    assert not {"outputs", "stored"} & set(vars(again))
 
 
 @pytest.mark.parametrize("penalty", ["x", -1, float("nan"), True])

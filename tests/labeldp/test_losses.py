@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
     Rappor,
     SubsetSelection,
 )
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
@@ -35,11 +35,11 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def release_of(kind: str, size: int = 50) -> Release:
+def release_of(kind: str, size: int = 50) -> StoredRelease:
     labels = torch.randint(K, (size,), generator=generator())
     mechanism = MECHANISMS[kind]
     outputs = mechanism.release(labels, K, generator())
-    return Release(torch.arange(size), outputs, mechanism, K)
+    return StoredRelease(torch.arange(size), outputs, mechanism, K)
 
 
 def random_logits(size: int = 50) -> torch.Tensor:
@@ -87,7 +87,7 @@ def test_softmax_on_bits_by_hand():
     losses = LOSSES["softmax_bits"](logits, torch.tensor([[0.5, 0.5]]))
     assert float(losses) == pytest.approx((math.log(4) + math.log(4 / 3)) / 2, rel=1e-6)
     outputs = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.uint8)
-    release = Release(torch.arange(2), outputs, MECHANISMS["bits"], K)
+    release = StoredRelease(torch.arange(2), outputs, MECHANISMS["bits"], K)
     expected = [[0.5, 0.5, 0, 0], [0.25] * 4]
     assert LOSSES["softmax_bits"].targets(release).tolist() == expected
 
@@ -110,7 +110,7 @@ def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(num_classes, (50,), generator=generator)
     outputs = mechanism.release(labels, num_classes, generator)
-    release = Release(torch.arange(50), outputs, mechanism, num_classes)
+    release = StoredRelease(torch.arange(50), outputs, mechanism, num_classes)
     targets = LOSSES["marginal"].targets(release).double()
     logits = (3 * torch.randn(50, num_classes, generator=generator).double()).requires_grad_()
     (found,) = torch.autograd.grad(LOSSES["marginal"](logits, targets).sum(), logits)
@@ -127,7 +127,7 @@ def test_votes_and_soft_labels_of_alibi_are_equation_29():
     mechanism = AdditiveLaplace(eps=eps)
     labels = torch.arange(60) % num_classes
     outputs = mechanism.release(labels, num_classes, seeding.generator(0, "test"))
-    release = Release(torch.arange(60), outputs, mechanism, num_classes)
+    release = StoredRelease(torch.arange(60), outputs, mechanism, num_classes)
     loss = LOSSES["marginal"]
     found = loss.votes(loss.targets(release), num_classes)
     for row, output in enumerate(outputs.double().tolist()):
@@ -177,7 +177,7 @@ def test_unbiased_squares_are_unbiased():
     # Backward correction would aim at another loss than the one on true labels.
     mechanism, loss = MECHANISMS["labels"], LOSSES["unbiased"]
     outputs = mechanism.output_space(K)
-    targets = loss.targets(Release(outputs, outputs, mechanism, K)).double()
+    targets = loss.targets(StoredRelease(outputs, outputs, mechanism, K)).double()
     expected = mechanism.transition_matrix(K) @ targets
     assert torch.allclose(expected, torch.eye(K, dtype=torch.float64), atol=1e-6)
     logits = torch.zeros(1, K, dtype=torch.float64)

@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
     SubsetSelection,
     TopKSubset,
 )
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
@@ -192,7 +192,7 @@ def test_consensus_keeps_exactly_the_agreeing_examples(setting):
 def test_consensus_on_bits_agrees_with_any_class_that_explains_them():
     # An example whose bit of the predicted class is set would be dropped.
     bits = torch.tensor([[1, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=torch.uint8)
-    release = Release(torch.arange(3), bits, Rappor(eps=1.0), 3)
+    release = StoredRelease(torch.arange(3), bits, Rappor(eps=1.0), 3)
     supervision = Supervision.of([release], LOSSES["bce"])
     table = torch.tensor([[0.0, 9.0, 1.0]] * 3)
 
@@ -207,7 +207,7 @@ def test_consensus_on_bits_agrees_with_any_class_that_explains_them():
 
 def test_consensus_of_nobody_keeps_the_first_model():
     # Fitting to no example would fail a run that has a result.
-    release = Release(torch.arange(2), torch.tensor([0, 0]), RR_FIRST, 2)
+    release = StoredRelease(torch.arange(2), torch.tensor([0, 0]), RR_FIRST, 2)
     supervision = Supervision.of([release], LOSSES["plain"])
     classifier = FixedClassifier(torch.tensor([[0.0, 1.0]] * 2))
     kept = CONSENSUS.retrained(classifier, None, torch.arange(2), supervision, session())

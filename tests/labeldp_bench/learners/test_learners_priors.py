@@ -9,7 +9,7 @@ import torch
 
 from labeldp.losses import LOSSES, loss_named
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, TopKSubset
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp_bench.learners import stages as multi_stage
 from labeldp_bench.learners.stages import filtered, mean_top_k
@@ -92,7 +92,7 @@ def test_filter_keeps_what_the_stage_model_ranks_in_its_top_k(top):
     # peers.md 1.3 item 6: the randomised label in the stage-1 model's top k.
     table = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.randint(5, (30,), generator=torch.Generator().manual_seed(1))
-    release = Release(torch.arange(5, 35), labels, RR_FIRST, 5)
+    release = StoredRelease(torch.arange(5, 35), labels, RR_FIRST, 5)
     kept = filtered(release, FixedClassifier(table), torch.arange(40), top)
     expected = [
         (index, label)
@@ -142,9 +142,9 @@ def test_mean_top_k_of_mechanisms_with_and_without_a_choice():
     subset = TopKSubset(eps=0.5)
     top = subset.top_k_and_size(prior)[0].double().mean()
     assert top < 4
-    assert mean_top_k(Release(indices, bits, subset, 4, prior)) == float(top)
+    assert mean_top_k(StoredRelease(indices, bits, subset, 4, prior)) == float(top)
     plain = RandomizedResponse(eps=math.inf)
-    assert mean_top_k(Release(indices, indices % 4, plain, 4, prior)) == 4
+    assert mean_top_k(StoredRelease(indices, indices % 4, plain, 4, prior)) == 4
 
 
 # --- Warm start --------------------------------------------------------------------------------

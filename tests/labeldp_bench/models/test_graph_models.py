@@ -11,7 +11,7 @@ from torch.nn import Linear
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
@@ -408,7 +408,7 @@ def test_one_class_alone_is_learnt_without_a_warning():
     fitted = GraphGaussianProcess(Linear).fit(points, supervision, session())
     assert fitted.scores(points).isfinite().all()
     no_bit = torch.zeros(300, 3, dtype=torch.uint8)
-    release = Release(torch.arange(300), no_bit, SubsetSelection(1.0), 3)
+    release = StoredRelease(torch.arange(300), no_bit, SubsetSelection(1.0), 3)
     silent = Supervision.of([release], loss_named("bce"))
     fitted = GraphGaussianProcess(Linear).fit(points, silent, session())
     assert fitted.scores(points).isfinite().all()

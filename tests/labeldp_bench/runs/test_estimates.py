@@ -26,7 +26,7 @@ from labeldp.mechanisms import (
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import count_true
-from labeldp.store.release import Release
+from labeldp.store.release import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 
@@ -85,7 +85,7 @@ def test_channels_without_an_estimate_are_refused(mechanism, prior, message):
     released = torch.zeros(2, dtype=torch.int64)
     if not isinstance(mechanism, RandomizedResponseWithPrior):
         released = torch.ones((2, 4), dtype=torch.uint8)
-    release = Release(torch.arange(2), released, mechanism, 4, prior)
+    release = StoredRelease(torch.arange(2), released, mechanism, 4, prior)
     with pytest.raises(InputError, match=message) as error:
         LOSSES["unbiased"].targets(release)
     assert "\n" not in str(error.value)
@@ -132,7 +132,7 @@ def test_short_way_to_plausible_classes_is_the_argmax_of_the_likelihood(
         outputs = mechanism.release(labels, num_classes, seeding.generator(0, "test"), prior)
         expected = Mechanism.most_likely_labels(mechanism, outputs, num_classes, prior)
         assert torch.equal(mechanism.most_likely_labels(outputs, num_classes, prior), expected)
-        release = Release(torch.arange(len(labels)), outputs, mechanism, num_classes, prior)
+        release = StoredRelease(torch.arange(len(labels)), outputs, mechanism, num_classes, prior)
         assert torch.equal(release.most_likely_labels, expected)
         # The other way, where the likelihood is there already, itself by a short way or not.
         again = replace(release)

@@ -154,9 +154,13 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
 
 
 def beliefs(
-    releases: tuple[StoredRelease, ...], before: Tensor, images: Tensor, labels: Tensor, known: Tensor,
+    releases: tuple[StoredRelease, ...],
+    before: Tensor,
+    images: Tensor,
+    labels: Tensor,
+    known: Tensor,
     seed: int,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Returns the log beliefs, (n, K), of who believed `before` and sees the releases.
 
     Private mechanisms meet the best attacker there is for given beliefs, Bayes' rule. A vector of

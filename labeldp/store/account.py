@@ -12,9 +12,9 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.noise import DRAWS, Noise
-from labeldp.store.ledger import BudgetError, Budget
+from labeldp.store.ledger import Budget, BudgetError
 from labeldp.store.noise import Drawn, DrawnReleases, NoiseStreams, spelled
-from labeldp.store.release import StoredRelease, ReleaseError
+from labeldp.store.release import ReleaseError, StoredRelease
 from labeldp.support.validate import InputError, check_eps
 
 Draw = Callable[[Noise], Tensor]

@@ -9,14 +9,14 @@ import sys
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.tables.base import load_table
-from labeldp_bench.reports.tables.exponents import ExponentTable
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import FIGURES
+from papers.catalog import load_table
 from papers.figures.text import counts
 from papers.figures.write import write_figures
 from papers.site import best_known_page, tuned_page
 from papers.theoretical_limits.exponents import write_pictures
+from papers.theoretical_limits.table1 import ExponentTable
 
 EXPONENTS = "theoretical_limits/table1"
 

@@ -14,15 +14,15 @@ from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.figures.sweep import draw_sweep
 from labeldp_bench.reports.naming import counted
+from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
 from labeldp_bench.reports.sweeps import (
     RISKS,
     risk_frame,
-    risk_table,
+    risk_parts,
     settings,
     sweep_frame,
-    sweep_table,
+    sweep_parts,
 )
-from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 
 MOST_CLASSES_SHOWN = 20
 
@@ -116,20 +116,22 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
     for record in done.values():
         score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
         scored.setdefault(score, []).append(record)
-    tables, frames = [], []
+    parts: list[Part] = []
+    frames = []
     written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]
     for score, records in scored.items():
         if score == "accuracy":
             frame = sweep_frame(records)
-            tables.append(sweep_table(frame))
+            parts += sweep_parts(frame)
             draw_sweep(frame, path.with_suffix(".png"))
             written.append(f"picture  {path.with_suffix('.png')}")
         else:
             frame = risk_frame(records, score)
-            tables.append(risk_table(frame, score))
+            parts += risk_parts(frame, score)
         frames.append(frame)
-    table = "\n\n".join([*tables, settings(list(done.values()))])
-    write_text(path, f"{table}\n")
-    write_text(path.with_suffix(".tex"), latex_of_markdown(table))
+    parts.append(settings(list(done.values())))
+    table = markdown_of(parts)
+    write_text(path, table)
+    write_text(path.with_suffix(".tex"), latex_of(parts))
     write_text(path.with_suffix(".csv"), pd.concat(frames).to_csv(index=False))
-    say("\n".join(["", table, "", *written]))
+    say("\n".join(["", table, *written]))

@@ -1,11 +1,22 @@
 """Numbers as texts, and tables in Markdown. Imports no torch."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import pandas as pd
 
 from labeldp_bench.reports.statistics import SeedsEstimate
+
+Part: TypeAlias = str | pd.DataFrame
+"""A paragraph of Markdown, or a frame of texts that is shown without its index."""
+LATEX = str.maketrans(
+    {special: f"\\{special}" for special in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}", "±": r"$\pm$"}
+    | {"≤": r"$\leq$", "≥": r"$\geq$", "†": r"$\dagger$", "√": r"$\surd$", "<": "$<$", ">": "$>$"}
+)
+"""What LaTeX writes otherwise."""
 
 
 def number_text(value: float | None, form: str, unknown: str = "-") -> str:
@@ -33,6 +44,44 @@ def markdown_table(
     if name is not None:
         frame = frame.rename_axis(name)
     return str(frame.to_markdown(index=name is not None, disable_numparse=True))
+
+
+def markdown_of(parts: Iterable[Part]) -> str:
+    """Returns paragraphs and tables as Markdown; empty paragraphs are left out."""
+    texts = [part if isinstance(part, str) else markdown_table(part) for part in parts]
+    return "\n\n".join(filter(None, texts)) + "\n"
+
+
+def latex_of(parts: Iterable[Part]) -> str:
+    r"""Returns paragraphs and tables as LaTeX with booktabs; empty paragraphs are left out.
+
+    >>> print(latex_of(["*ours*: in %", pd.DataFrame({"a_1": ["5 ± 1"]})]))
+    {\footnotesize ours: in \%\par}
+    <BLANKLINE>
+    \begin{tabular}{l}
+    \toprule
+    a\_1 \\
+    \midrule
+    5 $\pm$ 1 \\
+    \bottomrule
+    \end{tabular}
+    <BLANKLINE>
+    """
+    texts = [_small_print(part) if isinstance(part, str) else _tabular(part) for part in parts]
+    return "\n\n".join(filter(None, texts)) + "\n"
+
+
+def _small_print(markdown: str) -> str:
+    plain = re.sub(r"(?<!`)\*(\w[^*`]*)\*", r"\1", markdown)  # no emphasis
+    plain = re.sub("^(#+|-) |`", "", plain, flags=re.MULTILINE).translate(LATEX)
+    return "{\\footnotesize " + plain.replace("\n", "\\par\n") + "\\par}" if plain else ""
+
+
+def _tabular(rows: pd.DataFrame) -> str:
+    texts = rows.map(lambda text: text.translate(LATEX))
+    texts.columns = [name.translate(LATEX) for name in rows.columns]
+    style = texts.style.hide(axis="index")
+    return str(style.to_latex(hrules=True, column_format="l" * len(rows.columns))).rstrip()
 
 
 def lines_over_x(

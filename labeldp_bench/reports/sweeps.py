@@ -12,7 +12,7 @@ from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.draws import OLDER, average, left_out, newest, score_of, without_zeros
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
-from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
+from labeldp_bench.reports.rendering import Part, lines_over_x, number_text, with_errors
 from labeldp_bench.reports.statistics import PLUS_MINUS
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
@@ -86,31 +86,30 @@ def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:
     return without_zeros(pd.DataFrame(rows))
 
 
-def risk_table(frame: pd.DataFrame, score: str) -> str:
-    """Returns Markdown: a row per point of `risk_frame`."""
+def risk_parts(frame: pd.DataFrame, score: str) -> list[Part]:
+    """Returns a table, a row per point of `risk_frame`."""
     shown = frame.assign(
         **{score: [f"{mean:.4g}" for mean in frame[score]]},
         error=[number_text(error, "{:.2g}") for error in frame.error],
     )
     shown = shown.drop(columns=OLDER, errors="ignore")
     names = {score: RISKS[score], "error": "±"}
-    table = shown.rename(columns=names).to_markdown(index=False)
-    return "\n\n".join([table, *left_out(frame)])
+    shown = shown.assign(eps=[f"{eps:g}" for eps in frame.eps])
+    return [shown.rename(columns=names).map(str), *left_out(frame)]
 
 
-def sweep_table(frame: pd.DataFrame) -> str:
-    """Returns Markdown: a row per series, a column per x, accuracy in percent ± half-width.
+def sweep_parts(frame: pd.DataFrame) -> list[Part]:
+    """Returns captions and tables: a row per series, a column per x, percent ± half-width.
 
     Methods without a guarantee have a table of their own: no column holds them beside private ones.
     """
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
-    blocks = []
+    parts: list[Part] = []
     for panel, points in frame[frame.private].groupby("panel", sort=False):
         rows = as_lines(points)
         columns = sorted(rows.x.dropna().unique()) or [math.inf]
         table = lines_over_x(rows, columns, [f"{x:g}" for x in columns])
-        caption = f"{panel}: accuracy in percent"
-        blocks.append(f"{caption}\n\n{markdown_table(table, name=x_name)}")
+        parts += [f"{panel}: accuracy in percent", table.rename_axis(x_name).reset_index()]
     for panel, points in frame[~frame.private].groupby("panel", sort=False):
         rows = as_lines(points)
         columns_of_bare = {
@@ -121,9 +120,8 @@ def sweep_table(frame: pd.DataFrame) -> str:
                 number_text(share, "{:.2f}") for share in 100 * points.agreement.astype(float)
             ],
         }
-        caption = f"{panel}: {NO_GUARANTEE}; in percent"
-        blocks.append(f"{caption}\n\n{markdown_table(columns_of_bare)}")
-    return "\n\n".join([*blocks, *left_out(frame)])
+        parts += [f"{panel}: {NO_GUARANTEE}; in percent", pd.DataFrame(columns_of_bare)]
+    return [*parts, *left_out(frame)]
 
 
 def settings(records: Sequence[Record]) -> str:

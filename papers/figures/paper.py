@@ -19,11 +19,11 @@ from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import method_name, setting_of
-from labeldp_bench.reports.tables.accuracy import method_of
 from papers.figures.kinds import Kind, load_kind
 from papers.figures.spec import Spec, fill_title, read_spec, text
 from papers.statements.check import read_check
 from papers.statements.verdict import Verdict, compare, judge
+from papers.tables import method_of
 
 
 @dataclass(frozen=True)

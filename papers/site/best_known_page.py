@@ -1,4 +1,4 @@
-"""The page of the best-known table: Markdown and LaTeX."""
+"""The page of the best-known table."""
 
 import itertools
 import math
@@ -19,15 +19,13 @@ from labeldp_bench.reports.naming import (
     model_name_of,
     name_of,
 )
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import Part
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS, is_significant
-from labeldp_bench.reports.tables.base import TABLES, write_table
-from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
 from papers.site.best_known import KINDS, rows_of
+from papers.tables import write_page
 
 STEM = "best_known"
 LOOKED = "†"
-LATEX = {"_": "\\_", "±": "$\\pm$", "†": "$^\\dagger$", "eps": "$\\varepsilon$"}
 CAPTION = f"""\
 Test accuracy in percent. *printed*: the best value in `results/published` at this eps, or at a \
 smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \
@@ -56,27 +54,29 @@ network, and not all methods the same: an interval covers the noise of the label
 pre-training."""
 
 
-def markdown(rows: pd.DataFrame) -> str:
-    """Returns the table for people."""
-    parts = ["# Best known accuracy", _caption(rows)]
-    for dataset, texts in _texts(rows):
-        parts.append(markdown_table([{data_name_of(dataset): t.pop("eps")} | t for t in texts]))
-    sources = [
-        f"- {data_name_of(row.dataset)}, eps={row.eps:g}: " + "; ".join(
-            f"{where}: {by}" for where, by in
-            (("local", row.printed_local_by), ("central", row.printed_central_by))
-            if by and where == getattr(row, f"printed_{where}_trust")
-        )
-        for row in rows.itertuples()
-        if row.printed_local_by or row.printed_central_by
-    ]  # fmt: skip
-    parts += ["## Where the printed values stand", "\n".join(sources)]
-    parts += ["## How ours were chosen", "\n".join(_chosen(rows))]
-    return "\n\n".join(parts) + "\n"
+def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
+    """Yields the page: what the numbers are, a table per data set, and where they come from."""
+    tests = rows[[f"{prefix}p" for prefix in KINDS]].count().sum()
+    yield CAPTION.format(tests=tests)
+    for dataset, group in rows.groupby("dataset", sort=False):
+        name = data_name_of(str(dataset))
+        yield pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
+    yield "## Where the printed values stand"
+    yield "\n".join(filter(None, map(_source, rows.to_dict("records"))))
+    yield "## How ours were chosen"
+    yield "\n".join(_chosen(rows))
 
 
-def _caption(rows: pd.DataFrame) -> str:
-    return CAPTION.format(tests=rows[[f"{prefix}p" for prefix in KINDS]].count().sum())
+def _source(row: Mapping[str, Any]) -> str:
+    """Returns the papers and tables of a row's printed values; empty without any."""
+    stated = [
+        f"{where}: {row[f'printed_{where}_by']}"
+        for where in ("local", "central")
+        if row[f"printed_{where}_by"] and row[f"printed_{where}_trust"] == where
+    ]
+    if not row["printed_central_by"]:  # the best of all, local ones too
+        return ""
+    return f"- {data_name_of(row['dataset'])}, eps={row['eps']:g}: " + "; ".join(stated)
 
 
 def _chosen(rows: pd.DataFrame) -> Iterator[str]:
@@ -89,34 +89,15 @@ def _chosen(rows: pd.DataFrame) -> Iterator[str]:
         yield f"- {how}: {'; '.join(names)}."
 
 
-def latex(rows: pd.DataFrame) -> str:
-    """Returns a booktabs table with its notes."""
-    blocks: list[list[list[str]]] = []
-    heads: list[str] = []
-    for dataset, texts in _texts(rows):
-        heads = list(texts[0])
-        written = [[replaced(text, LATEX) for text in row.values()] for row in texts]
-        blocks += [[spanning(data_name_of(dataset), len(heads))], written]
-    notes = latex_notes(_caption(rows).split("\n\n"))
-    return latex_table("lrrrrrl", [replaced(head, LATEX) for head in heads], blocks) + notes
-
-
-def _texts(rows: pd.DataFrame) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Yields (data set, {heading: text} of each eps)."""
-    for dataset, group in rows.groupby("dataset", sort=False):
-        yield (
-            str(dataset),
-            [
-                {
-                    "eps": f"{row['eps']:g}",
-                    "printed, local": _printed(row, "local"),
-                    "printed, central": _printed(row, "central"),
-                    **{kind.name: _method(row, prefix) for prefix, kind in KINDS.items()},
-                    "ahead": row["ahead"] or "-",
-                }
-                for row in group.to_dict("records")
-            ],
-        )
+def _line(name: str, row: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {heading: text} of one eps."""
+    return {
+        name: f"{row['eps']:g}",
+        "printed, local": _printed(row, "local"),
+        "printed, central": _printed(row, "central"),
+        **{kind.name: _method(row, prefix) for prefix, kind in KINDS.items()},
+        "ahead": row["ahead"] or "-",
+    }
 
 
 def _printed(row: Mapping[str, Any], key: str) -> str:
@@ -167,5 +148,5 @@ def _said(row: Mapping[str, object], prefix: str) -> list[str]:
 def write_best_known() -> pd.DataFrame:
     """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
     rows = rows_of(read_committed(), read_published())
-    write_table(TABLES / STEM, rows, markdown(rows), latex(rows), digits=6)
+    write_page(STEM, rows, "Best known accuracy", list(parts_of(rows)), digits=6)
     return rows

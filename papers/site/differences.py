@@ -13,8 +13,7 @@ from labeldp_bench.records.record import Record
 from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.rendering import difference_text
 from labeldp_bench.reports.statistics import SeedsEstimate, holm
-from labeldp_bench.reports.tables.accuracy import AccuracyTable
-from labeldp_bench.reports.tables.base import load_table
+from papers.tables import accuracy_table
 
 
 @cache
@@ -34,8 +33,7 @@ def means_of(
 
     With `every_seed` runs of other experiments count too that differ in the seed alone.
     """
-    loaded = load_table(experiment)
-    assert isinstance(loaded, AccuracyTable)
+    loaded = accuracy_table(experiment)
     runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
     for cell in loaded.experiment.cells(budget):
         eps = float(cell.identity.get("mechanism.eps", math.inf))

@@ -18,12 +18,12 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import PAPERS
-from labeldp_bench.reports.tables.accuracy import AccuracyTable
-from labeldp_bench.reports.tables.base import Table, paper_tables
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import FIGURES
+from papers.catalog import paper_tables
 from papers.site.embedding import Picture, picture_of
 from papers.site.html import TEMPLATES, html_of
+from papers.tables import AccuracyTable, Table
 
 REPORT = CHECKOUT / "results" / "report.html"
 DOCS = CHECKOUT / "docs"

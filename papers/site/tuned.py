@@ -19,8 +19,7 @@ from labeldp_bench.records.collect import Chosen
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import OLDER, average, records_of
 from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
-from labeldp_bench.reports.tables.accuracy import AccuracyTable, method_of
-from labeldp_bench.reports.tables.base import load_table
+from papers.tables import accuracy_table, method_of
 
 TUNED = "mechanisms/tuned"
 STATED = "mechanisms/stated"
@@ -149,9 +148,7 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
 @cache
 def row_in_print(method: str) -> str:
     """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
-    table = load_table(PAPER_TABLES[0])
-    assert isinstance(table, AccuracyTable)
-    return table.readings.get(method, method)
+    return accuracy_table(PAPER_TABLES[0]).readings.get(method, method)
 
 
 def _tested(pairs: Sequence[tuple[SeedsEstimate, SeedsEstimate]]) -> list[tuple[float, ...]]:

@@ -1,7 +1,6 @@
-"""The page of tuned and stated recipes: Markdown, LaTeX and CSV of `tables.tuned`."""
+"""The page of tuned and stated recipes, from `papers.site.tuned`."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,10 +13,8 @@ from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import left_out
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
-from labeldp_bench.reports.rendering import markdown_table, number_text
+from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS, PLUS_MINUS
-from labeldp_bench.reports.tables.base import TABLES, write_csv, write_table
-from labeldp_bench.reports.tables.markdown_latex import latex_of_markdown
 from papers.site.tuned import (
     STATED,
     compared,
@@ -28,6 +25,7 @@ from papers.site.tuned import (
     tuned_experiment,
     untuned,
 )
+from papers.tables import TABLES, write_csv, write_page
 
 STEM = "tuned_vs_stated"
 CAPTION = f"""\
@@ -52,20 +50,13 @@ the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
 Row = Mapping[Any, Any]
 
 
-def markdown(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> str:
+def parts_of(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> list[Part]:
     """Returns the page of `tuned.rows_of`, and of `tuned.order_of`, of some records."""
-    parts = ["# Tuned and stated recipes", CAPTION.format(tests=rows.p.notna().sum())]
-    parts += _tables(rows, _line)
+    parts = [CAPTION.format(tests=rows.p.count()), *_tables(rows, _line)]
     parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
     if len(order):
-        parts += [ORDER, ORDER_CAPTION.format(tests=order.p.notna().sum())]
-    return "\n\n".join([*parts, *_tables(order, _pair_line)]) + "\n"
-
-
-def latex(page: str) -> str:
-    """Returns the page of `markdown` as LaTeX with booktabs."""
-    plain = re.sub(r"(?<!`)\*(\w[^*`]*)\*", r"\1", page.replace("## ", ""))  # no emphasis
-    return latex_of_markdown(plain.partition("\n\n")[2].replace("`", ""))
+        parts += [ORDER, ORDER_CAPTION.format(tests=order.p.count())]
+    return [*parts, *_tables(order, _pair_line)]
 
 
 def write_tuned() -> tuple[int, int]:
@@ -73,16 +64,15 @@ def write_tuned() -> tuple[int, int]:
     records = read_committed()
     found = compared(records, read_published())
     rows, order = rows_of(found), order_of(found)
-    page = markdown(records, rows, order)
-    write_table(TABLES / STEM, rows, page, latex(page))
+    write_page(STEM, rows, "Tuned and stated recipes", parts_of(records, rows, order))
     write_csv(TABLES / f"{STEM}_order.csv", order)
     return len(rows), len(places_of_paper())
 
 
-def _tables(frame: pd.DataFrame, line: Callable[[str, Row], dict[str, str]]) -> list[str]:
+def _tables(frame: pd.DataFrame, line: Callable[[str, Row], dict[str, str]]) -> list[Part]:
     """Returns a table per data set."""
     return [
-        markdown_table([line(data_name_of(str(name)), row) for row in group.to_dict("records")])
+        pd.DataFrame([line(data_name_of(str(name)), row) for row in group.to_dict("records")])
         for name, group in frame.groupby("dataset", sort=False)
     ]
 

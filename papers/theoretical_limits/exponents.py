@@ -13,8 +13,8 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.figures.plotting import write_both
 from labeldp_bench.reports.statistics import SeedsEstimate
-from labeldp_bench.reports.tables.exponents import ExponentTable
-from labeldp_bench.reports.theory.series import Series, is_theory
+from papers.theoretical_limits.series import Series, is_theory
+from papers.theoretical_limits.table1 import ExponentTable
 
 COLUMNS = 4
 TRUSTS = {

@@ -5,8 +5,9 @@ import pytest
 
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import DATA_SETS
+from labeldp_bench.reports.rendering import latex_of, markdown_of
 from papers.site.best_known import rows_of
-from papers.site.best_known_page import latex, markdown
+from papers.site.best_known_page import parts_of
 from papers.site.best_known_picture import draw_best_known
 from tests.conftest import CHECKOUT
 
@@ -35,6 +36,10 @@ def runs(mechanism, accuracies, eps=1.0, **values):
             "n_test": 10_000, "n_train": 60_000, "epochs": 5, "identity": identity,
         } | values  # fmt: skip
     return found
+
+
+def page_of(rows):
+    return markdown_of(parts_of(rows))
 
 
 def at(records, dataset="mnist", eps=1.0):
@@ -88,7 +93,7 @@ def test_print_at_a_smaller_eps_or_without_a_curator_counts():
     curator = runs("noisy_moments", [0.97, 0.9701, 0.9702], trust="central")
     row = at(curator)
     assert (row["printed_central"], row["printed_central_trust"]) == (96.2, "local")
-    page = markdown(rows_of(curator | runs("rr", [0.98], eps=8.0), PUBLISHED))
+    page = page_of(rows_of(curator | runs("rr", [0.98], eps=8.0), PUBLISHED))
     assert "| 96.2 (local) " in page and "| 99.24 (eps=4) " in page
     assert "- MNIST, eps=1: local: p, table 1, rappor\n" in page
 
@@ -130,13 +135,11 @@ def test_features_and_curators_have_columns_of_their_own():
 
 def test_every_reader_gets_the_same_numbers(tmp_path):
     rows = rows_of(runs("rr", [0.97, 0.971, 0.972]), PUBLISHED)
-    text = markdown(rows)
+    text = page_of(rows)
     assert "| 1       | 96.2 " in text and "97.1 ± 0.2 (3) RR, marginal, CNN" in text
-    written = latex(rows)
-    assert "97.1 $\\pm$ 0.2 (3) RR, marginal, CNN" in written
-    looked = latex(rows.assign(looked=True))
-    assert "97.1 $\\pm$ 0.2$^\\dagger$ (3) RR, marginal, CNN" in looked  # as in other tables
-    assert looked.isascii() and written.isascii()  # else LaTeX has to have a font for it
+    looked = latex_of(parts_of(rows.assign(looked=True)))
+    assert "97.1 $\\pm$ 0.2$\\dagger$ (3) RR, marginal, CNN" in looked
+    assert looked.isascii()  # else LaTeX has to have a font for it
     plotting.save(draw_best_known(rows), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5000
 
@@ -161,14 +164,14 @@ def test_what_was_chosen_after_a_look_is_marked_and_told():
     assert (at(tuned)["chosen"], at(tuned)["looked"]) == ("recipe by held-out releases", False)
     looked = at(runs("rr", [0.98] * 3, model="eigenmaps"))
     assert looked["features_looked"] and "after test scores" in looked["features_chosen"]
-    page = markdown(rows_of(fixed | runs("oue", [0.98] * 3, model="eigenmaps"), PUBLISHED))
+    page = page_of(rows_of(fixed | runs("oue", [0.98] * 3, model="eigenmaps"), PUBLISHED))
     assert "97.1 ± 0.2 (3) RR" in page and "98.0 ± 0.0† (3) OUE" in page
     assert "- stated beforehand: RR, marginal, CNN." in page
 
 
 def test_two_seeds_have_no_interval_beside_others():
     # Of two seeds it may be 26 points wide, and reach above 100 %.
-    page = markdown(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
+    page = page_of(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
     assert "| 73.5 (2 seeds only) RR, marginal, CNN" in page
 
 

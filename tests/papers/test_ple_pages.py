@@ -13,7 +13,6 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import collect, read_committed
 from labeldp_bench.records.record import guarantee, write_record
-from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.figures.paper import PaperFigure
 from papers.figures.text import markdown
@@ -201,12 +200,3 @@ def test_cifar_at_quick_has_a_small_network():
         paper = read_experiment(f"ple/figure{number}").cells()
         models = {cell.identity["model"] for cell in paper if "cifar" in cell.identity["dataset"]}
         assert models == {"wrn28_2"}
-
-
-def test_table_1_in_latex_says_what_its_numbers_are_and_which_are_wrong():
-    # It had neither: 16.37 (35.61) stood without a word.
-    table = load_table("ple/table1")
-    text = table.latex(table.rows({}))
-    assert r"16.37 (35.61$^\dagger$)" in text and "35.33 (35.61)" in text
-    assert r"of scale 1/($\sqrt{2}\varepsilon$), to within 0.28 points" in text
-    assert "In parentheses: the printed value" in text and "√" not in text

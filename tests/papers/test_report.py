@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from labeldp_bench.reports.tables.base import load_table
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.catalog import load_table
 from papers.site import page as report
 from papers.site.embedding import alt_of, title_of
 from papers.site.html import html_of

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.reports.sweeps import risk_frame, risk_table, settings, sweep_frame, sweep_table
+from labeldp_bench.reports.rendering import markdown_of
+from labeldp_bench.reports.sweeps import risk_frame, risk_parts, settings, sweep_frame, sweep_parts
 from tests.shell import quick, records_under
 
 HOLDER = ["-m", "budget=smoke", "mechanism=rr", "eps=0.5,1", "seed=0,1"]
@@ -46,7 +47,7 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     [written] = tmp_path.rglob("sweeps/*.md")
     text = written.read_text()
     assert text in mixed.stdout
-    assert "circle: accuracy in percent" in text and "excess risk |" in text
+    assert "circle: accuracy in percent" in text and "excess risk  " in text
     rows = [line for line in text.splitlines() if line.startswith("| holder_classification")]
     assert len(rows) == 2 and all(line.split("|")[-2].strip() == "2" for line in rows)
     numbers = pd.read_csv(written.with_suffix(".csv"))
@@ -89,7 +90,7 @@ def test_a_table_of_risks_keeps_keys_that_end_alike_apart():
         for own in (False, True)
     ]  # fmt: skip
     frame = risk_frame(records, "excess_risk")
-    lines = risk_table(frame, "excess_risk").splitlines()
+    lines = markdown_of(risk_parts(frame, "excess_risk")).splitlines()
     assert "dataset.beta" in lines[0] and "learner.beta" in lines[0]
     assert frame["learner.beta"].tolist() == ["default", "2", "default", "2"]
 
@@ -114,7 +115,7 @@ def test_a_sweep_averages_the_newest_version_of_the_samplers_alone():
         record["draws"] = 2
     frame = sweep_frame(records)
     assert (frame.accuracy[0], frame.seeds[0]) == (0.25, 2)
-    assert "\n\n1 older run is left out: " in sweep_table(frame)
+    assert "\n\n1 older run is left out: " in markdown_of(sweep_parts(frame))
 
 
 def test_below_a_table_stands_how_many_seeds_its_points_have():
@@ -176,6 +177,6 @@ def test_a_panel_is_named_by_the_keys_that_its_data_has():
 def test_the_baseline_alone_has_its_numbers_at_each_number_of_classes():
     # A sweep of mechanism=none over K printed a column "inf" and a dash.
     cells = [made_up("mechanism=none", f"dataset.num_classes={k}") for k in (4, 10)]
-    heading, _, row = sweep_table(sweep_frame(cells)).splitlines()[2:]
+    heading, _, row = markdown_of(sweep_parts(sweep_frame(cells))).splitlines()[2:]
     assert [each.strip() for each in heading.split("|")[2:4]] == ["4", "10"]
     assert [each.strip() for each in row.split("|")[2:4]] == ["50.00", "50.00"]

@@ -1,16 +1,15 @@
 """Tables: cells filled by their own records, marks, layouts, and kinds of their own."""
 
 import math
-from dataclasses import dataclass
 
-import pandas as pd
 import pytest
 from scipy import stats
 
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.reports.tables.accuracy import AccuracyTable
-from labeldp_bench.reports.tables.base import Table, load_table, paper_tables
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.reports.rendering import latex_of
+from papers.catalog import load_table, paper_tables
+from papers.tables import AccuracyTable, accuracy_table
 from tests.shell import quick
 
 
@@ -56,13 +55,13 @@ def test_experiments_on_the_same_runs_share_their_cells():
 
 def test_a_row_that_may_be_either_of_two_methods_stands_beside_both():
     # A reader would take our difference from the one for a difference from print.
-    table = load_table("vector_approximation/table1a")
+    table = accuracy_table("vector_approximation/table1a")
     row, rows = filled(table, [0.3, 0.28, 0.29], at=("mnist", "alibi+soft_label", 0.3))
     assert (row["published"], row["difference"]) == (55.1, pytest.approx(29 - 55.1))
     assert row["marked"]
     alibi = rows[rows.method == "alibi"]
     assert alibi.published.tolist() == [50.9, 55.1, 84.3, 89.4, 94.5, 97.6]
-    page = "\n".join(table.parts(rows))
+    page = table.markdown(rows)
     budgets = "at eps=0.2, 0.3, 0.5, 0.7, 1, 2"
     assert f"- ALIBI {budgets}; ALIBI, soft label {budgets}: the paper does not say" in page
     assert "- no privacy at eps=inf: stated without decimals." in page
@@ -82,7 +81,7 @@ def test_every_printed_cell_has_a_run():
 )
 def test_marks(accuracies, marked):
     # A difference within noise would be called a disagreement; or one seed would.
-    table = load_table("vector_approximation/table1a")  # RAPPOR at eps=0.3: 78.4, no spread given
+    table = accuracy_table("vector_approximation/table1a")
     row, _ = filled(table, accuracies, at=("mnist", "rappor", 0.3))
     assert row["published"] == 78.4 and row["n"] == len(accuracies)
     assert row["difference"] == pytest.approx(100 * sum(accuracies) / len(accuracies) - 78.4)
@@ -91,7 +90,7 @@ def test_marks(accuracies, marked):
 
 def test_a_mark_counts_the_papers_spread_and_the_size_of_the_test_set():
     # By hand: RR on C10_1 at eps=1, 53.66 +- 2.18 over 10 runs, 3,350 test images.
-    table = load_table("blockrr/table3")
+    table = accuracy_table("blockrr/table3")
     # Ours: 2 runs, s^2 = 2. Welch's degrees of freedom: 2.217^2 / (1^2 / 1 + 0.475^2 / 9) = 4.79.
     bound = stats.t.ppf(0.975, 4.79) * math.sqrt(2 / 2 + 2.18**2 / 10 + 53.66 * 46.34 / 3350)
     assert bound == pytest.approx(3.88, abs=0.01)
@@ -104,7 +103,7 @@ def test_a_mark_counts_the_papers_spread_and_the_size_of_the_test_set():
 
 def test_a_mark_on_class_averages_counts_the_rare_classes():
     # A tenth of 600 images decides a tenth of the average: 3,070 images are worth fewer.
-    table = load_table("blockrr/table6")
+    table = accuracy_table("blockrr/table6")
     row, _ = filled(table, [0.9, 0.9], n_test=3070, at=("cifar10_2", "rr", 0.6))
     counts = [500, 490, 470, 460, 450, 480, 60, 50, 70, 40]
     assert row["n_test"] == pytest.approx(100 / sum(1 / n for n in counts))
@@ -113,7 +112,7 @@ def test_a_mark_on_class_averages_counts_the_rare_classes():
 
 def test_runs_of_two_versions_of_the_samplers_are_never_averaged():
     # A mean would be that of no version, its spread that between versions.
-    table = load_table("blockrr/table10")
+    table = accuracy_table("blockrr/table10")
     cells = [cell for cell in table.experiment.cells() if table.method_of(cell) == "rr"][:3]
     records = {cell.config_hash: record_of(cell, n_test=3350) for cell in cells}
     records[cells[1].config_hash]["draws"] = 2
@@ -130,9 +129,9 @@ def test_class_averages_and_classes_come_from_the_same_records():
     # Table 4 would show overall accuracies, table 10 the class above.
     classes = [0.01 * number for number in range(10)]
     values = {"per_class_mean": 0.045, "per_class_accuracy": classes, "n_test": 3350}
-    row, _ = filled(load_table("blockrr/table4"), [0.6], at=("cifar10_1", "rr", 1), **values)
+    row, _ = filled(accuracy_table("blockrr/table4"), [0.6], at=("cifar10_1", "rr", 1), **values)
     assert row["ours"] == pytest.approx(4.5)
-    table = load_table("blockrr/table10")
+    table = accuracy_table("blockrr/table10")
     cell = next(c for c in table.experiment.cells() if table.method_of(c) == "rr")
     rows = table.rows({cell.config_hash: record_of(cell, **values)})
     done = rows[rows.n > 0].sort_values("class")
@@ -145,28 +144,26 @@ def test_class_averages_and_classes_come_from_the_same_records():
 
 
 def test_table_7_has_a_column_per_l():
-    table = load_table("blockrr/table7")
+    table = accuracy_table("blockrr/table7")
     row, rows = filled(table, [0.5], at=("cifar10_2", "blockrr_l5", 1))
     assert (row["published"], row["cells"], row["n"]) == (58.26, 10, 1)
     text = table.markdown(rows)
     assert "BlockRR, l=6" in text and "| eps=0.6" in text
-    assert table.latex(rows).count("&") == 7 * 7
 
 
 def test_a_column_that_is_not_what_it_says_is_one_column():
     # ALIBI at "2" is 2.1 (T11): two half-empty columns would compare nothing.
-    table = load_table("vector_approximation/table2")
+    table = accuracy_table("vector_approximation/table2")
     row, rows = filled(table, [0.84], at=("cifar10", "alibi", 2.1))
     assert (row["published"], row["printed_eps"], bool(row["usable"])) == (84.2, 2, True)
     text = table.markdown(rows)
     assert "eps=2.1  " not in text.split("\n")[4] and "84.2 at eps=2.1" in text
     assert "84.0 (1) at eps=2.1" in text
-    assert "84.0 (1) at eps=2.1 [84.2 at eps=2.1]" in table.latex(rows)  # print stood at eps=2
 
 
-def test_markdown_and_latex_word_for_word():
+def test_markdown_and_latex_of_a_small_set_of_records():
     # A change of layout would go unseen.
-    table = load_table("vector_approximation/table1b")
+    table = accuracy_table("vector_approximation/table1b")
     _, rows = filled(table, [0.8, 0.82], at=("fashion_mnist", "rappor", 1))
     lines = table.markdown(rows).splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("| RAPPOR  "))
@@ -176,55 +173,79 @@ def test_markdown_and_latex_word_for_word():
         ["", "paper", "75.7", "83.4", "84.7", "85.9", ""],
         ["", "difference", "", "-2.4", "", "", ""],
     ]
-    assert "RAPPOR & -- [75.7] & 81.0 $\\pm$ 12.7 (2) [83.4] & -- [84.7] & " in table.latex(rows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Handmade(Table):
-    """A kind of table that is no list of accuracies."""
-
-    answer: int = 0
-
-    def rows(self, records):
-        return pd.DataFrame({"answer": [self.answer]})
-
-    def parts(self, rows):
-        return [f"the answer is {rows.answer[0]}"]
-
-    def latex(self, rows):
-        return ""
-
-
-def test_an_experiment_names_the_kind_of_its_table(monkeypatch):
-    # The theory's table, which is no list of accuracies, could not be shown.
-    node = {"_target_": f"{__name__}.Handmade", "answer": 42}
-    experiment = Experiment("some_paper/table2b", None, node)
-    monkeypatch.setattr(
-        "labeldp_bench.reports.tables.base.read_experiment", lambda name: experiment
+    written = latex_of(table.parts(rows))
+    assert "RAPPOR & ours & - & 81.0 $\\pm$ 12.7 (2) & - & - &  \\\\" in written
+    assert "`python" not in written and written.isascii()
+    assert (
+        "the others: `python -m labeldp_bench experiment=vector_approximation/table1b`" in lines[-1]
     )
-    table = load_table("some_paper/table2b")
-    assert table.markdown(table.rows({})) == "# some_paper, table 2b\n\nthe answer is 42\n"
-    assert table.experiment is experiment and experiment.cells() == []
 
 
-def test_the_yaml_says_what_is_a_table_and_not_the_name(monkeypatch):
-    # A confirmation named `tables` would be written beside the papers' tables, or be renamed.
-    node = {"_target_": f"{__name__}.Handmade", "answer": 42}
-    nodes = {"confirmation/tables": None, "some_paper/table2b": node, "some_paper/ablation": node}
-    base = "labeldp_bench.reports.tables.base"
-    monkeypatch.setattr(f"{base}.experiment_names", lambda: list(nodes))
-    monkeypatch.setattr(f"{base}.read_experiment", lambda name: Experiment(name, [], nodes[name]))
-    assert [(table.stem, table.number) for table in paper_tables()] == [
-        ("some_paper_ablation", "ablation"), ("some_paper_table2b", "2b"),
-    ]  # fmt: skip
+def test_the_yaml_says_what_is_a_table_and_of_which_kind():
+    # A confirmation named `tables` would be written beside the papers' tables.
+    tables = paper_tables()
+    assert len(tables) == len({table.stem for table in tables}) == 13
+    assert [t.number for t in tables if t.paper == "blockrr"] == [
+        "3",
+        "4",
+        "5",
+        "6",
+        "7",
+        "10",
+        "11",
+    ]
+    others = {table.stem for table in tables if not isinstance(table, AccuracyTable)}
+    assert others == {"ple_table1", "theoretical_limits_table1"}
 
 
 def test_a_cell_is_filled_by_its_own_identity_alone():
     # A run of 3 epochs would stand in a table of 5.
-    table = load_table("vector_approximation/table1a")
+    table = accuracy_table("vector_approximation/table1a")
     near = compose_cell(["dataset=mnist", "mechanism=rappor", "eps=0.3", "trainer.epochs=3"])
     rows = table.rows({near.config_hash: record_of(near)})
     assert rows.n.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "recipe"),
+    [("quick", "resnet18_w16, 16 epochs, "), ("card", "resnet18, 30 epochs, ")],
+)
+def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
+    # A run of 4 epochs on a small network, or of 30 in place of 160, would be compared with the
+    # printed number; or what a card found would be in no table at all.
+    table = accuracy_table("blockrr/table3")
+    at = [c for c in table.experiment.cells(budget) if table.method_of(c) == "rr"]
+    cell = next(c for c in at if c.identity["mechanism.eps"] == 1)
+    smoke = table.experiment.cells("smoke")[0]
+    records = {
+        cell.config_hash: record_of(cell, accuracy=0.31, n_test=3350, budget=budget),
+        smoke.config_hash: record_of(smoke, accuracy=0.99, n_test=200, budget="smoke"),
+    }
+    rows = table.rows(records)
+    [row] = rows[rows.n > 0].to_dict("records")
+    assert (row["budget"], row["ours"], row["n"]) == (budget, 31, 1)
+    assert row["published"] != row["published"] and row["difference"] != row["difference"]
+    assert rows[rows.budget == "paper"].n.sum() == 0
+    text = table.markdown(rows)
+    [line] = [line for line in text.splitlines() if "31.0" in line]
+    assert line.split("|")[2].strip() == f"ours ({budget})"
+    assert f"Ours ({budget}): {recipe}" in text
+    other = {"card": "quick", "quick": "card"}[budget]
+    assert f"*ours ({budget})*: " in text and f"ours ({other})" not in text
+    assert "0 of 270 runs done" in text and "99.0" not in text
+
+
+def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():
+    # ALIBI at "2" is 2.1: its quick value would get a column without any printed number.
+    table = accuracy_table("vector_approximation/table2")
+    [cell] = [
+        cell
+        for cell in table.experiment.cells("quick")
+        if cell.identity.get("mechanism.eps") == 2.1 and cell.seed == 0
+    ]
+    record = record_of(cell, accuracy=0.51, n_test=10_000, budget="quick")
+    text = table.markdown(table.rows({cell.config_hash: record}))
+    assert "51.0 (1) at eps=2.1" in text and "eps=2.1  " not in text.split("\n")[4]
 
 
 def test_ple_table_1_reads_the_printed_row_as_another_scale():

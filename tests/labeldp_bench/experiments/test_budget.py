@@ -7,8 +7,6 @@ import pytest
 from labeldp_bench.experiments.compose import compose_cell, key_of
 from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.tables.base import load_table
-from tests.papers.test_tables import record_of
 from tests.shell import quick, records_under
 
 BLOCKRR = ["dataset=cifar10_1", "trainer=blockrr", "model.network.preactivation=true",
@@ -155,47 +153,3 @@ def test_what_is_asked_with_pluses_wins_too():
     # The run would be the budget's, without a word.
     given = ["dataset=mnist", "++trainer.epochs=5", "budget=quick"]
     assert "++trainer.epochs=5" in scaled(given, asked=[key_of(text) for text in given])
-
-
-@pytest.mark.parametrize(
-    ("budget", "recipe"),
-    [("quick", "resnet18_w16, 16 epochs, "), ("card", "resnet18, 30 epochs, ")],
-)
-def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
-    # A run of 4 epochs on a small network, or of 30 in place of 160, would be compared with the
-    # printed number; or what a card found would be in no table at all.
-    table = load_table("blockrr/table3")
-    at = [c for c in table.experiment.cells(budget) if table.method_of(c) == "rr"]
-    cell = next(c for c in at if c.identity["mechanism.eps"] == 1)
-    smoke = table.experiment.cells("smoke")[0]
-    records = {
-        cell.config_hash: record_of(cell, accuracy=0.31, n_test=3350, budget=budget),
-        smoke.config_hash: record_of(smoke, accuracy=0.99, n_test=200, budget="smoke"),
-    }
-    rows = table.rows(records)
-    [row] = rows[rows.n > 0].to_dict("records")
-    assert (row["budget"], row["ours"], row["n"]) == (budget, 31, 1)
-    assert row["published"] != row["published"] and row["difference"] != row["difference"]
-    assert rows[rows.budget == "paper"].n.sum() == 0
-    text = table.markdown(rows)
-    [line] = [line for line in text.splitlines() if "31.0" in line]
-    assert line.split("|")[2].strip() == f"ours ({budget})"
-    assert f"Ours ({budget}): {recipe}" in text
-    other = {"card": "quick", "quick": "card"}[budget]
-    assert f"*ours ({budget})*: " in text and f"ours ({other})" not in text
-    assert "0 of 270 runs done" in text and "99.0" not in text
-    latex = [line for line in table.latex(rows).splitlines() if "31.0" in line]
-    assert len(latex) == 1 and latex[0].startswith(f"RR ({budget}) &")
-
-
-def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():
-    # ALIBI at "2" is 2.1: its quick value would get a column without any printed number.
-    table = load_table("vector_approximation/table2")
-    [cell] = [
-        cell
-        for cell in table.experiment.cells("quick")
-        if cell.identity.get("mechanism.eps") == 2.1 and cell.seed == 0
-    ]
-    record = record_of(cell, accuracy=0.51, n_test=10_000, budget="quick")
-    text = table.markdown(table.rows({cell.config_hash: record}))
-    assert "51.0 (1) at eps=2.1" in text and "eps=2.1  " not in text.split("\n")[4]

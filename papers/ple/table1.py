@@ -16,9 +16,8 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.laplace import argmax_retention
 from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.rendering import markdown_table, number_text
-from labeldp_bench.reports.tables.base import Table
-from labeldp_bench.reports.tables.latex import latex_notes, latex_table, replaced, spanning
+from labeldp_bench.reports.rendering import Part
+from papers.tables import Table
 
 NAMES = {
     "rr": "RR",
@@ -26,12 +25,6 @@ NAMES = {
     "alibi": "ALIBI, scale 2/eps",
     "alibi_as_printed": "ALIBI, scale 1/(√2 eps): real eps 2√2 eps",
 }
-LATEX = {
-    "2√2 eps": "$2\\sqrt{2}\\varepsilon$", "√2 eps": "$\\sqrt{2}\\varepsilon$",
-    "/eps": "/$\\varepsilon$", "real eps": "real $\\varepsilon$",
-}  # fmt: skip
-DAGGER = {True: " ({:.2f})", False: " ({:.2f}$^\\dagger$)"}
-"""The printed value in LaTeX, by whether it is usable."""
 CLASSES_OF_PAPER = DATASETS["cifar10"]
 CAPTION = (
     "Response accuracy in percent: how often the argmax of a response is the true label. "
@@ -82,9 +75,9 @@ class ResponseTable(Table):
         frame["difference"] = frame.ours - frame.published
         return frame
 
-    def parts(self, rows: pd.DataFrame) -> list[str]:
+    def parts(self, rows: pd.DataFrame) -> list[Part]:
         """Returns the page: ours, the paper's and the difference; what they say."""
-        tables = []
+        tables: list[Part] = []
         for classes, group in rows.groupby("num_classes"):
             lines = []
             for method, line in group.groupby("method", sort=False):
@@ -98,24 +91,8 @@ class ResponseTable(Table):
                 if method == "alibi_as_printed":
                     lines.append(["", "real eps", *(f"{x:.2f}" for x in line.real_eps)])
             heads = [f"K={classes}", "", *(f"eps={x:g}" for x in self.eps)]
-            tables.append(markdown_table(lines, heads))
+            tables.append(pd.DataFrame(lines, columns=heads))
         return [CAPTION, *tables, self._findings(rows)]
-
-    def latex(self, rows: pd.DataFrame) -> str:
-        """Returns a booktabs table: ours, the printed value in parentheses, and what they say."""
-        blocks = []
-        for classes, group in rows.groupby("num_classes"):
-            block = [spanning(f"$K={classes}$", len(self.eps) + 1)]
-            for method, line in group.groupby("method", sort=False):
-                texts = [
-                    f"{x:.2f}" + number_text(y, DAGGER[bool(usable)], unknown="")
-                    for x, y, usable in zip(line.ours, line.published, line.usable, strict=True)
-                ]
-                block.append([replaced(NAMES[str(method)], LATEX), *texts])
-            blocks.append(block)
-        head = ["", *(f"$\\varepsilon={x:g}$" for x in self.eps)]
-        notes = latex_notes([CAPTION.replace("*paper*", "In parentheses"), self._findings(rows)])
-        return latex_table("l" + "r" * len(self.eps), head, blocks) + replaced(notes, LATEX)
 
     def _findings(self, rows: pd.DataFrame) -> str:
         """Returns what the table says, with its numbers."""

@@ -12,12 +12,11 @@ import pandas as pd
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import records_of
-from labeldp_bench.reports.rendering import markdown_table, number_text
+from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
-from labeldp_bench.reports.tables.base import Table
-from labeldp_bench.reports.tables.latex import escaped, latex_table
-from labeldp_bench.reports.theory.series import Series, eps_of, is_theory, read_series
-from labeldp_bench.reports.theory.slopes import fit_slope
+from papers.tables import Table
+from papers.theoretical_limits.series import Series, eps_of, is_theory, read_series
+from papers.theoretical_limits.slopes import fit_slope
 
 COLUMNS = [
     "cell", "against", "tuning", "predicted", "measured", "low", "high", "agrees", "why",
@@ -159,7 +158,7 @@ class ExponentTable(Table):
             return "yes", "within tolerance"
         return "no", f"{'steeper' if gap < 0 else 'flatter'} than predicted by {abs(gap):.2f}"
 
-    def parts(self, rows: pd.DataFrame) -> list[str]:
+    def parts(self, rows: pd.DataFrame) -> list[Part]:
         """Returns the page: what is predicted, measured and meant by it."""
         bias, variance = (
             rows[f"least_{part}_share"].map(_percent) for part in ("bias", "variance")
@@ -179,23 +178,11 @@ class ExponentTable(Table):
         runs = rows.drop_duplicates(["cell", "against"], keep="last")
         return [
             CAPTION.format(tolerance=self.tolerance),
-            markdown_table(columns),
+            pd.DataFrame(columns),
             f"{runs.n.sum()} of {runs.cells.sum()} runs of these rows done; the experiment, "
             f"with those behind the last column, has {len(self.experiment.cells())}: "
             f"`{self.experiment.command}`",
         ]
-
-    def latex(self, rows: pd.DataFrame) -> str:
-        """Returns a booktabs table of the theory tuning."""
-        rows = rows[rows.tuning == "theory"]
-        columns = (
-            rows.cell.str.replace(" | ", ", ", regex=False), rows.against,
-            rows.predicted.map(_number), [text or "--" for text in _intervals(rows)],
-            rows.agrees.astype(object).fillna(""),
-        )  # fmt: skip
-        block = [[escaped(text) for text in texts] for texts in zip(*columns, strict=True)]
-        head = ["Cell", "Slope against", "Predicted", "Measured", "Agrees"]
-        return latex_table("llrrl", head, [block])
 
 
 def _bias_share(record: Mapping[str, Any]) -> float:

@@ -1,1 +1,0 @@
-"""Tables of the papers, ours beside the printed numbers: `base` has what all kinds share."""

@@ -1,1 +1,0 @@
-"""The paper theoretical_limits: its rates, the table of exponents and the pictures."""

@@ -1,0 +1,424 @@
+"""A paper's table from records: rows as CSV, the page as Markdown and LaTeX.
+
+Which cells a table has is said by its experiment YAML, what the paper prints by its CSV under
+results/published, and how it is laid out by the `table:` node of the YAML.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import OmegaConf
+
+from labeldp.support.files import write_text
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.published import read_published
+from labeldp_bench.records.record import Record, Records
+from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, without_zeros
+from labeldp_bench.reports.estimates import examples_of
+from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
+from labeldp_bench.reports.rendering import Part, latex_of, markdown_of, number_text
+from labeldp_bench.reports.statistics import (
+    PLUS_MINUS,
+    SeedsEstimate,
+    against_printed,
+    from_seeds,
+    holm,
+    is_significant,
+)
+from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+
+TABLES = CHECKOUT / "results" / "tables"
+KEY = ["dataset", "method", "eps", "class"]
+NO_CLASS = -1
+CAPTIONS = {
+    "accuracy": "Test accuracy in percent",
+    "per_class_mean": "Test accuracy in percent, averaged over classes",
+    "class_accuracy": "Test accuracy of each class in percent",
+}
+SMALLER_CAPTIONS = {
+    "card": "*ours (card)*: the published network, batch and rates for at most 30 epochs, one "
+    "seed; not of the paper's length.",
+    "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU (on CIFAR "
+    "half an hour of one core, one network and recipe for all methods); not comparable with the "
+    "printed value.",
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ABC):
+    """One table of a paper, and the experiment behind it."""
+
+    experiment: Experiment
+
+    @property
+    def paper(self) -> str:
+        """Short name, e.g. `vector_approximation`."""
+        return self.experiment.name.partition("/")[0]
+
+    @property
+    def number(self) -> str:
+        """As the paper numbers it, e.g. `1a`."""
+        return self.experiment.name.rpartition("/")[2].removeprefix("table")
+
+    @property
+    def stem(self) -> str:
+        """Name of its files."""
+        return self.experiment.name.replace("/", "_")
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        return f"{self.paper}, table {self.number}"
+
+    @abstractmethod
+    def rows(self, records: Records) -> pd.DataFrame:
+        """Returns all that the table shows, one row per number: this is the CSV."""
+
+    @abstractmethod
+    def parts(self, rows: pd.DataFrame) -> list[Part]:
+        """Returns what stands below the title."""
+
+    def markdown(self, rows: pd.DataFrame) -> str:
+        """Returns the table for people."""
+        return markdown_of([f"# {self.title}", *self.parts(rows)])
+
+
+def write_page(
+    stem: str, rows: pd.DataFrame, title: str, parts: Sequence[Part], digits: int = 4
+) -> None:
+    """Writes a table into results/tables: rows as CSV, parts as Markdown and LaTeX."""
+    TABLES.mkdir(parents=True, exist_ok=True)
+    write_csv(TABLES / f"{stem}.csv", rows, digits)
+    write_text(TABLES / f"{stem}.md", markdown_of([f"# {title}", *parts]))
+    write_text(TABLES / f"{stem}.tex", latex_of(parts))
+
+
+def write_csv(path: Path, rows: pd.DataFrame, digits: int = 4) -> None:
+    """Writes rows with so many digits; the same on every system."""
+    numbers = rows.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+    write_text(path, numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyTable(Table):
+    """Accuracies of runs, over all test images, averaged over classes, or of each class.
+
+    Which of the three is the metric of the paper's rows. A cell that is not at paper budget stands
+    in rows of its own, with nothing printed beside it.
+
+    Attributes:
+        published_runs: how many runs a printed value averages, where the paper says so.
+        really: {method: {printed eps: real eps}} where a paper's column is not what it says.
+        readings: {method: row} where the paper does not say which of two methods its row is:
+            each has the printed value beside it.
+        variant: {letter: setting} where methods differ in a setting too: `{l: mechanism.favoured}`
+            makes of `blockrr` the methods `blockrr_l0`, `blockrr_l1`, ...
+        panels, lines, columns: which keys tell apart the parts of the printed layout.
+    """
+
+    published_runs: int = 1
+    really: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    readings: Mapping[str, str] = field(default_factory=dict)
+    variant: Mapping[str, str] = field(default_factory=dict)
+    panels: Sequence[str] = ("dataset",)
+    lines: str = "method"
+    columns: str = "eps"
+
+    @cached_property
+    def metric(self) -> str:
+        """What the paper's rows are: accuracy, per_class_mean or class_accuracy."""
+        metrics = self._published.metric
+        return str(metrics.iloc[0]) if len(metrics) else "accuracy"
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """{method: how it is written for people}, with the setting that our runs of it have."""
+        settings: dict[str, dict[str, None]] = defaultdict(dict)
+        for cell in self.experiment.cells():
+            settings[self.method_of(cell)][setting_of(cell.identity)] = None
+        return {
+            method: method_name(method, " or ".join(filter(None, found)))
+            for method, found in settings.items()
+        }
+
+    def method_of(self, cell: Cell) -> str:
+        """Returns what the table calls a cell's method."""
+        return method_of(cell, self.variant)
+
+    def rows(self, records: Records) -> pd.DataFrame:
+        """Returns one row per (data set, method, eps, class, budget).
+
+        Columns: these; cells and n (runs that it has, that are done); ours over seeds, its std, and
+        low and high of its 95 % t interval; trust, n_test; published, published_std, usable, note;
+        difference; p (of the difference, after Holm's correction for the table), effect (the
+        difference in standard deviations over seeds), marked; printed_eps, the column of the paper;
+        model, epochs, examples, selection. Percent throughout; `class` is missing but for
+        per-class tables, `ours` until a cell is done. `marked` says that p is below 5 %; never
+        where one seed alone is done. `older` counts runs that are left out (see `reports.draws`);
+        there is no such column without any.
+        """
+        printed = self._published.rename(columns={"value": "published", "std": "published_std"})
+        printed = printed[[*KEY, "published", "published_std", "usable", "note", "printed_eps"]]
+        ours = self._ours(records)
+        rows = ours.merge(printed, how="outer", on=KEY).assign(budget=PAPER)
+        order = {method: place for place, method in enumerate(ours.method.unique())}
+        rows = rows.iloc[rows.method.map(order).argsort(kind="stable")]
+        there = {record.get("budget") for record in records.values()}
+        for budget in SMALLER:
+            if budget in there:
+                less = self._ours(records, budget)
+                less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
+                rows = pd.concat([rows, less[less.n > 0].assign(budget=budget)])
+        rows["usable"] = rows.usable.fillna(True).astype(bool)
+        for column in ("cells", "n", OLDER):
+            rows[column] = rows[column].fillna(0).astype(int)
+        rows["printed_eps"] = rows.printed_eps.fillna(rows.eps)
+        rows["note"] = rows.note.fillna("")
+        rows["difference"] = rows.ours - rows.published
+        rows["p"] = holm([self._chance(row) for row in rows.to_dict("records")])
+        rows["effect"] = rows.difference / rows["std"]
+        rows["marked"] = rows.p.map(is_significant)
+        rows["class"] = rows["class"].where(rows["class"] != NO_CLASS)
+        return without_zeros(rows)
+
+    def parts(self, rows: pd.DataFrame) -> list[Part]:
+        """Returns the page: lines of ours, the paper's and the difference; how ours are trained."""
+        budgets = [budget for budget in (PAPER, *SMALLER) if (rows.budget == budget).any()]
+        training = [line for budget in budgets for line in self._training(budget)]
+        # A run of a per-class table fills one row per class.
+        runs = rows[rows["class"].isna() | (rows["class"] == 0)]
+        paper = runs[runs.budget == PAPER]
+        count = paper.n.sum() + (paper[OLDER].sum() if OLDER in paper else 0)
+        wanted, command = int(paper.cells.sum()), self.experiment.command
+        done = f"all {wanted} runs done: `{command}`"
+        if count < wanted:
+            done = f"{count} of {wanted} runs done; the others: `{command}`"
+        return [
+            self._caption(rows, budgets),
+            *self._frames(rows),
+            "\n".join([*notes(rows), *training]),
+            *left_out(runs),
+            done,
+        ]
+
+    @cached_property
+    def _published(self) -> pd.DataFrame:
+        """The rows of the paper's table, at the eps that they really have."""
+        rows = read_published(self.paper)
+        rows = rows[rows.table == self.number].assign(printed_eps=lambda frame: frame.eps)
+        rows["class"] = rows["class"].fillna(NO_CLASS).astype(int)
+        for method, moved in self.really.items():
+            for printed, real in moved.items():
+                found = (rows.method == method) & (rows.printed_eps == printed)
+                rows.loc[found, "eps"] = float(real)
+                rows.loc[found, "usable"] = True  # at its real eps the number is right
+        for method, row in self.readings.items():
+            unclear = (rows.method == row) & (rows.note == "")
+            rows.loc[unclear, "note"] = "the paper does not say which of these it printed"
+            rows = pd.concat([rows, rows[rows.method == row].assign(method=method)])
+        return rows
+
+    def _ours(self, records: Records, budget: str = PAPER) -> pd.DataFrame:
+        """Returns the part of `rows` that comes from our runs at one budget."""
+        points: dict[tuple[str, str, float], list[Cell]] = defaultdict(list)
+        for cell in self.experiment.cells(budget):
+            eps = float(cell.identity.get("mechanism.eps", math.inf))
+            points[cell.dataset_name, self.method_of(cell), eps].append(cell)
+        rows = []
+        for place, cells in points.items():
+            found = records_of(cells, records)
+            kept = newest(found)
+            by_class = self.metric == "class_accuracy"
+            # Cells that differ in the seed alone have the same classes.
+            for number in range(cells[0].num_classes) if by_class else [NO_CLASS]:
+                pairs = [measured(cells[0], record, self.metric, number) for record in kept]
+                values = pd.Series([value for value, _ in pairs], dtype=float)
+                mean = from_seeds(values.dropna().to_dict())
+                row = dict(zip(KEY, (*place, number), strict=True)) | {
+                    "cells": len(cells),
+                    "n": values.count(),
+                    "ours": mean.value,
+                    "std": values.std(),
+                    "low": mean.low,
+                    "high": mean.high,
+                    "trust": kept[0]["trust"] if kept else None,
+                    "n_test": pairs[0][1] if pairs else math.nan,
+                    OLDER: len(found) - len(kept),
+                }
+                rows.append(row | recipe_of(cells[0]))
+        return pd.DataFrame(rows)
+
+    def _chance(self, row: Row) -> float:
+        """Returns the p value of a difference from print (in percent); NaN where unknown."""
+        seeds = int(row["n"])
+        if seeds < 2 or math.isnan(row["difference"]) or not row["usable"]:
+            return math.nan
+        same = {seed: float(row["ours"]) for seed in range(seeds)}
+        ours = SeedsEstimate(row["ours"], row["std"] / math.sqrt(seeds), seeds - 1, same)
+        spread, runs = row["published_std"], self.published_runs
+        return against_printed(ours, row["published"], row["n_test"], spread=spread, runs=runs).p
+
+    def _caption(self, rows: pd.DataFrame, budgets: Sequence[str]) -> str:
+        """Returns what the numbers of the table are, and how its differences are tested."""
+        smaller = "".join(f" {SMALLER_CAPTIONS[name]}" for name in SMALLER if name in budgets)
+        return (
+            f"{CAPTIONS[self.metric]}. *ours*: mean over seeds (their number), at paper budget. "
+            f"{PLUS_MINUS} *paper*: the printed value. `*`: a difference that is significant at "
+            f"5 %, t test with Holm's correction for the {rows.p.count()} differences of this "
+            "table that can be tested (two seeds or more); it counts the paper's runs, taken to "
+            "spread as ours where it states no spread, and the number of test images. `†`: "
+            f"printed, but known to be wrong.{smaller}"
+        )
+
+    def _frames(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yields a frame of texts per panel: lines of ours, the paper's and the difference."""
+        column = "printed_eps" if self.columns == "eps" else self.columns
+        for values, panel in rows.groupby(list(self.panels), sort=False):
+            columns = _in_order(panel, column)
+            lines: list[list[str]] = []
+            for value in _in_order(panel, self.lines):
+                line = panel[panel[self.lines] == value]
+                at = {(row["budget"], row[column]): row for row in line.to_dict("records")}
+                smaller = [budget for budget in SMALLER if budget in set(line.budget)]
+                kinds = [("ours", PAPER, _ours_text)]
+                kinds += [(f"ours ({budget})", budget, _ours_text) for budget in smaller]
+                kinds += [("paper", PAPER, _printed_text), ("difference", PAPER, _difference_text)]
+                head = self._line_name(value, line)
+                for kind, budget, write in kinds:
+                    texts = [write(at[budget, x]) if (budget, x) in at else "" for x in columns]
+                    if any(texts):
+                        lines.append([head, kind, *texts])
+                        head = ""
+            heading = ", ".join(map(_heading, self.panels, values))
+            heads = [heading, "", *(_heading(self.columns, value) for value in columns)]
+            yield pd.DataFrame(lines, columns=heads)
+
+    def _line_name(self, value: Any, line: pd.DataFrame) -> str:
+        is_central = self.lines == "method" and "central" in set(line.trust)
+        own = self.names.get(str(value), _heading(self.lines, value))
+        return own + " (central)" * is_central
+
+    def _training(self, budget: str) -> Iterator[str]:
+        """Yields how ours are trained at a budget, methods that are trained alike in one line."""
+        methods: dict[str, dict[str, None]] = {}
+        for cell in self.experiment.cells(budget):
+            recipe = recipe_of(cell)
+            text = recipe["model"]
+            if recipe["epochs"]:
+                text += f", {recipe['epochs']} epochs, {recipe['examples']:,.0f} training examples"
+                text += f", selection {recipe['selection']}".replace("_", " ")
+            methods.setdefault(text, {})[self.names[self.method_of(cell)]] = None
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for text, names in methods.items():
+            alike[tuple(names)].append(text)
+        whose = "Ours" if budget == PAPER else f"Ours ({budget})"
+        for names_alike, texts in alike.items():
+            those = ", ".join(["", *names_alike]) if len(alike) > 1 else ""
+            yield f"- {whose}{those}: {' or '.join(texts)}."
+
+
+def accuracy_table(name: str) -> AccuracyTable:
+    """Returns the table of the experiment called `name`, which is one of accuracies."""
+    experiment = read_experiment(name)
+    node = {key: value for key, value in (experiment.table or {}).items() if key != "kind"}
+    return AccuracyTable(experiment=experiment, **node)
+
+
+def notes(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields the notes on printed values, each once."""
+    for note, group in rows[rows.note != ""].groupby("note", sort=False):
+        where = [
+            f"{method_name(str(method))} at eps="
+            + ", ".join(f"{eps:g}" for eps in line.printed_eps.unique())
+            for method, line in group.groupby("method", sort=False)
+        ]
+        yield f"- {'; '.join(where)}: {note}."
+
+
+def recipe_of(cell: Cell) -> Row:
+    """Returns a cell's model, epochs, training examples and selection of the epoch."""
+    selection = cell.setting("trainer.selection")
+    return {
+        "model": str(cell.identity["model"]),
+        "epochs": cell.setting("trainer.epochs"),
+        "examples": examples_of(cell),
+        "selection": selection and str(selection),
+    }
+
+
+def measured(cell: Cell, record: Record, metric: str, number: int) -> tuple[float, float]:
+    """Returns a record's value in percent, and how many test images it is as good as."""
+    if metric == "accuracy":
+        return 100 * record["accuracy"], record["n_test"]
+    # The test images of each class: even, but for the imbalanced sets.
+    shares = cell.config["dataset"].get("train_counts") or [1] * cell.num_classes
+    counts = [record["n_test"] * share / sum(shares) for share in shares]
+    if metric == "per_class_mean":
+        return 100 * record["per_class_mean"], len(counts) ** 2 / sum(1 / n for n in counts)
+    classes = record.get("per_class_accuracy")
+    return 100 * classes[number] if classes else math.nan, counts[number]
+
+
+def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
+    """Returns the mechanism, with its variant, and loss and retraining if not its own."""
+    mechanism = cell.identity["mechanism"]
+    name = mechanism + "".join(f"_{x}{cell.setting(key)}" for x, key in (variant or {}).items())
+    loss = cell.identity.get("learner.loss")
+    extras = [] if loss == default_loss(mechanism) else [str(loss)]
+    retrain = [cell.identity["learner.retrain"]] if "learner.retrain" in cell.identity else []
+    return "+".join([name, *extras, *retrain])
+
+
+@cache
+def default_loss(mechanism: str) -> str | None:
+    """Returns the loss that a mechanism's YAML chooses; None where its learner knows but one."""
+    config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
+    if "learner" in config:
+        return str(config.learner.loss)
+    # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.
+    bases = [str(base) for base in config.defaults if isinstance(base, str)]
+    return default_loss(bases[0]) if bases else None
+
+
+def _in_order(rows: pd.DataFrame, key: str) -> list[Any]:
+    """Returns the values of a key, sorted; methods that a paper prints before ours alone."""
+    if key != "method":
+        return sorted(rows[key].unique())
+    ours_alone = rows.published.isna().groupby(rows.method, sort=False).min()
+    return list(ours_alone.sort_values(kind="stable").index)
+
+
+def _ours_text(row: Row) -> str:
+    if not row["n"]:
+        return "-" if row["cells"] else ""
+    spread = number_text((row["high"] - row["low"]) / 2, " ± {:.1f}", unknown="")
+    return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
+
+
+def _printed_text(row: Row) -> str:
+    wrong = "" if row["usable"] else " †"
+    return number_text(row["published"], f"{{:g}}{_real_eps(row)}{wrong}", unknown="")
+
+
+def _difference_text(row: Row) -> str:
+    return number_text(row["difference"], "{:+z.1f}" + "*" * bool(row["marked"]), unknown="")
+
+
+def _real_eps(row: Row) -> str:
+    return "" if row["eps"] == row["printed_eps"] else f" at eps={row['eps']:g}"
+
+
+def _heading(key: str, value: Any) -> str:
+    if key in ("eps", "class"):
+        return f"eps={value:g}" if key == "eps" else f"class {value:g}"
+    return method_name(str(value)) if key == "method" else str(value)

@@ -161,7 +161,7 @@ def fit_linear(
     penalties: Sequence[float],
     seed: int,
 ) -> LinearModel:
-    """Returns the model with the least penalised loss (`models.penalised`), in float64.
+    """Returns the model with the least penalised loss (`fit_penalised`), in float64.
 
     Features are standardised first, so that the penalty does not depend on their units. Releases
     are few more often than not, so that each third of them chooses the penalty in turn.

@@ -25,7 +25,7 @@ from labeldp.mechanisms.noise import DRAWS
 from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, default_data_dir, integer, read_arguments
-from labeldp_bench.data.tables import Table
+from labeldp_bench.data.tables import TableData
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
@@ -123,7 +123,7 @@ def _missing(cell: Cell, data_dir: Path) -> str | None:
         is_there = (data_dir / f"{name}.npz").is_file()
         return None if is_there else f"{name}: there is no {name}.npz in {data_dir}"
     dataset = hydra.utils.instantiate(cell.config["dataset"], _convert_="all")
-    if isinstance(dataset, Table):
+    if isinstance(dataset, TableData):
         try:
             dataset.read(data_dir)
         except InputError as error:

@@ -197,9 +197,13 @@ class ClassMechanism(Mechanism[int]):
         return AsReleased(self, num_classes)
 
     def release_groups(
-        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        self,
+        labels: Tensor,
+        num_classes: int,
+        groups: Tensor,
+        num_groups: int,
         generator: Noise,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Returns the sum, in each group, of one release of every label, float64 (G, K).
 
         A released label counts as its one-hot vector. A subclass may draw from the exact law of

@@ -83,9 +83,13 @@ class BitFlips(BitMechanism):
         return torch.from_numpy(bits.view(np.uint8))
 
     def release_groups(
-        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        self,
+        labels: Tensor,
+        num_classes: int,
+        groups: Tensor,
+        num_groups: int,
         generator: Noise,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Returns how many bits of each class are 1 in each group, float64 (G, K).
 
         From a seed, drawn from the exact law: a binomial number of kept ones plus one of
@@ -234,9 +238,9 @@ class Hashes(Encoding):
         keeps = coins(self.p_own, labels.shape, stream)
         shift = stream.integers(1, self.buckets, len(labels), dtype=np.uint64)
         bucket = np.where(keeps, bucket, (bucket + shift) % np.uint64(self.buckets))
-        parts = [seeds.astype("<u8").view(np.uint8).reshape(-1, 8),
-                 bucket.astype("<u4").view(np.uint8).reshape(-1, 4)]  # fmt: skip
-        return torch.from_numpy(np.concatenate(parts, axis=1))
+        seed_bytes = seeds.astype("<u8").view(np.uint8).reshape(-1, 8)
+        bucket_bytes = bucket.astype("<u4").view(np.uint8).reshape(-1, 4)
+        return torch.from_numpy(np.concatenate([seed_bytes, bucket_bytes], axis=1))
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the messages if their buckets are in [0, g)."""

@@ -111,8 +111,8 @@ class PackedBits(AsReleased):
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
         """Returns the bits of some rows at a time, packed: O(N K) time, N K / 8 bytes."""
         rows = max(1, ENTRIES // self.num_classes)
-        parts = [self.packed(super(PackedBits, self).draw(part, generator))
-                 for part in labels.split(rows)]  # fmt: skip
+        draw = super().draw
+        parts = [self.packed(draw(part, generator)) for part in labels.split(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def checked(self, messages: Tensor) -> Tensor:
@@ -140,8 +140,8 @@ class Positions(PackedBits):
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
         """Returns the positions of the ones, padded to the longest row."""
         rows = max(1, ENTRIES // self.num_classes)
-        return joined([positions_of(AsReleased.draw(self, part, generator))
-                       for part in labels.split(rows)])  # fmt: skip
+        drawn = (AsReleased.draw(self, part, generator) for part in labels.split(rows))
+        return joined([positions_of(bits) for bits in drawn])
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the positions if they are in [-1, K)."""

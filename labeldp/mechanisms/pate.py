@@ -236,10 +236,11 @@ class PateFM(Mechanism[int]):
         # After the last answer nothing more is asked, if the answers were used up.
         used_up = answered.sum() == self.answers
         asked = int(answered.nonzero()[0][-1]) + 1 if used_up else len(answered)
+        votes = counts.double().numpy()[:asked]
+        noise = self.selection_stddev, self.answer_stddev
         found = data_dependent_epsilon(
-            counts.double().numpy()[:asked], answered[:asked], self.threshold * self.teachers,
-            self.selection_stddev, self.answer_stddev, self.delta,
-        )  # fmt: skip
+            votes, answered[:asked], self.threshold * self.teachers, *noise, self.delta
+        )
         return {"data_dependent_eps_unsanitised": min(self.eps, found)}
 
     def summary(self) -> dict[str, Any]:

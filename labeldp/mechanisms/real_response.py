@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -235,10 +235,9 @@ def solve(
         ),
         shape=(2 * levels, size + num_outputs),
     )
-    found = linprog(
-        cost, A_ub=upper, b_ub=np.zeros(2 * size), A_eq=equal,
-        b_eq=np.concatenate([np.ones(levels), y]), method="highs",
-    )  # type: ignore[call-overload]  # fmt: skip
+    sums = np.concatenate([np.ones(levels), y])
+    limits = dict(A_ub=upper, b_ub=np.zeros(2 * size), A_eq=equal, b_eq=sums)
+    found: Any = linprog(cost, **limits, method="highs")  # type: ignore[call-overload]
     if not found.success:
         raise InputError(
             f"the programme of unbiased_randomizer has no solution at eps={eps:g} "

@@ -97,9 +97,13 @@ class NoPrivacy(LabelMechanism):
         return check_labels(labels, num_classes).clone()
 
     def release_groups(
-        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        self,
+        labels: Tensor,
+        num_classes: int,
+        groups: Tensor,
+        num_groups: int,
         generator: Noise,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Returns class counts, float64 (G, K), or sums of real labels, float64 (G,)."""
         if labels.dtype == torch.float64:
             return group_sums(labels, groups, num_groups)
@@ -140,9 +144,13 @@ class RandomizedResponse(LabelMechanism):
         return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
 
     def release_groups(
-        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int,
+        self,
+        labels: Tensor,
+        num_classes: int,
+        groups: Tensor,
+        num_groups: int,
         generator: Noise,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Returns how often each label is released in each group, float64 (G, K).
 
         From a seed, drawn from the exact law: a label is kept for certain or replaced by a

@@ -51,7 +51,7 @@ class Rows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(ABC):
+class TableData(ABC):
     """A table whose rows are split into training and test rows by the run's seed.
 
     The rows of one unit (a person) stay on one side. Columns are encoded by what the training
@@ -155,7 +155,7 @@ AFFAIRS_CATEGORIES = ("occupation", "occupation_husb")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Affairs(Table):
+class Affairs(TableData):
     """Whether she had an affair (32 %), or how she rates her marriage (five classes).
 
     Source: Fair (1978), "A theory of extramarital affairs", Journal of Political Economy 86; the
@@ -186,7 +186,7 @@ class Affairs(Table):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BreastCancer(Table):
+class BreastCancer(TableData):
     """Whether a tumour is malignant (37 %).
 
     Source: Wolberg, Mangasarian, Street (1995), Breast Cancer Wisconsin (Diagnostic), UCI (CC BY
@@ -207,7 +207,7 @@ MODEL_COLUMNS = ("uid", "conversion", "click", *NUMBERS, *CRITEO_CATEGORIES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Criteo(Table):
+class Criteo(TableData):
     """Whether a click led to a purchase: 5.95 million clicks, 6.7 % of them.
 
     The file is `criteo_attribution_dataset.tsv.gz` of Criteo's "Attribution Modeling for Bidding"
@@ -267,7 +267,7 @@ LATE_FROM = 15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flights(Table):
+class Flights(TableData):
     """Whether a flight never left (2.5 %), or arrived late (24 % of those that arrived).
 
     Columns are what the timetable says. The labels are secret of nobody: the table stands for
@@ -312,7 +312,7 @@ PUBLIC = "public"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTable(Table):
+class OwnTable(TableData):
     """One file with a row per example, public columns and one column of labels.
 
     The names of the classes are said, not read: which answers occur is part of the secret, and a
@@ -407,14 +407,12 @@ class OwnTable(Table):
 LISTS = ("numeric", "categorical", "drop")
 
 
-PUBLIC_COLUMNS = (
-    "site", "coins", "year", "xage", "female", "black", "educdec", "linc", "num", "child", "disea",
-    "physlm", "mdvis",
-)  # fmt: skip
+PUBLIC_COLUMNS = ["site", "coins", "year", "xage", "female", "black", "educdec", "linc", "num"]
+PUBLIC_COLUMNS += ["child", "disea", "physlm", "mdvis"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandHealth(Table):
+class RandHealth(TableData):
     """Whether somebody rates the own health as poor: 1.5 % of 20,190 person-years.
 
     5,912 persons have up to five yearly rows with the same answer. The unit of privacy is the
@@ -429,7 +427,7 @@ class RandHealth(Table):
         """Returns the person-years."""
         path = file_in_package("statsmodels", "datasets", "randhie", "src", "randhie.csv")
         table = pd.read_csv(path, usecols=[*PUBLIC_COLUMNS, "hlthp", "zper"])
-        columns = table[list(PUBLIC_COLUMNS)].astype({"site": str})
+        columns = table[PUBLIC_COLUMNS].astype({"site": str})
         return Rows(
             "rand_health", columns, table.hlthp.to_numpy(np.int64), 2, table.zper.to_numpy()
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # they import torch, which a title need not wait for
     from labeldp.mechanisms.base import Mechanism
     from labeldp_bench.data.bundle import Dataset
     from labeldp_bench.interfaces import Learner, Model
-    from labeldp_bench.pretraining.weights import PretrainingRecipe
+    from labeldp_bench.pretraining.recipes import PretrainingRecipe
 
 NO_GUARANTEE = "no guarantee"
 """Stands beside every number that nothing protects, though it looks like one that is protected."""

@@ -1,17 +1,14 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
-from labeldp_bench.models.boosted_trees import BoostedTrees
 from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.convolutional import CNN, Airbench, Inception, LinearClassifier
-from labeldp_bench.models.eigenmaps import Eigenmaps
-from labeldp_bench.models.graph_gaussian_process import GraphGaussianProcess
 from labeldp_bench.models.graphs import LaplaceLearning, PoissonLearning
-from labeldp_bench.models.logistic import Logistic
+from labeldp_bench.models.linear_heads import Probe, Ridge
 from labeldp_bench.models.neighbours import Cubes, NearestNeighbours
 from labeldp_bench.models.networks import GradientNetwork, NetworkModel
-from labeldp_bench.models.probe import Probe
 from labeldp_bench.models.resnets import ResNet, WideResNet
-from labeldp_bench.models.ridge import Ridge
+from labeldp_bench.models.smooth_models import Eigenmaps, GraphGaussianProcess
+from labeldp_bench.models.table_models import BoostedTrees, Logistic
 
 __all__ = [
     "CNN",

@@ -218,7 +218,7 @@ class Inception(nn.Module):
         width = STEM
         for blocks, smaller in STAGES:
             for by_1, by_3 in blocks:
-                layers.append(_Block(width, by_1, by_3))
+                layers.append(_InceptionBlock(width, by_1, by_3))
                 width = by_1 + by_3
             if smaller is not None:
                 layers.append(_convolution(width, smaller, stride=2))
@@ -232,7 +232,7 @@ class Inception(nn.Module):
         return self.head(self.features(images).flatten(2).max(2).values)
 
 
-class _Block(nn.Module):
+class _InceptionBlock(nn.Module):
     """A 1 x 1 and a 3 x 3 convolution side by side."""
 
     def __init__(self, width: int, by_1: int, by_3: int) -> None:
@@ -347,10 +347,8 @@ class _Shifted(nn.BatchNorm2d):
         self.shift = nn.Parameter(torch.zeros(width))
 
     def forward(self, images: Tensor) -> Tensor:
-        return F.batch_norm(
-            images, self.running_mean, self.running_var, self.scale, SPEED * self.shift,
-            self.training, MOMENTUM, self.eps,
-        )  # fmt: skip
+        statistics = self.running_mean, self.running_var, self.scale, SPEED * self.shift
+        return F.batch_norm(images, *statistics, self.training, MOMENTUM, self.eps)
 
 
 def cosines(size: int) -> Tensor:

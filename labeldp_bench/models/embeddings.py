@@ -189,8 +189,10 @@ class DescentSearch:
         index = self._indexes.get(
             (size, points), lambda: NNDescent(points.numpy(), n_neighbors=size, random_state=0)
         )
-        found = index.neighbor_graph[0][:, :k] if queries is points else (
-            index.query(queries.numpy(), k)[0])  # fmt: skip
+        if queries is points:
+            found = index.neighbor_graph[0][:, :k]
+        else:
+            found = index.query(queries.numpy(), k)[0]
         # Where fewer were found, -1 stands for the others: the first of them counts again.
         found = np.where(found < 0, found[:, :1], found)
         return torch.from_numpy(np.ascontiguousarray(found, dtype=np.int32))
@@ -252,8 +254,10 @@ class GraphModel(PretrainableModel):
     search: str = "exact"
     _searches: dict[str, NearestSearch] = field(
         default_factory=lambda: {"exact": NeighbourSearch(), "descent": DescentSearch()},
-        init=False, repr=False, compare=False,
-    )  # fmt: skip
+        init=False,
+        repr=False,
+        compare=False,
+    )
 
     shares_work: ClassVar[bool] = True  # the graph of all examples
 

@@ -12,7 +12,7 @@ from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_number
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory
 from labeldp_bench.models.convolutional import FLAT, PatchNetwork
-from labeldp_bench.pretraining.weights import PretrainingRecipe, Weights
+from labeldp_bench.pretraining.recipes import PretrainingRecipe, Weights
 from labeldp_bench.training.fit import check_images
 from labeldp_bench.training.images import pixel_scale
 

@@ -20,7 +20,7 @@ from labeldp.support.validate import (
     check_number,
 )
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory, Session, State
-from labeldp_bench.pretraining.weights import TrainedRecipe, Weights
+from labeldp_bench.pretraining.recipes import TrainedRecipe, Weights
 from labeldp_bench.training.augment import Mixing
 from labeldp_bench.training.fit import (
     Fit,

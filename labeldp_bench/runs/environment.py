@@ -15,8 +15,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import read_record
-from labeldp_bench.support.cards import own_card
-from labeldp_bench.support.device import resolve_device
+from labeldp_bench.support.device import own_card, resolve_device
 
 
 @dataclass(frozen=True)

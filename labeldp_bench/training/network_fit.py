@@ -64,11 +64,9 @@ def kernel_search(searches: bool) -> Iterator[None]:
     The search takes seconds for each new batch size. It pays for the batches that come in every
     step, not for the last one of an epoch, whose size is another for each number of examples.
     """
-    with torch.backends.cudnn.flags(
-        enabled=True, benchmark=searches and torch.backends.cudnn.benchmark,
-        deterministic=torch.backends.cudnn.deterministic,
-        allow_tf32=torch.backends.cudnn.allow_tf32,
-    ):  # fmt: skip
+    cudnn = torch.backends.cudnn
+    kept = {"deterministic": cudnn.deterministic, "allow_tf32": cudnn.allow_tf32}
+    with cudnn.flags(enabled=True, benchmark=searches and cudnn.benchmark, **kept):
         yield
 
 
@@ -243,10 +241,8 @@ class NetworkFit(Fit):
         """Does a step with tensors alone, so that it can be recorded; `mixed` is a `Mixing`."""
         mixing, views = Mixing(*mixed) if mixed else None, self.trainer.views
         with self.classifier.autocast():
-            losses, logits = evaluate(
-                *self.tensors, self.classifier.network, batch, targets, self.supervision.loss,
-                mixing,
-            )  # fmt: skip
+            of_network = *self.tensors, self.classifier.network
+            losses, logits = evaluate(*of_network, batch, targets, self.supervision.loss, mixing)
         self.descend(losses.mean() * views)
         self.loss_sum += losses.detach().sum()
         chosen = logits.detach().argmax(1, keepdim=True)

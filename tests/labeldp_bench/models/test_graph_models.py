@@ -24,16 +24,16 @@ from labeldp_bench.models import (
     NearestNeighbours,
     PoissonLearning,
 )
-from labeldp_bench.models.eigenmaps import least_squares
 from labeldp_bench.models.embeddings import SmoothFunctions, joined_neighbours
-from labeldp_bench.models.graph_gaussian_process import (
+from labeldp_bench.models.graphs import LEAK
+from labeldp_bench.models.neighbours import NeighbourSearch
+from labeldp_bench.models.smooth_models import (
     SIGNALS,
     clear_part,
+    least_squares,
     noise_variance,
     posterior,
 )
-from labeldp_bench.models.graphs import LEAK
-from labeldp_bench.models.neighbours import NeighbourSearch
 from tests.learning import CPU, accuracy, released, rings, session
 
 GROUPS = [

@@ -7,8 +7,8 @@ from labeldp.support.validate import InputError
 from labeldp_bench.cli.arguments import check_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.convolutional import FLAT, PatchNetwork
-from labeldp_bench.pretraining.combined import Combined, Mirrored
 from labeldp_bench.pretraining.patches import Patches, random_patches, whitening
+from labeldp_bench.pretraining.recipes import Combined, Mirrored
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

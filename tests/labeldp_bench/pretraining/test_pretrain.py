@@ -13,7 +13,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import CNN, LinearClassifier, ResNet
 from labeldp_bench.pretraining import weights
-from labeldp_bench.pretraining.supervised import Pretraining
+from labeldp_bench.pretraining.recipes import Pretraining
 from labeldp_bench.pretraining.weights import TrainingState
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.support.validate import InputError
-from labeldp_bench.support.cards import own_card, take_card
+from labeldp_bench.support.device import own_card, take_card
 
 FORK = multiprocessing.get_context("fork")
 

@@ -9,8 +9,17 @@ from scipy.stats import beta, chisquare, kstest
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.training import augment
-from labeldp_bench.training.augment import Affine, Cutout, Flip, Mixup, PadCrop
-from labeldp_bench.training.photographs import LUMA, ColourJitter, CropResize, recolour
+from labeldp_bench.training.augment import (
+    LUMA,
+    Affine,
+    ColourJitter,
+    CropResize,
+    Cutout,
+    Flip,
+    Mixup,
+    PadCrop,
+    recolour,
+)
 
 
 def pixels(count=200, side=12):

@@ -9,10 +9,10 @@ from torch import nn
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Ridge
-from labeldp_bench.models import ridge as module
+from labeldp_bench.models import linear_heads as module
 from labeldp_bench.models.convolutional import LinearClassifier
 from labeldp_bench.models.encoders import Encoder, FeatureConcat
-from labeldp_bench.models.ridge import ridge, spectrum_of
+from labeldp_bench.models.linear_heads import ridge, spectrum_of
 from labeldp_bench.training.fit import NetworkClassifier
 
 

@@ -1,4 +1,4 @@
-"""Logistic regression on a table's columns, by the learner's loss."""
+"""Models of a table's columns: logistic regression and boosted trees, by the learner's loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from labeldp.linear import fit_penalised, held_out_rows, with_constant
 from labeldp.supervision import LogitClassifier, Supervision
-from labeldp.support.validate import Diverged, check_number, check_numbers
-from labeldp.trees import as_vectors
+from labeldp.support.validate import Diverged, check_integer, check_number, check_numbers
+from labeldp.trees import BoostedClassifier, TreeSettings, as_vectors, fit_boosted_trees
 from labeldp_bench.interfaces import Model, Session
 
 
@@ -53,10 +53,8 @@ class Logistic(Model):
         splits = []
         if len(self.penalties) > 1 and len(inputs) > 1:
             splits = [held_out_rows(len(inputs), self.held_out, session.seed)]
-        weights, penalty = fit_penalised(
-            inputs, supervision.targets, supervision.loss, supervision.num_classes, self.penalties,
-            splits,
-        )  # fmt: skip
+        problem = inputs, supervision.targets, supervision.loss, supervision.num_classes
+        weights, penalty = fit_penalised(*problem, self.penalties, splits)
         session.notes["penalty"] = penalty
         if not bool(weights.isfinite().all()):
             raise Diverged("the weights are NaN or infinite (take larger model.penalties)")
@@ -80,3 +78,36 @@ class LogisticClassifier(LogitClassifier):
         """Returns logits, float32 (m, K)."""
         inputs = (as_vectors(features) - self.mean) * self.scale
         return inputs @ self.weights[:-1] + self.weights[-1]
+
+
+@dataclass(frozen=True)
+class BoostedTrees(TreeSettings, Model):
+    """Trees fitted in stages, each a Newton step on the loss (`labeldp.trees`)."""
+
+    shares_work: ClassVar[bool] = True  # reading and splitting the table
+
+    def __post_init__(self) -> None:
+        for key, low in (("stages", 1), ("trees", 1), ("leaves", 2), ("smallest_leaf", 1)):
+            check_integer(f"model.{key}", vars(self)[key], low=low)
+        check_number("model.learning_rate", self.learning_rate, above=0, high=1)
+        check_number("model.held_out", self.held_out, above=0, below=1)
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of scores."""
+        return "float64"
+
+    def fit(
+        self, features: Tensor, supervision: Supervision, session: Session
+    ) -> BoostedClassifier:
+        """Returns the fitted trees."""
+        assert supervision.refine is None, "refined targets need epochs, which this model lacks"
+        grown = fit_boosted_trees(
+            features[supervision.indices],
+            supervision.targets,
+            supervision.loss,
+            supervision.num_classes,
+            self,
+            session.seed,
+        )
+        session.notes["stages"] = len(grown.stages)
+        return grown

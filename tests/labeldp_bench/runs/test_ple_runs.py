@@ -8,7 +8,8 @@ import pytest
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import merge_diagnoses, read_diagnoses
 from labeldp_bench.reports.figures.plotting import save
-from labeldp_bench.reports.sweeps import sweep_frame, sweep_table
+from labeldp_bench.reports.rendering import markdown_of
+from labeldp_bench.reports.sweeps import sweep_frame, sweep_parts
 from papers.figures.paper import PaperFigure
 from papers.figures.write import picture_of
 from tests.shell import quick, records_under
@@ -76,9 +77,8 @@ def test_every_printed_number_says_no_guarantee(both_losses):
 def test_no_column_holds_it_beside_private_methods(both_losses):
     # RR at eps=inf and PLE would stand in one column, as if one number could be held against both.
     _, records = both_losses
-    first, second = sweep_table(sweep_frame([records["private"], records["plain"]])).split(
-        "\n\ntiny"
-    )
+    frame = sweep_frame([records["private"], records["plain"]])
+    first, second = markdown_of(sweep_parts(frame)).split("\n\ntiny")
     assert "RR" in first and "PLE" not in first
     assert "PLE" in second and "RR" not in second and "response accuracy" in second
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from benchmarks.table import BENCHMARKS, write_benchmark
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import (

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from labeldp.manifest import Manifest
 from labeldp.names import spellings
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError
 from labeldp.support.files import writing
 from labeldp.support.validate import InputError
 

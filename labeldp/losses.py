@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support.validate import InputError, check_choice
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from labeldp.manifest import ClassName, Manifest, Unit, is_class_name
-from labeldp.mechanisms import ClassMechanism, RealMechanism
+from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.named_mechanisms import (
     CLASS_MECHANISMS,
     REAL_MECHANISMS,
@@ -55,7 +55,7 @@ class Recipe:
             store = LabelStore(labels, 0, bound=1.0).open(self.manifest.row_eps, seed, part)
             return store.release(self.mechanism).outputs
         store = LabelStore(labels, len(self.manifest.classes))
-        return store.open(self.manifest.row_eps, seed, part).release_messages(self.mechanism)
+        return store.open(self.manifest.row_eps, seed, part).release(Messages(self.mechanism))
 
 
 def recipe_of(

@@ -14,7 +14,7 @@ from labeldp.file import check_replaces, part_of, write_parts
 from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import AsReleased, joined
 from labeldp.names import checked_row_ids
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeldp.losses import Loss
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 

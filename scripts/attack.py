@@ -21,7 +21,7 @@ from torch import Tensor
 
 from labeldp.audit.end_to_end import Attack, bound, flat, learned_beliefs, posterior
 from labeldp.mechanisms import LabelEnhancement, NoPrivacy
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.files import write_text
 from labeldp.support.progress import say

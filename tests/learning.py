@@ -7,7 +7,7 @@ import torch
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.interfaces import Session

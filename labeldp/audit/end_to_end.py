@@ -11,8 +11,7 @@ from torch.nn import functional
 from labeldp.audit.statistics import one_run_bound, share_high, share_low
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.mechanisms.noise import Noise
-from labeldp.store import LabelStore
-from labeldp.store.release import StoredRelease
+from labeldp.store import LabelStore, StoredRelease
 from labeldp.support import seeding
 
 LABELS, K = 200, 4

@@ -24,10 +24,11 @@ from labeldp.mechanisms import (
     ExponentialCubes,
     FullCubeMeans,
     GroupMechanism,
+    LaplaceHistogram,
     LocalFull,
     NoisyClusters,
 )
-from labeldp.store import LabelStore, histogram_scale
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 
 MOST_LABELS = 40
@@ -133,6 +134,11 @@ LEVELS = ((0, 1, 3), (10, 100, 1000))
 """Counts of three classes whose noise is looked at: of no label, of few and of many."""
 COPIES = 2000
 ONE = torch.tensor([1])
+
+
+def histogram_scale(eps: float) -> float:
+    """Returns the stated scale of the Laplace noise on each count."""
+    return LaplaceHistogram(eps).scale
 
 
 @dataclass(frozen=True)
@@ -307,7 +313,7 @@ def _moved_means(mechanism: FullCubeMeans, bound: float = 1.0) -> Channel:
 def store_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
     """Returns noisy counts of all labels, float64 (K,), from a store that holds them."""
     store = LabelStore(labels, num_classes).open(eps, seed, data="audit")
-    return store.release_histogram(torch.arange(len(labels)), eps)
+    return store.release(LaplaceHistogram(eps), torch.arange(len(labels)))
 
 
 STORE_HISTOGRAM = Histogram(store_histogram)

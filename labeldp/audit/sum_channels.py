@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from labeldp.audit.channels import Channel, certain, misfit, of_one, own_stream
 from labeldp.audit.fit import DETECTED, GoodnessOfFit
 from labeldp.audit.statistics import FEWEST
-from labeldp.mechanisms import LabelDPPro, Mechanism, NoisyMoments, PateFM
+from labeldp.mechanisms import ClassSums, LabelDPPro, Mechanism, NoisyMoments, PateFM
 from labeldp.mechanisms.moments import gaussian_delta, poisson_delta
 from labeldp.mechanisms.pate import REFUSED
 from labeldp.support.validate import InputError
@@ -82,7 +82,7 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
 
     def mixed(numbers: Tensor, generator: Generator, length: float = 1.0) -> Tensor:
         size = len(numbers)
-        sums = mechanism.release_moments(numbers, K, length * torch.eye(size), generator)
+        sums = ClassSums(mechanism, length * torch.eye(size))(numbers, K, generator)
         return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
 
     draw = of_one(mixed)

@@ -4,7 +4,9 @@ from labeldp.mechanisms.base import (
     ClassMechanism,
     GroupMechanism,
     LabelMechanism,
+    Measurement,
     Mechanism,
+    Messages,
     RealMechanism,
 )
 from labeldp.mechanisms.bits import (
@@ -20,15 +22,17 @@ from labeldp.mechanisms.groups import (
     FullClippedCubeMeans,
     FullCubeMeans,
     FullExponentialCubes,
+    GroupSums,
+    LaplaceHistogram,
     LocalFull,
     NoisyClusters,
 )
 from labeldp.mechanisms.hadamard import HadamardResponse
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.mechanisms.laplace import AdditiveLaplace, ClippedLaplace, ClippingMechanism, Laplace
-from labeldp.mechanisms.moments import LabelDPPro, NoisyMoments
+from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments
 from labeldp.mechanisms.optimal import OptimalMechanism
-from labeldp.mechanisms.pate import PateFM
+from labeldp.mechanisms.pate import PateFM, TeacherVotes
 from labeldp.mechanisms.real_response import RROnBins, UnbiasedRandomizer
 from labeldp.mechanisms.response import (
     BlockRR,
@@ -40,11 +44,47 @@ from labeldp.mechanisms.response import (
 from labeldp.mechanisms.subsets import SubsetSelection, TopKSubset
 
 __all__ = [
-    "AdditiveLaplace", "BlockRR", "ClassMechanism", "ClippedCubeMeans", "ClippedLaplace",
-    "ClippingMechanism", "CubeMeans", "ExponentialCubes", "FullClippedCubeMeans", "FullCubeMeans",
-    "FullExponentialCubes", "GroupMechanism", "HadamardResponse", "LabelDPPro", "LabelEnhancement",
-    "LabelMechanism", "Laplace", "LocalFull", "LocalHashing", "Mechanism", "NoPrivacy",
-    "NoisyClusters", "NoisyMoments", "OptimalMechanism", "OptimizedUnaryEncoding", "PateFM",
-    "RPWithPrior", "RROnBins", "RandomizedResponse", "RandomizedResponseWithPrior", "Rappor",
-    "RealMechanism", "SubsetSelection", "TopKSubset", "UnaryEncoding", "UnbiasedRandomizer",
-]  # fmt: skip
+    "AdditiveLaplace",
+    "BlockRR",
+    "ClassMechanism",
+    "ClassSums",
+    "ClippedCubeMeans",
+    "ClippedLaplace",
+    "ClippingMechanism",
+    "CubeMeans",
+    "ExponentialCubes",
+    "FullClippedCubeMeans",
+    "FullCubeMeans",
+    "FullExponentialCubes",
+    "GroupMechanism",
+    "GroupSums",
+    "HadamardResponse",
+    "LabelDPPro",
+    "LabelEnhancement",
+    "LabelMechanism",
+    "Laplace",
+    "LaplaceHistogram",
+    "LocalFull",
+    "LocalHashing",
+    "Measurement",
+    "Mechanism",
+    "Messages",
+    "NoPrivacy",
+    "NoisyClusters",
+    "NoisyDescent",
+    "NoisyMoments",
+    "OptimalMechanism",
+    "OptimizedUnaryEncoding",
+    "PateFM",
+    "RPWithPrior",
+    "RROnBins",
+    "RandomizedResponse",
+    "RandomizedResponseWithPrior",
+    "Rappor",
+    "RealMechanism",
+    "SubsetSelection",
+    "TeacherVotes",
+    "TopKSubset",
+    "UnaryEncoding",
+    "UnbiasedRandomizer",
+]

@@ -1,9 +1,9 @@
-"""The contract of all mechanisms, and the kinds: of class labels, of real labels, of groups."""
+"""Measurements, and the kinds of mechanisms: of class labels, of real labels, of groups."""
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -15,31 +15,95 @@ from labeldp.support.validate import InputError, check_eps, check_integer, check
 
 Limit = TypeVar("Limit", bound=float)
 """What limits labels: the number of classes, an int, or the bound of real labels, a float."""
+Notes = dict[str, float]
+"""What a curator found in the labels and did not protect, by name; for the record, not for eps."""
+
+
+class Measurement(ABC):
+    """A function of labels, with its price: all that a `LabelStore` releases.
+
+    Frozen, holds no label. What its answer depends on besides labels (groups, rows, teachers) is
+    public. A new kind of question is a new measurement: a store knows none of them.
+
+    Attributes:
+        eps: price of one answer, for each label that it is about; infinity is allowed.
+        delta: by how much a probability may exceed what eps allows; 0: pure.
+        trust: who sees true labels: `local` (nobody), `central` (a curator), `none` (no guarantee).
+        draws: version of its draws, raised whenever they change for the same seed (`noise.DRAWS`).
+        tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
+    """
+
+    eps: float
+    delta: float = 0.0
+    trust: str = "local"
+    draws: int = DRAWS
+    tasks: tuple[str, ...] = ("classification",)
+
+    @property
+    def name(self) -> str:
+        """What the account calls it."""
+        return type(self).__name__
+
+    @property
+    def key(self) -> str:
+        """What names its noise: measurements that differ must not draw the same."""
+        return self.name
+
+    @property
+    def context(self) -> Tensor | None:
+        """The public tensor that its answer is about, which names its noise too; None: no other."""
+        return None
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses wrong public arguments; asked before a label is read, so it may say why.
+
+        Args:
+            count: how many labels it is asked about.
+            limit: the number of classes, an int, or the bound of real labels.
+            noise: of the kind that the answer will have, for trying out; not the one itself.
+            prior: as `answer`.
+
+        Raises:
+            InputError: there is one.
+        """
+        if prior is not None:
+            raise InputError(f"{self.name} takes no prior")
+
+    @abstractmethod
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the answer.
+
+        Args:
+            labels: int64 classes (N,) or float64 real labels (N,), CPU; left untouched.
+            limit: the number of classes, an int, or the bound of real labels.
+            noise: CPU generator of the privacy stream.
+        """
+
+    def answer(
+        self, labels: Tensor, limit: Any, noise: Noise, prior: Prior = None
+    ) -> tuple[Tensor, Notes]:
+        """Returns the answer under a prior, for those that take one, and what it left unprotected.
+
+        `prior` is what may be assumed of the labels; it must come from other labels than these.
+        """
+        return self(labels, limit, noise), {}
 
 
 @dataclass(frozen=True)
-class Mechanism(ABC, Generic[Limit]):
-    """A randomiser of labels that is eps-label-DP under label replacement.
+class Mechanism(Measurement, Generic[Limit]):
+    """What `mechanism=` names: a randomiser that is eps-label-DP under label replacement.
 
-    Frozen, built from keywords, holds no data. `eps` is what ONE release of one label costs, in
-    natural-log units; infinity is allowed. Subclasses with further parameters add fields.
+    Frozen, built from keywords. Subclasses with further parameters add fields.
 
     Derive from one of the kinds: `ClassMechanism` and `LabelMechanism` release something about
-    each class label, `RealMechanism` about each real label, `GroupMechanism` about each group of
-    labels only. What a kind does not do raises an InputError here.
+    each class label, `RealMechanism` about each real label. Others, such as a `GroupMechanism`,
+    answer through a `Question` alone, which brings what they need besides labels.
     """
 
     eps: float
 
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
-    """Kinds of labels that it takes: 'classification', 'regression' (real labels) or both."""
     private: ClassVar[bool] = True
     """False for mechanisms without a guarantee."""
-    trust: ClassVar[str] = "local"
-    """Who sees true labels: 'local' (nobody), 'central' (a curator), 'none' (no guarantee)."""
-    delta: ClassVar[float] = 0.0
-    draws: ClassVar[int] = DRAWS
-    """Version of its draws; raise it whenever they change for the same seed (version.py)."""
     asked_by: ClassVar[str] = "local_averages"
     """The learner of a mechanism that releases nothing about single labels; for messages."""
     protects: ClassVar[str] = "labels"
@@ -47,6 +111,31 @@ class Mechanism(ABC, Generic[Limit]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @property
+    def key(self) -> str:
+        """Class and parameters, without those at their default."""
+        given = vars(self)
+        changed = {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
+        return f"{self.name}({changed})"
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses what a release of a made-up label refuses: no true one can tell of itself."""
+        if prior is not None and prior.dim() == 2:
+            if isinstance(limit, int):
+                check_prior(prior, count, limit)
+            prior = prior[:1]
+        self.release(made_up_label(limit), limit, noise, prior)
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns one release of each label, under no prior."""
+        return self.release(labels, limit, noise)
+
+    def answer(
+        self, labels: Tensor, limit: Any, noise: Noise, prior: Prior = None
+    ) -> tuple[Tensor, Notes]:
+        """Returns one release of each label."""
+        return self.release(labels, limit, noise, prior), {}
 
     def release(
         self, labels: Tensor, limit: Limit, /, generator: Noise, prior: Prior = None
@@ -60,44 +149,7 @@ class Mechanism(ABC, Generic[Limit]):
             prior: what the mechanism may assume; not from the labels that are being released.
         """
         raise InputError(
-            f"{type(self).__name__} releases nothing about single labels (use "
-            f"learner={self.asked_by})"
-        )
-
-    def release_groups(
-        self, labels: Tensor, limit: Limit, /, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
-        """Returns what is released about each group of labels, first axis G.
-
-        Args:
-            labels: int64 classes (N,) or float64 real labels (N,), CPU; left untouched.
-            limit: the number of classes, or the bound of real labels.
-            groups: int64 (N,), the group of each label, in [0, G).
-            num_groups: G.
-            generator: CPU generator of the privacy stream.
-        """
-        single = type(self).release is not Mechanism.release
-        raise InputError(
-            f"{type(self).__name__} releases nothing about groups of labels (use "
-            f"learner={'single_stage' if single else self.asked_by})"
-        )
-
-    def release_moments(
-        self, labels: Tensor, limit: Limit, /, rows: Tensor, generator: Noise
-    ) -> Tensor:
-        """Returns what is released of the sums of the rows of each class, float64 (d, K).
-
-        A mechanism that answers T steps at once returns (T, d, K).
-
-        Args:
-            labels: int64 classes (N,), CPU; left untouched.
-            limit: the number of classes.
-            rows: public features, (N, d), each of length at most 1.
-            generator: CPU generator of the privacy stream.
-        """
-        raise InputError(
-            f"{type(self).__name__} releases nothing about sums of features (use "
-            "mechanism=noisy_moments)"
+            f"{self.name} releases nothing about single labels (use learner={self.asked_by})"
         )
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
@@ -141,6 +193,51 @@ class Mechanism(ABC, Generic[Limit]):
     def summary(self) -> dict[str, object]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
         return {}
+
+
+def made_up_label(limit: Any) -> Tensor:
+    """Returns one label that nobody has: class 0, int64 (1,), or the real label 0, float64 (1,)."""
+    return torch.zeros(1, dtype=torch.int64 if isinstance(limit, int) else torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Question(Measurement):
+    """A measurement whose noise and price are those of a mechanism."""
+
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        for name in ("eps", "delta", "trust", "draws", "tasks"):
+            object.__setattr__(self, name, getattr(self.mechanism, name))
+
+    @property
+    def name(self) -> str:
+        """That of the mechanism."""
+        return self.mechanism.name
+
+    @property
+    def key(self) -> str:
+        """That of the mechanism; a question that could be taken for another one says more."""
+        return self.mechanism.key
+
+
+@dataclass(frozen=True, eq=False)
+class Messages(Question):
+    """One release of each label in its small form, which `mechanism.encoding` reads; (N,), (N, w).
+
+    The noise is that of the release itself.
+    """
+
+    mechanism: "ClassMechanism"
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses what the mechanism refuses, and a prior: the small form has none."""
+        super().check(count, limit, noise, prior)
+        self.mechanism.check(count, limit, noise)
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the messages."""
+        return self.mechanism.encoding(limit).draw(labels, noise)
 
 
 def most_likely(log_likelihood: Tensor) -> Tensor:
@@ -370,7 +467,7 @@ def _is_per_example(prior: Prior) -> bool:
 class RealMechanism(Mechanism[float]):
     """A mechanism that releases something about each real label."""
 
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    tasks = ("regression",)
     mean_is_label: ClassVar[bool] = True
     """Whether the release has the label as its mean."""
 
@@ -465,7 +562,7 @@ class GroupMechanism(Mechanism[float]):
     The number of groups is fixed in advance.
     """
 
-    trust: ClassVar[str] = "central"
+    trust = "central"
 
     @abstractmethod
     def release_groups(

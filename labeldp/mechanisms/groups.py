@@ -1,16 +1,25 @@
-"""Mechanisms that release something of each group of labels: means, classes, noisy counts."""
+"""What is released of groups of labels: means, classes, noisy counts, sums of releases."""
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import GroupMechanism
+from labeldp.mechanisms.base import (
+    ClassMechanism,
+    GroupMechanism,
+    Measurement,
+    Question,
+    RealMechanism,
+    made_up_label,
+)
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.mechanisms.noise import (
+    HISTOGRAM,
     Noise,
+    Prior,
     discrete_laplace,
     group_counts,
     group_sizes,
@@ -21,7 +30,109 @@ from labeldp.mechanisms.noise import (
     step_of,
     uniforms,
 )
-from labeldp.support.validate import InputError, check_choice, check_number
+from labeldp.support.validate import InputError, check_choice, check_eps, check_number
+
+AnswersGroups = ClassMechanism | RealMechanism | GroupMechanism
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums(Question):
+    """What a mechanism releases about each group of labels; groups come from public features.
+
+    A local mechanism's outputs are added up in each group, or their sum is drawn from its
+    distribution. Of a central one a curator sees the labels.
+
+    Args:
+        mechanism: local or central.
+        groups: int64 (N,), the group of each label, in [0, G).
+        num_groups: G, fixed in advance.
+
+    The answer is float64 sums (G, K), int64 classes (G,) or float64 means or sums (G,).
+    """
+
+    groups: Tensor
+    num_groups: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.mechanism, AnswersGroups):
+            raise InputError(
+                f"{self.name} releases nothing about groups of labels (use "
+                f"learner={self.mechanism.asked_by})"
+            )
+        check_members("groups", self.groups, len(self.groups))
+
+    @property
+    def key(self) -> str:
+        """Says how many groups there are."""
+        return f"{self.mechanism.key}/groups={self.num_groups}"
+
+    @property
+    def context(self) -> Tensor:
+        """The groups."""
+        return self.groups
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses groups of other labels, and what the mechanism refuses of a made-up one."""
+        super().check(count, limit, noise, prior)
+        check_members("groups", self.groups, count)
+        self._asked(made_up_label(limit), limit, torch.tensor([0]), 1, noise)
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns what is released about each group."""
+        return self._asked(labels, limit, self.groups, self.num_groups, noise)
+
+    def _asked(
+        self, labels: Tensor, limit: Any, groups: Tensor, num_groups: int, noise: Noise
+    ) -> Tensor:
+        assert isinstance(self.mechanism, AnswersGroups)
+        return self.mechanism.release_groups(labels, limit, groups, num_groups, noise)
+
+
+def check_members(name: str, members: Tensor, count: int) -> None:
+    """Refuses what does not say of each of `count` labels where it belongs, int64 (N,)."""
+    if members.dtype != torch.int64 or members.shape != (count,):
+        raise InputError(f"{name} must be int64 of shape ({count},), one for each label")
+
+
+@dataclass(frozen=True)
+class LaplaceHistogram(Measurement):
+    """Counts of all labels with discrete Laplace noise, float64 (K,); central.
+
+    eps-label-DP under label replacement, tight.
+
+    >>> LaplaceHistogram(eps=0.5).scale
+    4.0
+    """
+
+    eps: float
+
+    trust = "central"
+    draws = HISTOGRAM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @property
+    def key(self) -> str:
+        """As records of older versions spell it."""
+        return f"LaplaceHistogram(eps={self.eps!r})"
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count: a replaced label moves two counts by 1."""
+        return 2 / self.eps
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses an eps at which the noise would be gone, and a prior."""
+        super().check(count, limit, noise, prior)
+        self(made_up_label(limit), limit, noise)
+
+    def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
+        """Returns the noisy counts; some are negative."""
+        drawn = discrete_laplace((limit,), self.scale, numpy_stream(noise))
+        counts = torch.bincount(labels, minlength=limit)
+        return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
 
 @dataclass(frozen=True)
@@ -35,8 +146,8 @@ class CubeMeans(GroupMechanism):
     Source: Zhao et al. (2025), theoretical_limits, equation 25.
     """
 
-    draws: ClassVar[int] = 3
-    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    draws = 3
+    tasks = ("regression",)
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that is averaged."""
@@ -215,7 +326,7 @@ class NoisyClusters(GroupMechanism):
     is ours.
     """
 
-    draws: ClassVar[int] = 3
+    draws = 3
 
     @property
     def scale(self) -> float:
@@ -245,9 +356,9 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     et al. (2025), theoretical_limits, table I.
     """
 
-    draws: ClassVar[int] = 3
-    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
-    trust: ClassVar[str] = "local"
+    draws = 3
+    tasks = ("classification", "regression")
+    trust = "local"
     protects: ClassVar[str] = "labels and features"
 
     @property

@@ -36,7 +36,7 @@ class LabelEnhancement(ClassMechanism):
     k1: int = 3
 
     private: ClassVar[bool] = False
-    trust: ClassVar[str] = "none"
+    trust = "none"
     tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

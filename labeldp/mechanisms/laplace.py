@@ -89,7 +89,7 @@ class AdditiveLaplace(ClassMechanism):
     2.0
     """
 
-    draws: ClassVar[int] = 3
+    draws = 3
 
     @property
     def scale(self) -> float:
@@ -207,7 +207,7 @@ class Laplace(RealMechanism):
     4.0
     """
 
-    draws: ClassVar[int] = 3
+    draws = 3
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.noise import Noise, SecretGenerator, step_of, uniforms
+from labeldp.mechanisms.base import Mechanism, Question
+from labeldp.mechanisms.noise import Noise, Prior, SecretGenerator, step_of, uniforms
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
@@ -95,9 +95,9 @@ class NoisyMoments(Mechanism[int]):
         delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
     """
 
-    delta: float = 1e-5  # type: ignore[misc]
+    delta: float = 1e-5
 
-    trust: ClassVar[str] = "central"
+    trust = "central"
     asked_by: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
@@ -112,12 +112,7 @@ class NoisyMoments(Mechanism[int]):
     def release_moments(
         self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
     ) -> Tensor:
-        """Returns noisy sums of the rows of each class, float64 (d, K).
-
-        Raises:
-            InputError: a row longer than 1, or of no length.
-        """
-        check_rows(rows)
+        """Returns noisy sums of the rows of each class, float64 (d, K)."""
         sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
         sums.index_add_(0, labels, rows.to(torch.float64))
         noisy = sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
@@ -274,11 +269,11 @@ class LabelDPPro(Mechanism[int]):
         share: of the examples in each batch, in [1e-4, 1], on average.
     """
 
-    delta: float = 1e-5  # type: ignore[misc]
+    delta: float = 1e-5
     steps: int = 100
     share: float = 0.1
 
-    trust: ClassVar[str] = "central"
+    trust = "central"
     asked_by: ClassVar[str] = "noisy_gradients"
 
     def __post_init__(self) -> None:
@@ -296,12 +291,7 @@ class LabelDPPro(Mechanism[int]):
     def release_moments(
         self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
     ) -> Tensor:
-        """Returns noisy sums of the rows of each class over each batch, float64 (T, d, K).
-
-        Raises:
-            InputError: a row longer than 1.
-        """
-        check_rows(rows)
+        """Returns noisy sums of the rows of each class over each batch, float64 (T, d, K)."""
         stddev, shape = self.stddev, (num_classes, rows.shape[1])
         released = torch.empty((self.steps, *shape), dtype=torch.float64)
         for step in range(self.steps):
@@ -357,3 +347,80 @@ class LabelDPPro(Mechanism[int]):
     def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise in each step, for the record."""
         return {"stddev": self.stddev}
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums(Question):
+    """What a mechanism releases of the sums of the rows of each class; a curator sees the labels.
+
+    Args:
+        mechanism: draws the noise.
+        rows: public features, (N, d), CPU, each of length at most 1.
+
+    The answer is float64 (d, K), or (T, d, K) of a mechanism that answers T steps at once.
+    """
+
+    mechanism: NoisyMoments | LabelDPPro
+    rows: Tensor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.mechanism, NoisyMoments | LabelDPPro):
+            raise InputError(
+                f"{self.name} releases nothing about sums of features (use mechanism=noisy_moments)"
+            )
+        if self.rows.dim() != 2:
+            raise InputError(f"rows must have shape (N, d), got {tuple(self.rows.shape)}")
+        check_rows(self.rows)
+
+    @property
+    def key(self) -> str:
+        """Says that sums are asked for."""
+        return f"{self.mechanism.key}/moments"
+
+    @property
+    def context(self) -> Tensor:
+        """The rows."""
+        return self.rows
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses rows of other labels."""
+        super().check(count, limit, noise, prior)
+        if len(self.rows) != count:
+            raise InputError(f"rows must have shape ({count}, d), one for each label")
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the noisy sums."""
+        return self.mechanism.release_moments(labels, limit, self.rows, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyDescent(Question):
+    """The weights to which noisy gradients, step after step, lead a descent; float32 (P,).
+
+    A curator sees the labels, and the descent those of a secret batch.
+
+    Args:
+        mechanism: draws the noise of all steps.
+        descent: asks for gradients, at true labels; it must keep nothing of them.
+        settings: names all that its steps depend on, next to its first weights: another descent
+            must not get the same noise.
+    """
+
+    mechanism: LabelDPPro
+    descent: Descent
+    settings: str
+
+    @property
+    def key(self) -> str:
+        """Says which descent it is."""
+        return f"{self.mechanism.key}/descent/{self.settings}"
+
+    @property
+    def context(self) -> Tensor:
+        """The weights that it begins with."""
+        return self.descent.weights
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the weights after all steps."""
+        return self.mechanism.release_descent(labels, self.descent, noise)

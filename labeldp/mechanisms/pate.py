@@ -1,6 +1,7 @@
-"""PATE with confident Gaussian votes, and its accounting."""
+"""PATE: votes of teachers with confident Gaussian noise, and their accounting."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -12,9 +13,11 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Mechanism, Notes, Question
+from labeldp.mechanisms.groups import check_members
 from labeldp.mechanisms.moments import SMALLEST_DELTA, gaussian_noise
-from labeldp.mechanisms.noise import Noise
+from labeldp.mechanisms.noise import Noise, Prior
+from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
 ORDERS = 1 + np.logspace(-2, 5, 400)
@@ -167,15 +170,15 @@ class PateFM(Mechanism[int]):
         selection_share: share of the cost that comparing with the threshold takes, in (0, 1).
     """
 
-    delta: float = 1e-5  # type: ignore[misc]
+    delta: float = 1e-5
     teachers: int = 250
     queries: int = 200
     answers: int = 100
     threshold: float = 0.5
     selection_share: float = 0.25
 
-    draws: ClassVar[int] = 3
-    trust: ClassVar[str] = "central"
+    draws = 3
+    trust = "central"
     asked_by: ClassVar[str] = "pate"
 
     def __post_init__(self) -> None:
@@ -223,7 +226,7 @@ class PateFM(Mechanism[int]):
         ).argmax(1)
         return torch.where(agreed & (agreed.cumsum(0) <= self.answers), winners, REFUSED)
 
-    def unsanitised(self, counts: Tensor, released: Tensor) -> dict[str, float]:
+    def unsanitised(self, counts: Tensor, released: Tensor) -> Notes:
         """Returns what a curator may look at and must not publish as a guarantee.
 
         Args:
@@ -246,3 +249,85 @@ class PateFM(Mechanism[int]):
     def summary(self) -> dict[str, Any]:
         """Returns the standard deviations of both noises, for the record."""
         return {"selection_stddev": self.selection_stddev, "answer_stddev": self.answer_stddev}
+
+
+Vote = Callable[[Tensor, Tensor], Tensor]
+"""From positions and true labels of one part, int64 (m,) each, to a class for each query, (Q,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TeacherVotes(Question):
+    """The winners of votes of teachers, int64 (Q,), `REFUSED` where there is none; central.
+
+    Every teacher is called once, with the labels of its own part and no others. So a replaced
+    label changes the votes of one teacher.
+
+    Args:
+        mechanism: draws the noise. A curator sees the labels and trains the teachers.
+        parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
+        vote: trains a teacher on one part and asks it. It must keep nothing, which nobody can
+            enforce: eps holds for a vote that does not.
+        settings: names all that votes depend on besides the labels: other teachers must not get
+            the same noise.
+    """
+
+    mechanism: PateFM
+    parts: Tensor
+    vote: Vote
+    settings: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_members("parts", self.parts, len(self.parts))
+        sizes, teachers = self._sizes(), self.mechanism.teachers
+        if len(sizes) != teachers or int(sizes.min()) < 1:
+            raise InputError(
+                f"each of {teachers} teachers needs labels of its own, and there are "
+                f"{len(self.parts)} labels (take fewer mechanism.teachers)"
+            )
+
+    def _sizes(self) -> Tensor:
+        """Returns the number of labels of each part; empty if a part is out of range."""
+        parts, teachers = self.parts, self.mechanism.teachers
+        if len(parts) and int(parts.min()) < 0:
+            return parts[:0]
+        return torch.bincount(parts, minlength=teachers)
+
+    @property
+    def key(self) -> str:
+        """Says how teachers learn."""
+        return f"{self.mechanism.key}/votes/{self.settings}"
+
+    @property
+    def context(self) -> Tensor:
+        """The parts."""
+        return self.parts
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses parts of other labels."""
+        super().check(count, limit, noise, prior)
+        check_members("parts", self.parts, count)
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the winners."""
+        return self.answer(labels, limit, noise)[0]
+
+    def answer(
+        self, labels: Tensor, limit: Any, noise: Noise, prior: Prior = None
+    ) -> tuple[Tensor, Notes]:
+        """Returns the winners, and the eps that these very votes have."""
+        counts = self._counts(labels, limit)
+        released = self.mechanism.release_votes(counts, noise)
+        return released, self.mechanism.unsanitised(counts, released)
+
+    def _counts(self, labels: Tensor, num_classes: int) -> Tensor:
+        """Returns how many teachers vote for each class, float64 (Q, K)."""
+        queries = self.mechanism.queries
+        counts = torch.zeros((queries, num_classes), dtype=torch.float64)
+        own = self.parts.argsort(stable=True).split(self._sizes().tolist())
+        for indices in progress_bar(own, len(own), "teachers"):
+            votes = self.vote(indices, labels[indices].clone())
+            if votes.dtype != torch.int64 or votes.shape != (queries,):
+                raise InputError(f"a teacher must vote on {queries} queries, int64 of that many")
+            counts[torch.arange(queries), votes] += 1
+        return counts

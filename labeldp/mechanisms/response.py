@@ -76,9 +76,9 @@ class NoPrivacy(LabelMechanism):
 
     eps: float = math.inf
 
-    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    tasks = ("classification", "regression")
     private: ClassVar[bool] = False
-    trust: ClassVar[str] = "none"
+    trust = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,214 +1,90 @@
-"""The account of an open store: what each label has paid, its noise, and what left; no label."""
+"""The account of an open label store: what each label may spend, has spent, and on what."""
 
-import math
-import threading
-import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.noise import DRAWS, Noise
-from labeldp.store.ledger import Budget, BudgetError
-from labeldp.store.noise import Drawn, DrawnReleases, NoiseStreams, spelled
-from labeldp.store.release import ReleaseError, StoredRelease
-from labeldp.support.validate import InputError, check_eps
+from labeldp.support.validate import InputError
 
-Draw = Callable[[Noise], Tensor]
-"""Draws a release from the noise given."""
+
+class BudgetError(InputError):
+    """A release would have cost a label more than its privacy budget; nothing left the store."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked of a store.
+class LedgerEntry:
+    """One line of the account: which mechanism touched how many labels, at what cost each.
 
-    Attributes:
-        mechanism: its class, for the ledger.
-        spelled: its class and parameters, which name the noise of the release.
-        trust: who sees true labels, 'local' or 'central'.
-        eps: what each label pays, > 0; `inf` is allowed.
-        draws: version of its draws.
-        part: which labels pay, int64 (n,); None: all.
-        groups: of which groups of labels, int64 (N,), or None.
-        rows: of sums of which features, (N, d), or None.
-        prior: what the mechanism may assume, or None.
-        delta: by how much a probability may exceed what eps allows; 0: pure.
+    `reason` is given where true labels themselves left the store; `delta` is by how much a
+    probability may exceed what eps allows.
     """
 
     mechanism: str
-    spelled: str
     trust: str
     eps: float
-    draws: int
-    part: Tensor | None = None
-    groups: Tensor | None = None
-    rows: Tensor | None = None
-    prior: Tensor | None = None
+    num_labels: int
+    reason: str | None = None
     delta: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        mechanism: Mechanism,
-        suffix: str = "",
-        *,
-        part: Tensor | None = None,
-        groups: Tensor | None = None,
-        rows: Tensor | None = None,
-        prior: Tensor | None = None,
-    ) -> Self:
-        """Returns what a mechanism asks for; `suffix` tells apart what it can release."""
-        name, eps = type(mechanism).__name__, check_eps(mechanism.eps)
-        named = f"{spelled(mechanism)}{suffix}"
-        return cls(
-            name, named, mechanism.trust, eps, mechanism.draws, part, groups, rows, prior,
-            mechanism.delta,
-        )  # fmt: skip
-
-    @property
-    def keyed(self) -> Tensor | None:
-        """What its noise depends on, so that no two releases share any."""
-        return next((each for each in (self.groups, self.rows) if each is not None), self.part)
 
 
 class Account:
-    """What was spent on each label of a store, the noise of each release, and what left.
+    """What was spent on each label: releases of one label add up, those of different ones do not.
 
     Args:
         num_labels: N.
         eps: what each label may spend; 0: nothing.
-        noise: the random streams of its releases.
 
     Attributes:
-        ledger: what each label has spent, and on what.
-        drawn: what left, for a checkpoint.
-        releases: those of single class labels, in order.
-        draws: the largest version of what was released.
+        spent: eps of each label so far, float64 (N,).
+        deltas: the sum of deltas of each label so far, float64 (N,).
+        entries: one line for each release, in order.
     """
 
-    def __init__(self, num_labels: int, eps: float, noise: NoiseStreams) -> None:
-        self.ledger = Budget(num_labels, eps)
-        self.noise = noise
-        self.drawn = DrawnReleases()
-        self.releases: list[StoredRelease] = []
-        self.draws = DRAWS
-        self.drawing = threading.Lock()
+    def __init__(self, num_labels: int, eps: float) -> None:
+        self.eps = eps
+        self.spent = torch.zeros(num_labels, dtype=torch.float64)
+        self.deltas = torch.zeros(num_labels, dtype=torch.float64)
+        self.entries: list[LedgerEntry] = []
 
-    def once(self, asked: Request, draw: Draw, made_up: Draw | None = None) -> Drawn:
-        """Returns what is released, drawn once, after all labels can pay, and books it.
-
-        Args:
-            asked: who asks for what, at which cost.
-            draw: draws it from the noise given; the only one that sees true labels.
-            made_up: the same of made-up labels. What it does not refuse in the same words may be
-                refused because of a label, and these are not passed on. None: no words are.
+    def check_rows(self, rows: Tensor) -> Tensor:
+        """Returns `rows` if they are distinct positions in [0, N), int64 (n,).
 
         Raises:
-            BudgetError: a label would spend more than its eps, or a release that is not yet booked
-                is being drawn, by another thread or around this one; nothing was drawn.
-            InputError: the mechanism refuses what was asked for.
-            ReleaseError: the mechanism failed. Nothing was booked, as nothing left.
+            InputError: another type or shape, a position out of range or twice.
         """
-        if not self.drawing.acquire(blocking=False):
-            raise BudgetError("another release of this store is being drawn (ask one at a time)")
-        try:
-            return self._once(asked, draw, made_up)
-        finally:
-            self.drawing.release()
+        if rows.dim() != 1 or rows.dtype != torch.int64:
+            raise InputError(f"rows must be an int64 tensor of shape (n,), got {rows.dtype}")
+        last = len(self.spent) - 1
+        if len(rows) and (int(rows.min()) < 0 or int(rows.max()) > last):
+            raise InputError(f"rows must be in [0, {last}]")
+        if len(rows.unique()) != len(rows):
+            raise InputError("rows must be distinct: each label is released once")
+        return rows
 
-    def _once(self, asked: Request, draw: Draw, made_up: Draw | None) -> Drawn:
-        paying = slice(None) if asked.part is None else asked.part
-        self.ledger.check(paying, asked.eps)
-        number = len(self.ledger.entries)
-
-        def drawn() -> Tensor:
-            noise = self.noise.stream(number, asked.spelled, asked.keyed, asked.prior)
-            return _guarded(asked.mechanism, lambda: draw(noise), made_up)
-
-        whose = asked.part if asked.groups is None else asked.groups
-        indices = torch.arange(len(self.ledger.spent)) if whose is None else whose
-        found = self.drawn.once(number, asked.spelled, indices, asked.prior, drawn)
-        self.ledger.book(asked.mechanism, asked.trust, asked.eps, paying, delta=asked.delta)
-        self.draws = max(self.draws, asked.draws)
-        return found
-
-    def trust_with(
-        self, mechanism: Mechanism, reason: str, indices: Tensor, true: Callable[[], Tensor]
-    ) -> Tensor:
-        """Returns the labels that `true` gives, after booking eps = inf for each of `indices`.
+    def check(self, rows: Tensor | slice, eps: float) -> None:
+        """Refuses a release that one of `rows` cannot pay; called before anything leaves.
 
         Raises:
-            BudgetError: the mechanism claims privacy, or a label may spend a finite eps alone.
-            InputError: indices out of range or repeated.
+            BudgetError: one of them would have spent more than its eps.
         """
-        name = type(mechanism).__name__
-        if mechanism.private:
+        before = self.spent[rows]
+        # The tolerance absorbs the rounding of an eps that was split into parts.
+        if len(before) and (before + eps).max() > self.eps * (1 + 1e-12):
             raise BudgetError(
-                f"{name} claims privacy, so nobody gets true labels on its behalf "
-                "(use release; true labels are for mechanisms with private = False)"
+                f"privacy budget exceeded: a label has spent {float(before.max()):g}, "
+                f"this release costs {eps:g}, the budget is {self.eps:g} "
+                "(release each label once, or split eps over the releases)"
             )
-        indices = self.ledger.check_indices(indices)
-        self.ledger.check(indices, math.inf)
-        labels = true()
-        self.ledger.book(name, "none", math.inf, indices, reason)
-        return labels
 
-    def publish(self, release: StoredRelease) -> StoredRelease:
-        """Adds a release that was computed from trusted labels, and returns it.
+    def book(self, entry: LedgerEntry, rows: Tensor | slice) -> None:
+        """Adds a line, and its costs to those of each of the distinct `rows`."""
+        self.spent[rows] += entry.eps
+        self.deltas[rows] += entry.delta
+        self.entries.append(entry)
 
-        Raises:
-            BudgetError: nobody was trusted with a label of it, or it has its release already.
-        """
-        before = [each.indices for each in self.releases]
-        is_paid = self.ledger.spent[release.indices].isinf().all()
-        if (
-            not is_paid
-            or torch.isin(release.indices, torch.cat([*before, release.indices[:0]])).any()
-        ):
-            raise BudgetError("a label can be published once, after trusted_labels has paid for it")
-        self.releases.append(release)
-        return release
-
-
-def check_task(mechanism: Mechanism, *, real: bool) -> None:
-    """Refuses a mechanism for another kind of label.
-
-    Raises:
-        InputError: it is made for classes and the labels are `real`, or the other way round.
-    """
-    if ("regression" if real else "classification") not in mechanism.tasks:
-        has = "real labels (use mechanism=laplace" if real else "classes (use mechanism=rappor"
-        raise InputError(
-            f"{type(mechanism).__name__} is made for {mechanism.tasks[0]}, and this data set has "
-            f"{has})"
-        )
-
-
-def _guarded(mechanism: str, draw: Callable[[], Tensor], made_up: Draw | None) -> Tensor:
-    """Returns what the mechanism draws; an exception that leaves here holds no true label."""
-    try:
-        return draw()
-    except BaseException as error:  # also sys.exit, whose status may be a label
-        traceback.clear_frames(error.__traceback__)
-        failure: BaseException = ReleaseError(
-            f"{mechanism}.release failed with {type(error).__name__}; its message is withheld, as "
-            "it may hold true labels (call it on made-up labels to see it)"
-        )
-        if isinstance(error, KeyboardInterrupt):
-            failure = KeyboardInterrupt()
-        said = str(error) if isinstance(error, InputError) else None
-    if said is not None and made_up is not None and _refusal(made_up) == said:
-        failure = InputError(said)  # says what is wrong with arguments other than the labels
-    raise failure  # with no cause and no frame of the one that was caught
-
-
-def _refusal(made_up: Draw) -> str | None:
-    """Returns in which words made-up labels are refused; None if they are not."""
-    try:
-        made_up(torch.Generator().manual_seed(0))
-    except (Exception, SystemExit) as error:
-        return str(error)
-    return None
+    @property
+    def trust(self) -> str:
+        """Who saw true labels: the weakest of all lines."""
+        order = ("local", "central", "none")
+        return max((entry.trust for entry in self.entries), key=order.index, default="local")

@@ -81,7 +81,7 @@ class Cell:
         if self.config["tuning"]:
             parts.append(f"tuning={self.choices['tuning']}")
         if self.has("mechanism.eps"):
-            parts.append(f"eps={self._eps}")
+            parts.append(f"eps={self.eps:g}")
         elif mechanism != "none":  # the baseline promises nothing
             parts.append(NO_GUARANTEE)
         if not self.has("dataset.name"):  # synthetic data
@@ -93,9 +93,9 @@ class Cell:
         return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
 
     @property
-    def _eps(self) -> str:
-        eps = self.setting("mechanism.eps")
-        return f"{eps:g}" if isinstance(eps, int | float) else str(eps)
+    def eps(self) -> float:
+        """The run's budget for each label, or for each unit; infinite where none is stated."""
+        return float(self.setting("mechanism.eps") or "inf")
 
     @property
     def budget(self) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import GroupMechanism, Mechanism
-from labeldp.mechanisms.groups import LocalFull
+from labeldp.mechanisms.groups import GroupSums, LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
@@ -210,7 +210,7 @@ class LocalAverages(Learner):
         if isinstance(mechanism, ClippingMechanism) and mechanism.clip is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
         groups = averages.grouping(features, session)
-        outputs = store.release_groups(mechanism, groups.members, groups.count)
+        outputs = store.release(GroupSums(mechanism, groups.members, groups.count))
         if outputs.dtype == torch.int64:  # one class for each cube
             outputs = torch.nn.functional.one_hot(outputs, store.num_classes).to(torch.float64)
         elif outputs.dim() == 1 and averages.disjoint and not isinstance(mechanism, GroupMechanism):

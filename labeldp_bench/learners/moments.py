@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.moments import NoisyMoments
+from labeldp.mechanisms.moments import ClassSums, NoisyMoments
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Classifier, Learner, Model, Session
@@ -54,5 +54,5 @@ class Moments(Learner):
         self.check(mechanism, model)
         assert isinstance(mechanism, NoisyMoments)
         linear = model.linear(features, session)
-        moments = store.release_moments(mechanism, linear.rows)
+        moments = store.release(ClassSums(mechanism, linear.rows))
         return linear.fitted(moments, mechanism.stddev)

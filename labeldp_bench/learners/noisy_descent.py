@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.moments import LabelDPPro
+from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
@@ -87,7 +87,7 @@ class NoisyGradients(Learner):
         self.check(mechanism, model)
         curator = answering("noisy_gradients", mechanism)
         linear = model.linear(features, session)
-        released = store.release_moments(curator, linear.rows) / curator.share
+        released = store.release(ClassSums(curator, linear.rows)) / curator.share
         count = len(linear.rows)
         noise = curator.stddev / (curator.share * count)  # of the mean gradient
         rate = self.learning_rate
@@ -240,7 +240,7 @@ class NoisySGD(Learner):
         gradients = network.gradients(features, store.num_classes, session, self.clip)
         descent = _Descent(gradients, self, curator.steps, session)
         session.notes["gradient_stddev"] = curator.descent_stddev
-        weights = store.release_descent(curator, descent, repr(self))
+        weights = store.release(NoisyDescent(curator, descent, repr(self)))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")
         return gradients.trained(weights)

@@ -9,8 +9,7 @@ from torch.nn import functional
 from labeldp.losses import Loss
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
-from labeldp.store import LabelStore
-from labeldp.store.release import StoredRelease
+from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_integer, check_made, check_number

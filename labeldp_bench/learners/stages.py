@@ -10,11 +10,10 @@ from torch import Tensor
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.groups import NoisyClusters
+from labeldp.mechanisms.groups import GroupSums, LaplaceHistogram, NoisyClusters
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.mechanisms.subsets import TopKSubset
-from labeldp.store import LabelStore
-from labeldp.store.release import StoredRelease
+from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.validate import (
@@ -267,7 +266,7 @@ class HeldOutPrior(RetrainingLearner):
                 f"learner.prior_eps must be at most eps={mechanism.eps:g}, the budget of each "
                 f"label, got {self.prior_eps:g}"
             )
-        counts = store.release_histogram(held_out, self.prior_eps or mechanism.eps)
+        counts = store.release(LaplaceHistogram(self.prior_eps or mechanism.eps), held_out)
         prior = prior_of(counts)
         session.notes["prior"] = [round(share, 6) for share in prior.tolist()]
         session.notes.update(prior_notes(mechanism, prior))
@@ -349,7 +348,7 @@ class ClusterPrior(RetrainingLearner):
         groups = clusters_of(model.representation(features, session), self.clusters, session.seed)
         # With eps=inf nothing is hidden, so the counts are exact too.
         counter = NoisyClusters(math.inf if math.isinf(mechanism.eps) else self.prior_eps)
-        counts = store.release_groups(counter, groups, self.clusters)
+        counts = store.release(GroupSums(counter, groups, self.clusters))
         priors = torch.stack([prior_of(row) for row in counts])
         rest = replace(mechanism, eps=mechanism.eps - self.prior_eps)
         release = store.release(rest, prior=priors[groups])

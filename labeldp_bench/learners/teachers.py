@@ -10,10 +10,8 @@ from torch import Tensor, nn
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.pate import REFUSED, PateFM
-from labeldp.store import LabelStore
-from labeldp.store.noise import digest
-from labeldp.store.teacher_votes import Vote
+from labeldp.mechanisms.pate import REFUSED, PateFM, TeacherVotes, Vote
+from labeldp.store import LabelStore, digest
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_made, check_number
@@ -285,7 +283,7 @@ class Pate(Learner):
         parts = torch.randperm(count, generator=chance) % mechanism.teachers
         queries = torch.randperm(count, generator=chance)[: mechanism.queries]
         vote, settings = self.teachers.asked(features, queries, classes, model, session)
-        released = store.release_votes(mechanism, parts, vote, settings)
+        released = store.release(TeacherVotes(mechanism, parts, vote, settings))
         answered = released != REFUSED
         session.notes["answers"] = int(answered.sum())
         if not answered.any():

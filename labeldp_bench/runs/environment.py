@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from labeldp.mechanisms.noise import DRAWS
-from labeldp.store.noise import Drawn
+from labeldp.store import Drawn
 from labeldp.store.release_io import read_releases
 from labeldp.support.files import writable_folder
 from labeldp.support.validate import InputError, check_integer

@@ -118,7 +118,7 @@ def _draw(cell: Cell, parts: Parts, environment: Environment, path: Path) -> Non
     data, seed = trial_data.of(0), trial_data.seed(0)
     mechanism = share_of_unit(mechanism, data.labels_per_unit)
     learner = learner_of_unit(parts.learner, data.labels_per_unit)
-    store = open_store(run, mechanism, data, seed, environment)
+    store = open_store(run, data, seed, environment)
     store.check_task(mechanism)
     session = Session(seed, environment.device, say=say, queries=data.test_features)
     model = StopsAtFit(parts.model, bool(cell.config["pretrain"]))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.store import LabelStore
 from labeldp.support import seeding
@@ -80,7 +79,7 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
                 data = trial_data.of(trial)  # data
                 mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
                 learner = learner_of_unit(run.parts.learner, data.labels_per_unit)
-                store = open_store(run, mechanism, data, seed, environment)  # store
+                store = open_store(run, data, seed, environment)  # store
                 store.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed, environment.device)
                 session = session_of(run, data, store, evaluator, seed, environment)
@@ -95,16 +94,15 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         yield outcome
 
 
-def open_store(
-    run: Run, mechanism: Mechanism, data: DataBundle, seed: int, environment: Environment
-) -> LabelStore:
-    """Returns the store of one trial of a run, whose noise is seeded or secret.
+def open_store(run: Run, data: DataBundle, seed: int, environment: Environment) -> LabelStore:
+    """Returns the store of one trial, with the run's eps, whose noise is seeded or secret.
 
     Raises:
         InputError: secret noise for a scheme that draws from the seed beside the store, or the file
             of releases is of something else.
     """
-    opened = partial(data.store.open, mechanism.eps, again="the runs of one job share a data set")
+    eps = run.cell.eps / data.labels_per_unit
+    opened = partial(data.store.open, eps, again="the runs of one job share a data set")
     if environment.releases is not None:
         store: LabelStore = opened(None)
         store.load_state_dict(stored_releases(environment.releases, run.cell, data))
@@ -112,7 +110,7 @@ def open_store(
         return store
     if run.cell.noise == SEEDED:
         return opened(seed, run.cell.data_name)
-    if isinstance(mechanism, LabelEnhancement):
+    if isinstance(run.parts.mechanism, LabelEnhancement):
         raise InputError(
             "noise=secret protects nothing here: mechanism=ple guarantees nothing, and draws its "
             "random labels from the seed (leave noise=secret out)"

@@ -20,7 +20,7 @@ from labeldp.cli.__main__ import main
 from labeldp.ledger import Payers
 from labeldp.manifest import Manifest, Unit
 from labeldp.recipe import Recipe
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 
 GIVEN = {"classes": ["yes", "no"], "eps": 1.0, "mechanism": "rr"}

@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
     Rappor,
     SubsetSelection,
 )
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError

@@ -12,10 +12,11 @@ from torch import Tensor
 from labeldp.audit.group_channels import (
     STORE_HISTOGRAM,
     Histogram,
+    histogram_scale,
     store_histogram,
 )
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
-from labeldp.store import LabelStore, histogram_scale
+from labeldp.store import LabelStore
 
 
 def exact_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:

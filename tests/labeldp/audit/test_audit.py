@@ -23,8 +23,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.response import by_falling_prior, places
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import ProgressLines
 from labeldp.support.validate import InputError

@@ -11,6 +11,7 @@ from scipy.stats import binomtest, chi2_contingency, chisquare, dlaplace, ks_2sa
 from labeldp.mechanisms import (
     BlockRR,
     HadamardResponse,
+    LaplaceHistogram,
     LocalFull,
     NoisyClusters,
     Rappor,
@@ -212,4 +213,4 @@ def test_eps_at_which_counts_would_leave_as_they_are_is_refused(mechanism, secre
         released(91.0)
     assert torch.equal(released(90.0), released(math.inf))  # rare, as it should be
     with pytest.raises(InputError, match="too large"):
-        LabelStore(labels, 3).open(91.0, 0).release_histogram(torch.arange(6), 91.0)
+        LabelStore(labels, 3).open(91.0, 0).release(LaplaceHistogram(91.0), torch.arange(6))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from labeldp.mechanisms import LabelDPPro, NoisyMoments, PateFM
+from labeldp.mechanisms import ClassSums, LabelDPPro, NoisyMoments, PateFM
 from labeldp.mechanisms.moments import SENSITIVITY, gaussian_stddev, poisson_delta, poisson_stddev
 from labeldp.mechanisms.noise import SecretGenerator, step_of
 from labeldp.support.validate import InputError
@@ -101,9 +101,7 @@ def test_each_step_has_a_batch_and_noise_of_its_own():
 
 def test_long_rows_are_refused():
     with pytest.raises(InputError, match="length at most 1, got one of 3"):
-        LabelDPPro(eps=1.0).release_moments(
-            torch.zeros(2, dtype=torch.int64), 2, 3 * torch.eye(2), torch.Generator()
-        )
+        ClassSums(LabelDPPro(eps=1.0), 3 * torch.eye(2))
 
 
 class Asking:

@@ -7,11 +7,10 @@ import pytest
 import torch
 from scipy.special import ndtr, ndtri
 
-from labeldp.mechanisms import LabelDPPro, NoisyMoments, Rappor
+from labeldp.mechanisms import ClassSums, LabelDPPro, NoisyMoments, Rappor
 from labeldp.mechanisms.moments import SENSITIVITY, gaussian_delta, gaussian_stddev
 from labeldp.mechanisms.noise import SecretGenerator
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.support.checkout import CHECKOUT
 
@@ -117,22 +116,22 @@ def test_a_row_that_is_no_number_gives_no_label_away(mechanism, value):
     rows[3, 3] = value
     store = LabelStore(torch.arange(10) % 3, 3).open(0.1, seed=0)
     with pytest.raises(InputError, match=r"rows must (be numbers|have length at most 1)"):
-        store.release_moments(mechanism, rows)
+        store.release(ClassSums(mechanism, rows))
     assert store.eps_spent == 0
 
 
 def test_the_store_books_it_once_and_refuses_long_rows():
     store = LabelStore(torch.arange(30) % 3, 3).open(1.0, seed=0)
     with pytest.raises(InputError, match="length at most 1, got one of 2"):
-        store.release_moments(NoisyMoments(eps=1.0), 2 * torch.eye(30))
+        store.release(ClassSums(NoisyMoments(eps=1.0), 2 * torch.eye(30)))
     with pytest.raises(InputError, match=r"got one of 1\.001"):  # the noise is that of length 1
-        store.release_moments(NoisyMoments(eps=1.0), 1.001 * torch.eye(30))
+        store.release(ClassSums(NoisyMoments(eps=1.0), 1.001 * torch.eye(30)))
     assert store.eps_spent == 0
-    assert store.release_moments(NoisyMoments(eps=1.0), torch.eye(30)).shape == (30, 3)
+    assert store.release(ClassSums(NoisyMoments(eps=1.0), torch.eye(30))).shape == (30, 3)
     assert (store.eps_spent, store.trust) == (1.0, "central")
     with pytest.raises(BudgetError):
-        store.release_moments(NoisyMoments(eps=1.0), torch.eye(30))
+        store.release(ClassSums(NoisyMoments(eps=1.0), torch.eye(30)))
     with pytest.raises(InputError, match="use mechanism=noisy_moments"):
-        LabelStore(torch.arange(3) % 3, 3).open(1.0, seed=0).release_moments(
-            Rappor(eps=1.0), torch.eye(3)
+        LabelStore(torch.arange(3) % 3, 3).open(1.0, seed=0).release(
+            ClassSums(Rappor(eps=1.0), torch.eye(3))
         )

@@ -13,7 +13,14 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare, kstest
 
-from labeldp.mechanisms import LabelMechanism, Rappor, SubsetSelection
+from labeldp.mechanisms import (
+    ClassSums,
+    GroupSums,
+    LabelMechanism,
+    Rappor,
+    SubsetSelection,
+    TeacherVotes,
+)
 from labeldp.mechanisms.noise import SecretGenerator, integers, uniforms
 from labeldp.mechanisms.pate import PateFM
 from labeldp.store import LabelStore
@@ -108,8 +115,10 @@ def votes(store, mechanism):
     if not isinstance(mechanism, PateFM):
         raise InputError("asks no teachers")
     parts = torch.arange(600) % mechanism.teachers
-    return store.release_votes(
-        mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0])), ""
+    return store.release(
+        TeacherVotes(
+            mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0])), ""
+        )
     )
 
 
@@ -118,8 +127,8 @@ def released(mechanism, task):
     groups, found = torch.arange(600) % 20, []
     for ask in (
         lambda store: store.release(mechanism).outputs,
-        lambda store: store.release_groups(mechanism, groups, 20),
-        lambda store: store.release_moments(mechanism, torch.eye(20)[groups]),
+        lambda store: store.release(GroupSums(mechanism, groups, 20)),
+        lambda store: store.release(ClassSums(mechanism, torch.eye(20)[groups])),
         lambda store: votes(store, mechanism),
     ):
         try:

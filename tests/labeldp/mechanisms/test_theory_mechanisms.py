@@ -16,14 +16,14 @@ from labeldp.mechanisms import (
     FullClippedCubeMeans,
     FullCubeMeans,
     FullExponentialCubes,
+    GroupSums,
     Laplace,
     LocalFull,
     NoisyClusters,
     Rappor,
 )
 from labeldp.mechanisms.noise import step_of
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from tests.laws import has_law
@@ -112,13 +112,13 @@ def test_store_charges_every_label_of_a_group_release_once():
     # Central answers would be free, or could be asked for again with other cubes.
     store = LabelStore(torch.zeros(50, dtype=torch.int64), 2).open(1.0, seed=0)
     groups = torch.arange(50) % 5
-    store.release_groups(ExponentialCubes(1.0), groups, 5)
+    store.release(GroupSums(ExponentialCubes(1.0), groups, 5))
     assert (store.eps_spent, store.trust, store.ledger[0].num_labels) == (1.0, "central", 50)
     with pytest.raises(BudgetError):
-        store.release_groups(Rappor(1.0), groups, 5)
+        store.release(GroupSums(Rappor(1.0), groups, 5))
     real = LabelStore(torch.zeros(50, dtype=torch.float64), 0, bound=1.0).open(1.0, seed=0)
     with pytest.raises(InputError, match="this data set has real labels"):
-        real.release_groups(Rappor(1.0), groups, 5)
+        real.release(GroupSums(Rappor(1.0), groups, 5))
     with pytest.raises(InputError, match=r"single labels \(use learner=local_averages\)"):
         real.release(CubeMeans(1.0))
     with pytest.raises(InputError, match="finite and in"):

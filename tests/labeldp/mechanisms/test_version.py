@@ -8,7 +8,13 @@ import hydra
 import pytest
 import torch
 
-from labeldp.mechanisms import LabelEnhancement
+from labeldp.mechanisms import (
+    ClassSums,
+    GroupSums,
+    LabelEnhancement,
+    LaplaceHistogram,
+    TeacherVotes,
+)
 from labeldp.mechanisms.noise import HISTOGRAM
 from labeldp.mechanisms.pate import PateFM
 from labeldp.store import LabelStore
@@ -98,12 +104,12 @@ def releases(mechanism):
     asked = [
         lambda store: store.release(mechanism).outputs,
         lambda store: store.release(mechanism, PART).outputs,
-        lambda store: store.release_groups(mechanism, GROUPS, NUM_GROUPS),
-        lambda store: store.release_moments(mechanism, ROWS),
+        lambda store: store.release(GroupSums(mechanism, GROUPS, NUM_GROUPS)),
+        lambda store: store.release(ClassSums(mechanism, ROWS)),
     ]
     if isinstance(mechanism, PateFM):
         few = replace(mechanism, teachers=NUM_GROUPS)
-        asked.append(lambda store: store.release_votes(few, GROUPS, first_label(few), ""))
+        asked.append(lambda store: store.release(TeacherVotes(few, GROUPS, first_label(few), "")))
     for prior in priors():
         asked.append(lambda store, prior=prior: store.release(mechanism, PART, prior).outputs)
     found = []
@@ -127,7 +133,7 @@ def test_draws_are_those_of_their_version(name):
 
 def test_draws_of_histograms_are_those_of_their_version():
     # The same for what a curator counts.
-    check("histogram", [stores()["classification"].release_histogram(PART, 1.0)], HISTOGRAM)
+    check("histogram", [stores()["classification"].release(LaplaceHistogram(1.0), PART)], HISTOGRAM)
 
 
 def check(name, outputs, version):

@@ -4,19 +4,16 @@ import copy
 import json
 import math
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
 from labeldp.mechanisms import (
-    Mechanism,
     NoPrivacy,
     RandomizedResponse,
 )
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.experiments.compose import compose_cell
@@ -30,25 +27,6 @@ CPU = torch.device("cpu")
 
 def open_store(eps=1.0):
     return LabelStore(LABELS, 4).open(eps, seed=0)
-
-
-@dataclass(frozen=True)
-class Careless(Mechanism):
-    """Fails, and says on which labels."""
-
-    kind: type = ValueError
-
-    def release(self, labels, num_classes, generator, prior=None):
-        secret = labels.clone()
-        try:
-            raise ValueError(f"cannot do {secret.tolist()}")
-        except ValueError as error:
-            if self.kind is InputError:
-                raise InputError("prior must be nice") from error
-            raise self.kind(str(error)) from error
-
-    def log_likelihood(self, released, num_classes, prior=None):
-        raise NotImplementedError
 
 
 def test_an_open_store_is_not_opened_again():
@@ -87,7 +65,7 @@ def test_a_mechanism_that_claims_a_senseless_cost_is_refused(eps):
 )  # fmt: skip
 def test_indices_are_whole_numbers(indices):
     # Masks and numbers are booked differently: one label may be released and another one charged.
-    with pytest.raises(InputError, match="indices must be an int64 tensor"):
+    with pytest.raises(InputError, match="rows must be an int64 tensor"):
         open_store().release(RandomizedResponse(0.1), indices)
 
 

@@ -8,17 +8,20 @@ import pytest
 import torch
 
 from labeldp.mechanisms import (
+    ClassSums,
     CubeMeans,
     ExponentialCubes,
+    GroupSums,
     Laplace,
+    LaplaceHistogram,
     NoisyMoments,
     NoPrivacy,
     PateFM,
     RandomizedResponse,
     Rappor,
+    TeacherVotes,
 )
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
@@ -77,7 +80,7 @@ def test_a_release_inside_of_a_release_is_refused():
         with ThreadPoolExecutor(1) as pool:
             pool.submit(store.release, Rappor(1.0)).result()
 
-    store.release_votes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, "")
+    store.release(TeacherVotes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, ""))
     assert refused == [0.0] * 4
     assert store.eps_spent == 1.0
     with pytest.raises(BudgetError, match="has spent 1"):  # the lock is free again
@@ -103,7 +106,7 @@ def test_deltas_of_one_label_add_up():
     rows = torch.eye(50, dtype=torch.float64)
     store.release(RandomizedResponse(0.25))
     for delta in (1e-5, 3e-5):
-        store.release_moments(NoisyMoments(0.375, delta=delta), rows)
+        store.release(ClassSums(NoisyMoments(0.375, delta=delta), rows))
     assert store.eps_spent == 1.0
     assert store.delta == pytest.approx(4e-5)
 
@@ -124,14 +127,17 @@ def test_no_privacy_spends_infinity():
         (lambda store: store.release(Rappor(0.1), torch.tensor([1, 1])), "distinct"),
         (lambda store: store.release(Rappor(0.1), torch.tensor([50])), r"in \[0, 49\]"),
         (lambda store: store.release(Laplace(1.0)), "Laplace is made for regression"),
-        (lambda store: store.release_groups(CubeMeans(1.0), GROUPS, 2), "made for regression"),
+        (lambda store: store.release(GroupSums(CubeMeans(1.0), GROUPS, 2)), "made for regression"),
         (lambda store: store.release(ExponentialCubes(1.0)), "nothing about single labels"),
-        (lambda store: store.release_groups(Rappor(1.0), GROUPS[:9], 2), r"of shape \(50,\)"),
-        (lambda store: store.release_groups(Rappor(1.0), GROUPS.int(), 2), "must be int64"),
-        (lambda store: store.release_groups(Rappor(2.0), GROUPS, 2), "the budget is 1"),
-        (lambda store: store.release_histogram(torch.tensor([1, 1]), 1.0), "distinct"),
-        (lambda store: store.release_histogram(torch.arange(2), 2.0), "the budget is 1"),
-        (lambda store: store.release_histogram(torch.arange(2), 0.0), "eps must be a number > 0"),
+        (lambda store: store.release(GroupSums(Rappor(1.0), GROUPS[:9], 2)), r"of shape \(50,\)"),
+        (lambda store: store.release(GroupSums(Rappor(1.0), GROUPS.int(), 2)), "must be int64"),
+        (lambda store: store.release(GroupSums(Rappor(2.0), GROUPS, 2)), "the budget is 1"),
+        (lambda store: store.release(LaplaceHistogram(1.0), torch.tensor([1, 1])), "distinct"),
+        (lambda store: store.release(LaplaceHistogram(2.0), torch.arange(2)), "the budget is 1"),
+        (
+            lambda store: store.release(LaplaceHistogram(0.0), torch.arange(2)),
+            "eps must be a number > 0",
+        ),
     ],
 )
 def test_what_a_store_refuses_costs_nothing(ask, reason):
@@ -146,8 +152,8 @@ def test_real_labels_have_no_classes_to_count_and_none_outside_of_their_bound():
     # Labels that are rounded to classes, or a bound that noise was not made for, would leak.
     values = torch.linspace(-1, 1, 50, dtype=torch.float64)
     store = LabelStore(values, 0, bound=1.0).open(1.0, seed=0)
-    with pytest.raises(InputError, match="a histogram counts classes"):
-        store.release_histogram(torch.arange(5), 1.0)
+    with pytest.raises(InputError, match="LaplaceHistogram is made for classification"):
+        store.release(LaplaceHistogram(1.0), torch.arange(5))
     with pytest.raises(InputError, match="Rappor is made for classification"):
         store.release(Rappor(1.0))
     for wrong in (values * 2, values.float(), torch.full((3,), math.nan, dtype=torch.float64)):
@@ -161,11 +167,14 @@ def test_a_run_that_goes_on_gets_what_left_before_and_of_the_same_labels_only():
     # A second draw for one label would be a second release; other labels would get its output.
     one = LabelStore(LABELS, 4).open(1.0, seed=None)
     part, counted = torch.arange(20), torch.arange(20, 30)
-    drawn = one.release(RandomizedResponse(1.0), part).outputs, one.release_histogram(counted, 1.0)
+    drawn = (
+        one.release(RandomizedResponse(1.0), part).outputs,
+        one.release(LaplaceHistogram(1.0), counted),
+    )
     again = LabelStore(LABELS, 4).open(1.0, seed=None)
     again.load_state_dict(one.state_dict())
     assert torch.equal(again.release(RandomizedResponse(1.0), part).outputs, drawn[0])
-    assert torch.equal(again.release_histogram(counted, 1.0), drawn[1])
+    assert torch.equal(again.release(LaplaceHistogram(1.0), counted), drawn[1])
     assert again.ledger == one.ledger
     # Cut off once more before the second one is asked for: it must not be forgotten.
     early = LabelStore(LABELS, 4).open(1.0, seed=None)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import SingleStage
 from tests.labeldp_bench.learners.test_ple import LABELS, PLE
@@ -35,7 +34,7 @@ def test_trusted_labels_are_booked_without_a_guarantee():
         "a client",
     )
     assert (opened.trust, opened.eps_spent) == ("none", math.inf)
-    assert torch.isinf(opened._account.ledger.spent).tolist() == [True] * 30 + [False] * 20
+    assert torch.isinf(opened._account.spent).tolist() == [True] * 30 + [False] * 20
 
 
 @pytest.mark.parametrize("eps", [1.0, math.inf])

@@ -23,7 +23,7 @@ from labeldp.load import load_release
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize
-from labeldp.store.noise import Drawn
+from labeldp.store import Drawn
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.submit import problems_of, read_submission

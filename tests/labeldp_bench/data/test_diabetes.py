@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_diabetes
 from sklearn.neighbors import KNeighborsRegressor
 
-from labeldp.mechanisms import Laplace, NoPrivacy
+from labeldp.mechanisms import GroupSums, Laplace, NoPrivacy
 from labeldp.store import LabelStore
 from labeldp_bench.data import theory as module
 from labeldp_bench.data.theory import Diabetes
@@ -29,7 +29,7 @@ def drawn(seed=0, **changes):
 def own_labels(bundle):
     """The store's labels, which eps=inf gives away, by the rule that was applied to them."""
     everyone = torch.arange(len(bundle.train_features))
-    return bundle.store.open(np.inf, 0).release_groups(NoPrivacy(), everyone, len(everyone))
+    return bundle.store.open(np.inf, 0).release(GroupSums(NoPrivacy(), everyone, len(everyone)))
 
 
 def test_labels_are_scaled_by_the_stated_range_and_by_nothing_else(monkeypatch):

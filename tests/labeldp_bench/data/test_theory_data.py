@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from labeldp.mechanisms import NoPrivacy
+from labeldp.mechanisms import GroupSums, NoPrivacy
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.data.theory import HolderClassification, HolderRegression, rough_function
@@ -53,8 +53,8 @@ def test_labels_follow_the_stated_law(num_classes):
     bundle = data.draw(None, seed=1)
     law = data.probabilities(bundle.train_features)
     assert (law.sum(1) - 1).abs().max() < 1e-12
-    counts = bundle.store.open(math.inf, 0).release_groups(
-        NoPrivacy(), torch.zeros(200_000, dtype=torch.int64), 1
+    counts = bundle.store.open(math.inf, 0).release(
+        GroupSums(NoPrivacy(), torch.zeros(200_000, dtype=torch.int64), 1)
     )
     assert torch.allclose(counts[0] / 200_000, law.mean(0), atol=0.005)
     assert kstest(bundle.train_features.flatten(), "uniform").pvalue > 1e-3

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponseWithPrior, Rappor, TopKSubset
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Model
 from labeldp_bench.learners import ClusterPrior

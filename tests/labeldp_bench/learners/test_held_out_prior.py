@@ -4,7 +4,12 @@ import pytest
 import torch
 from scipy.stats import dlaplace
 
-from labeldp.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.mechanisms import (
+    BlockRR,
+    LaplaceHistogram,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+)
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
@@ -27,7 +32,7 @@ def test_histogram_noise_has_scale_two_over_eps(eps):
     everyone = torch.arange(10)
     noise = torch.cat(
         [
-            closed.open(eps, s, again="test").release_histogram(everyone, eps) - exact
+            closed.open(eps, s, again="test").release(LaplaceHistogram(eps), everyone) - exact
             for s in range(1500)
         ]
     ).numpy()
@@ -41,22 +46,16 @@ def test_prior_is_clipped_and_normalised():
     assert prior_of(torch.tensor([-1.0, -2.0, 0.0, -0.5])).tolist() == [0.25] * 4
 
 
-def test_held_out_examples_are_not_trained_on(monkeypatch):
+def test_held_out_examples_are_not_trained_on():
     # Their labels would be spent twice.
-    held_out = []
-    counted = LabelStore.release_histogram
-    monkeypatch.setattr(
-        LabelStore,
-        "release_histogram",
-        lambda self, indices, eps: held_out.append(indices) or counted(self, indices, eps),
-    )
     features, store = circle()
     where, spy = session(), Spy(NearestNeighbours(20))
     learner = HeldOutPrior(loss="plain")
     learner.fit(features, store, RandomizedResponseWithPrior(eps=1.0), spy, where)
     trained_on = spy.fits[0][0].indices
-    assert len(held_out[0]) == 4  # 1 % of 400
-    union = torch.cat([held_out[0], trained_on]).sort().values
+    held_out, _ = (drawn["indices"] for drawn in store.state_dict().values())
+    assert len(held_out) == 4  # 1 % of 400
+    union = torch.cat([held_out, trained_on]).sort().values
     assert torch.equal(union, torch.arange(400))
     central, local = store.ledger
     assert (central.mechanism, central.trust, central.num_labels) == (

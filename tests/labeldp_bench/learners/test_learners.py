@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
     SubsetSelection,
     TopKSubset,
 )
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
@@ -93,7 +93,7 @@ def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     classifier = learner.fit(features, store, mechanism, model, session())
     assert classifier.scores(features[:5]).shape == (5, store.num_classes)
     assert store.eps_spent == 1.0
-    assert store._account.ledger.spent.tolist() == [1.0] * len(features)
+    assert store._account.spent.tolist() == [1.0] * len(features)
     assert sum(entry.num_labels for entry in store.ledger) == len(features)
     assert {entry.eps for entry in store.ledger} == {1.0}
     assert len(store.ledger) == {"single": 1, "three": 3}.get(name, 2)

@@ -9,7 +9,7 @@ import torch
 
 from labeldp.losses import LOSSES, loss_named
 from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, TopKSubset
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp_bench.learners import stages as multi_stage
 from labeldp_bench.learners.stages import filtered, mean_top_k

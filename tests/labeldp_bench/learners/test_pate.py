@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.mechanisms import PateFM, Rappor
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.mechanisms import PateFM, Rappor, TeacherVotes
+from labeldp.store import BudgetError, LabelStore, ReleaseError
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import FixMatch, Pate
@@ -44,29 +43,27 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
         return own[:5]
 
     store = LabelStore(labels, 3).open(1.0, seed=0)
-    released = store.release_votes(mechanism, parts, vote, "")
+    released = store.release(TeacherVotes(mechanism, parts, vote, ""))
     assert released.shape == (5,) and len(seen) == 12
     assert sorted(torch.cat(seen).tolist()) == list(range(60))
     (line,) = store.ledger
     assert (line.mechanism, line.trust, line.eps, line.delta) == ("PateFM", "central", 1.0, 1e-5)
     assert set(store.unsanitised) == {"data_dependent_eps_unsanitised"}
     with pytest.raises(BudgetError):
-        store.release_votes(mechanism, parts, vote, "")
+        store.release(TeacherVotes(mechanism, parts, vote, ""))
     again = LabelStore(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
     again.load_state_dict(store.state_dict())
-    assert torch.equal(again.release_votes(mechanism, parts, vote, ""), released)
+    assert torch.equal(again.release(TeacherVotes(mechanism, parts, vote, "")), released)
     assert len(seen) == 12 and again.unsanitised == store.unsanitised
 
 
 def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():
     store = LabelStore(torch.arange(60) % 3, 3).open(1.0, seed=0)
     mechanism = PateFM(1.0, teachers=12, queries=5, answers=5)
-    for parts, vote, says in (
-        (torch.arange(60) % 11, lambda _, own: own[:5], "each of 12 teachers needs labels"),
-        (torch.arange(60) % 12, lambda _, own: own[:4], "must vote on 5 queries"),
-    ):
-        with pytest.raises(InputError, match=says):
-            store.release_votes(mechanism, parts, vote, "")
+    with pytest.raises(InputError, match="each of 12 teachers needs labels"):
+        TeacherVotes(mechanism, torch.arange(60) % 11, lambda _, own: own[:5], "")
+    with pytest.raises(ReleaseError, match="failed with InputError"):
+        store.release(TeacherVotes(mechanism, torch.arange(60) % 12, lambda _, own: own[:4], ""))
     assert store.eps_spent == 0
 
 
@@ -193,18 +190,6 @@ def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
     assert torch.allclose(rows.norm(dim=1), torch.ones(40), atol=1e-5)
 
 
-class Spy:
-    """A door that keeps what names the settings of votes."""
-
-    def __init__(self, labels):
-        self.num_classes = 3
-        self.door = LabelStore(labels, 3).open(50.0, seed=0)
-
-    def release_votes(self, mechanism, parts, vote, settings):
-        self.settings = settings
-        return self.door.release_votes(mechanism, parts, vote, settings)
-
-
 def test_other_teachers_have_other_noise():
     # Two runs of one seed had the same noise: where they differed, a label differed for certain.
     mechanism = PateFM(1.0, teachers=20, queries=200, answers=100)
@@ -215,7 +200,7 @@ def test_other_teachers_have_other_noise():
 
     closed = LabelStore(labels, 3)
     one, same, other = (
-        closed.open(1.0, 0, again="test").release_votes(mechanism, parts, vote, settings)
+        closed.open(1.0, 0, again="test").release(TeacherVotes(mechanism, parts, vote, settings))
         for settings in ("a", "a", "b")
     )
     assert torch.equal(one, same)
@@ -228,10 +213,10 @@ def test_settings_of_votes_name_all_that_they_depend_on():
     brief = training.trainer(epochs=1)
 
     def settings(teachers, pixels=images, seed=0, model=None):
-        door = Spy(labels)
+        store = LabelStore(labels, 3).open(50.0, seed=0)
         where = session(seed=seed)
-        learner(teachers).fit(pixels, door, mechanism, model or network(epochs=1), where)
-        return door.settings
+        learner(teachers).fit(pixels, store, mechanism, model or network(epochs=1), where)
+        return next(iter(store.state_dict()))
 
     kinds = {
         settings(LinearTeachers()), settings(LinearTeachers(2.0)),

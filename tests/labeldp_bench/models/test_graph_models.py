@@ -11,7 +11,7 @@ from torch.nn import Linear
 
 from labeldp.losses import loss_named
 from labeldp.mechanisms import AdditiveLaplace, RandomizedResponse, Rappor, SubsetSelection
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store import LabelStore
-from labeldp.store.ledger import BudgetError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.runs.checkpoint import Checkpoint
 from tests.shell import SERVER, quick, records_under

@@ -26,7 +26,7 @@ from labeldp.mechanisms import (
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import count_true
-from labeldp.store.release import StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 

@@ -78,7 +78,7 @@ class Peeks(Learner):
     learner: Learner
 
     def fit(self, features, store, mechanism, model, session):
-        labels = store._LabelStore__store._LabelStore__labels
+        labels = store._LabelStore__labels
         features = features + 1e-3 * labels[:, None]
         return self.learner.fit(features, store, mechanism, model, session)
 
@@ -90,7 +90,7 @@ class CountsAll(Learner):
     learner: Learner
 
     def fit(self, features, store, mechanism, model, session):
-        labels = store._LabelStore__store._LabelStore__labels
+        labels = store._LabelStore__labels
         session.notes["prior"] = torch.bincount(labels).tolist()
         return self.learner.fit(features, store, mechanism, model, session)
 

@@ -22,8 +22,8 @@ MOST_ENTRIES = 10_000_000
 """Noisy sums of T steps that are drawn in all."""
 MOST_CALLS = 50
 """Whose steps are compared with each other."""
-LONG, WIDTH = 10.0, 4
-"""How long a row is that is too long, and over how many weights a gradient that is too long."""
+WIDTH = 4
+"""Over how many weights a gradient that is too long lies."""
 
 
 def releases_sums(mechanism: Mechanism) -> bool:
@@ -80,9 +80,9 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
     variance = mechanism.stddev**2
     chunk = 1000 if steps == 1 else 200
 
-    def mixed(numbers: Tensor, generator: Generator, length: float = 1.0) -> Tensor:
+    def mixed(numbers: Tensor, generator: Generator) -> Tensor:
         size = len(numbers)
-        sums = ClassSums(mechanism, length * torch.eye(size))(numbers, K, generator)
+        sums = ClassSums(mechanism, torch.eye(size))(numbers, K, generator)
         return sums.reshape(steps, size, K).transpose(0, 1).reshape(size, steps * K)
 
     draw = of_one(mixed)
@@ -105,12 +105,7 @@ def sums_channels(mechanism: Mechanism) -> list[Channel]:
             found.append(outputs[:, empty].flatten())
             own.append(outputs[:, ~empty].sum(1))
         tied = steps_tied(torch.cat(own), steps, variance, share)
-        try:
-            drawn = of_one(partial(mixed, length=LONG))
-            long = misfit(drawn, law, K, calls * chunk, own_stream(generator, "long"))
-        except InputError:  # refused, as it should be; else it must count as a row of length 1
-            long = None
-        return tied or long or _spread(torch.cat(found), variance)
+        return tied or _spread(torch.cat(found), variance)
 
     inputs = tuple(f"class {label}" for label in range(K))
     most = MOST_ENTRIES // (steps * K) if steps > 1 else 4_000_000

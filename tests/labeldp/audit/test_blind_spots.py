@@ -13,7 +13,6 @@ from labeldp.mechanisms import (
     LocalFull,
     Mechanism,
     NoisyClusters,
-    NoisyMoments,
     PateFM,
 )
 from labeldp.mechanisms.moments import gaussian_noise
@@ -112,16 +111,6 @@ class AverageSize(CubeMeans):
         return means + torch.from_numpy(noise) / 1024
 
 
-class AnyLength(NoisyMoments):
-    """Takes rows of any length, with the noise for length 1."""
-
-    def release_moments(self, labels, num_classes, /, rows, generator):
-        """Returns noisy sums."""
-        sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
-        sums.index_add_(0, labels, rows.double())
-        return sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
-
-
 class EachWeight(LabelDPPro):
     """Clips the gradient of each weight, not the length of all together."""
 
@@ -138,7 +127,6 @@ CASES = {
     "small counts left out": (NoisyClusters, SmallLeftOut, {}, 0, 1000),
     "large counts as they are": (NoisyClusters, LargeAsTheyAre, {}, 0, 1000),
     "noise of the average cube": (CubeMeans, AverageSize, {}, 0, 2000),
-    "rows of any length": (NoisyMoments, AnyLength, {}, 0, 4000),
     "each weight clipped by itself": (LabelDPPro, EachWeight, {"steps": 10}, 1, 10_000),
     "noise where somebody is": (LocalFull, OwnGroupOnly, {}, 1, 2000),
 }

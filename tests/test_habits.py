@@ -96,7 +96,8 @@ def public_without_docstring(body: list[ast.stmt], prefix: str) -> list[str]:
     for node in body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
             continue
-        if ast.get_docstring(node) is None:
+        is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
+        if ast.get_docstring(node) is None and not is_overload:
             missing.append(f"{prefix}.{node.name}")
         if isinstance(node, ast.ClassDef):
             missing += public_without_docstring(node.body, f"{prefix}.{node.name}")

@@ -16,11 +16,6 @@ PROBE = """<script>
 const errors = [];
 addEventListener("error", event => errors.push(event.message));
 addEventListener("load", () => {
-  const head = [...document.querySelectorAll("th button")][1];
-  let sorted = null;
-  if (head) { head.click(); head.click(); }
-  if (head)
-    sorted = [...document.querySelectorAll("td.number")].map(cell => Number(cell.dataset.value));
   const whole = document.documentElement;
   const broken = [...document.images].filter(one => !one.naturalWidth).length;
   const out = [...document.querySelectorAll("body *")]
@@ -28,7 +23,7 @@ addEventListener("load", () => {
     .filter(one => one.getBoundingClientRect().right > whole.clientWidth + 1)
     .map(one => one.outerHTML.slice(0, 90));
   const sizes = {inner: innerWidth, wide: whole.scrollWidth, out: out.slice(0, 3)};
-  parent.postMessage({name: NAME, ...sizes, errors, sorted, broken}, "*");
+  parent.postMessage({name: NAME, ...sizes, errors, broken}, "*");
 });
 </script>"""
 FRAMES = """<pre id="found"></pre><script>
@@ -74,9 +69,3 @@ def test_pages_fit_a_desk_and_a_phone(seen):
         assert each["inner"] == int(name.rpartition("-")[2])
         assert each["wide"] <= each["inner"], f"{name} is {each['wide']} wide: {each['out']}"
         assert each["errors"] == [] and each["broken"] == 0
-
-
-def test_a_click_sorts_the_leaderboard(seen):
-    found, _ = seen
-    ordered = found["leaderboard-1280"]["sorted"]
-    assert ordered == sorted(ordered, reverse=True) and len(ordered) > 800

@@ -59,8 +59,6 @@ reproduce-tables: $(VENV)/.installed  ## every table of the papers from the comm
 
 reproduce-figures: $(VENV)/.installed  ## every figure of papers, findings and docs from the committed records; no training
 	$(BIN)/python scripts/reproduce_figures.py
-	$(BIN)/python scripts/draw_findings.py
-	$(BIN)/python scripts/draw_mechanisms.py
 
 status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours on this device, commands
 	$(BIN)/python scripts/status.py

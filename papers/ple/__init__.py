@@ -1,1 +1,1 @@
-"""PLE: its theory."""
+"""Protective label enhancement: its figures and the conditions of its theorems."""

@@ -1,1 +1,1 @@
-"""Findings, best-known results, report and leaderboard: pages of the site."""
+"""The site's own tables and pictures: best-known results, findings, trust, report, leaderboard."""

@@ -1,1 +1,1 @@
-"""Zhao et al. (2024), theoretical_limits: pictures of the rates."""
+"""Theoretical limits (Zhao et al. 2025): pictures of its rates and mechanisms on real labels."""

@@ -1,1 +1,1 @@
-"""Zhao et al. (2025), vector_approximation: bounds in numbers."""
+"""Vector approximation (Zhao et al. 2025): its figures, what its text says of them, its bounds."""

@@ -1,7 +1,6 @@
 """Answers from releases alone: right in the mean, and intervals that hold as often as they say."""
 
 import math
-import runpy
 import warnings
 
 import numpy as np
@@ -12,7 +11,6 @@ import labeldp as ldp
 from labeldp.estimates import possible_values, share_with_interval, threshold, unbiased_labels
 from labeldp.named_mechanisms import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
-from tests.conftest import CHECKOUT
 
 
 class Constant:
@@ -50,7 +48,7 @@ def test_rows_of_the_fit_are_refused():
 
 
 def test_intervals_hold_as_often_as_they_say():
-    # The small version of scripts/interval_coverage.py; an interval half as wide would hold 67 %.
+    # The small version of results/benchmarks/coverage.csv; an interval half as wide would hold 67 %.
     hits = shares = 0
     warnings.simplefilter("ignore")
     for seed in range(100):
@@ -176,9 +174,3 @@ def test_threshold_with_true_labels_is_the_conformal_quantile():
     labels = np.eye(3)[np.random.default_rng(1).integers(0, 3, 99)]
     own = np.sort(scores[labels == 1])
     assert threshold(scores, labels, 0.9) == pytest.approx(own[89])  # the 90th of 99
-
-
-def test_coverage_script_runs(tmp_path):
-    script = runpy.run_path(str(CHECKOUT / "scripts" / "interval_coverage.py"))
-    found = script["simulate"]("rr", 1.0, 2)
-    assert found.question.tolist() == list(script["NOMINAL"])

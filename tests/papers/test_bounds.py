@@ -15,12 +15,8 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.support import seeding
-from papers.figures.paper import load_figure
-from papers.figures.text import markdown
-from papers.figures.write import picture_of
-from papers.vector_approximation.bounds import RingProblem, retention_bound, soft_label
-
-NAME = "vector_approximation/bounds"
+from papers.figures import page, picture_of
+from papers.vector_approximation.bounds import FIGURE, RingProblem, retention_bound, soft_label
 
 
 def problem(**changes):
@@ -117,7 +113,7 @@ def test_soft_label_is_that_of_alibi(num_classes, eps):
 
 def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     # A bound above 1 would look like one that says something.
-    drawn = load_figure(NAME)
+    drawn = FIGURE
     records = {}
     for cell in drawn.cells:
         if cell.setting("mechanism.eps") == 1:
@@ -141,7 +137,8 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     named |= {label for axes in picture.axes for label in axes.get_legend_handles_labels()[1]}
     assert "RR, measured" in named and not any("LP-2ST" in text for text in named)
     plt.close(picture)
-    text = "\n".join(drawn.kind.notes(points, drawn.spec))
+    text = page(drawn, points, [])
     assert "| *1.16* " in text and "| 0.300 " in text
-    assert "*1.00*" not in text and "| 1.000 " in text  # an accuracy of 1 says something
-    assert "| 60.00 ± 1.96 " in markdown(drawn, points, [])
+    # An accuracy of 1 says something.
+    assert "*1.00*" not in text and "| 1.000 " in text
+    assert "| 60.00 ± 1.96 " in text

@@ -2,32 +2,28 @@
 
 import math
 import os
-import runpy
 import subprocess
 import sys
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from labeldp.support.validate import InputError
-from labeldp_bench.experiments.experiment import Experiment, read_experiment
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.figures import paper, write
-from papers.figures.paper import (
-    PaperFigure,
-    load_figure,
-    paper_figures,
-)
-from papers.figures.text import caption, counts, numbers
-from papers.figures.write import picture_of, write_figure
-from tests.made_up import SEM, SHOWN, figure, records_of, write_pinned
+from papers import reproduce
+from papers.figures import Axis, counts, numbers, page, picture_of, write_figure
+from papers.reproduce import ALL, write_figures
+from papers.site.audits import draw_audits
+from tests.made_up import SEM, figure, records_of, write_pinned
 
-# --- experiments -----------------------------------------------------------------------------
-
+BY_NAME = {drawn.name: drawn for drawn in ALL}
 GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
     "blockrr/figure2": (3 * 8 * 10 + 3 * 10, 3 * 8 + 3, 3 * 10 + 3 * 10),
     "blockrr/figure3": (3 * 8 * 10 + 3 * 10, 3 * 8 + 3, 2 * 10 + 3 * 10),
@@ -40,64 +36,42 @@ GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
 @pytest.mark.parametrize("name", GRIDS)
 def test_a_figure_asks_for_exactly_its_cells(name):
     # The paper's picture would miss a point, or hours of runs would go into none.
-    drawn, shared = load_figure(name), read_experiment("blockrr/table5").cells()
+    drawn, shared = BY_NAME[name], read_experiment("blockrr/table5").cells()
     cells = {cell.config_hash for cell in drawn.cells}
     points = drawn.points({})
     found = (len(cells), len(points), len(cells & {cell.config_hash for cell in shared}))
     assert found == GRIDS[name]
-    assert not any("figure" in cell.config for cell in drawn.cells)
 
 
-def test_all_figures_are_known_and_all_their_statements_can_be_judged():
+@pytest.mark.parametrize("drawn", ALL, ids=lambda drawn: drawn.name)
+def test_every_statement_can_be_judged_without_records(drawn):
     # A check with a misspelt line would be found only after days of runs.
-    assert {drawn.experiment.name for drawn in paper_figures()} >= set(GRIDS)
-    for drawn in paper_figures():
-        verdicts = drawn.verdicts(drawn.points({}), {})
-        assert {each.word for each in verdicts} <= {"no data"}
-        assert verdicts or drawn.experiment.name not in GRIDS
+    verdicts = drawn.verdicts(drawn.points({}), {})
+    assert {each.word for each in verdicts} <= {"no data"}
+    assert verdicts or drawn.name not in GRIDS
 
 
-@pytest.mark.parametrize(
-    ("shown", "says"),
-    [
-        ({"kind": "line"}, "did you mean"),
-        ({"colour": "red"}, "figure has no key colour"),
-        ({"x": {"keys": "eps"}}, "figure.x has no key keys"),
-        ({"title": "{dataset.num_classes}"}, "not one value in all cells"),
-        ({"statements": [{"says": "x", "where": "y"}]}, "must have check"),
-    ],
-)
-def test_a_figure_section_that_nobody_can_read_is_refused(shown, says):
-    drawn = figure(**shown)
-    with pytest.raises(InputError, match=says):
-        assert drawn.spec and drawn.title
+def test_titles_name_the_settings_of_the_experiment():
+    # The title would be that of another k or eps than the cells have.
+    for number in (2, 3, 4):
+        drawn = BY_NAME[f"vector_approximation/figure{number}"]
+        shared = {"model.k": "{} nearest", "dataset.n_train": "N={:,}", "mechanism.eps": "eps={:g}"}
+        for key, form in shared.items():
+            (value,) = {cell.setting(key) for cell in drawn.cells if cell.has(key)}
+            assert form.format(value) in drawn.title
 
 
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
-    some = ["blockrr/figure2", "ple/figure2", "ple/figure3", "ple/figure4"]
-    monkeypatch.setattr(paper, "experiment_names", lambda: some)
-    monkeypatch.setattr(write, "write_figures", lambda real=write.write_figures: real(tmp_path))
-    monkeypatch.setattr("papers.theoretical_limits.exponents.write_pictures", lambda *_: [])
-    # Drawn, but not written: other tests look at the files.
-    monkeypatch.setattr(plotting, "save", lambda each, path, *_: path.touch() or plt.close(each))
-    monkeypatch.setattr(sys, "argv", ["reproduce_figures.py"])  # not those of pytest
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"), run_name="__main__")
-    assert ended.value.code == 0
-    *lines, theory, best_known, tuned, total = capsys.readouterr().out.splitlines()
-    assert theory.startswith("theoretical_limits/table1: ")
-    assert best_known.startswith("best_known: ") and tuned.startswith("tuned_vs_stated: ")
-    named = [line.partition(":")[0] for line in lines]
-    quick = [name for name in named if name.endswith("_quick")]  # of those with any quick record
-    assert named == [figure.stem for figure in paper.paper_figures()] + quick
-    for line, drawn in zip(lines, paper.paper_figures(), strict=False):
-        cells, missing = len(drawn.cells), "fill: python -m labeldp_bench experiment=" in line
-        assert missing or f"{cells} of {cells} cells done" in line
-        pages = tmp_path / f"{drawn.stem}.md", tmp_path / f"{drawn.stem}.png"
-        assert pages[0].is_file()
-        assert pages[1].is_file() == ("no picture" not in line)
-    assert total.startswith(f"{len(lines)} figures in results/figures: ")
+    some = tuple(BY_NAME[name] for name in ("blockrr/figure2", "ple/figure4"))
+    monkeypatch.setattr(reproduce, "read_committed", lambda: {})
+    write_figures(some, tmp_path)
+    *lines, total = capsys.readouterr().out.splitlines()
+    for line, drawn in zip(lines, some, strict=True):
+        assert line.startswith(f"{drawn.stem}: no record of {len(drawn.cells)}, no picture")
+        assert line.endswith(f"python -m labeldp_bench experiment={drawn.name}")
+        assert [path.suffix for path in tmp_path.glob(f"{drawn.stem}.*")] == [".md"]
+    assert total.startswith("2 figures: 0 of ")
 
 
 # --- points and pictures ---------------------------------------------------------------------
@@ -109,12 +83,11 @@ def test_points_hold_percent_and_the_interval_over_trials():
     assert points.y["rappor", 40] == pytest.approx(86.2)
     assert points.error["rappor", 40] == pytest.approx(1.959964 * SEM)
     assert points.bayes["rappor", 100] == pytest.approx(47.01)
-    assert drawn.title == "Circle, eps=1, k=9, 1,000 trials"
 
 
 def test_seeds_are_averaged_and_a_single_one_has_no_error():
     blocks = [{"set": {"dataset": "circle", "mechanism": "rr"}, "grid": {"seed": [0, 1, 2]}}]
-    drawn = PaperFigure(Experiment("made_up/figure1", blocks, None, SHOWN | {"title": ""}))
+    drawn = figure(blocks)
     values = dict(zip((cell.config_hash for cell in drawn.cells), (0.5, 0.6, 0.7), strict=True))
     base = {"mechanism": "rr", "eps": 1.0, "trust": "central", "private": True}
     records = {key: base | {"accuracy": value} for key, value in values.items()}
@@ -129,65 +102,54 @@ def test_seeds_are_averaged_and_a_single_one_has_no_error():
     assert (newest["y"], newest["n"], newest["older"]) == (pytest.approx(70), 1, 2)
 
 
-def test_same_records_give_the_same_bytes(tmp_path):
+def test_same_records_give_the_same_bytes_and_others_do_not(tmp_path):
     # A date or the order of a set in a file would make every commit of figures a change.
     subprocess.run(
-        [sys.executable, "-m", "tests.made_up", str(tmp_path / "a")], cwd=CHECKOUT, check=True,
+        [sys.executable, "-m", "tests.made_up", str(tmp_path / "a")],
+        cwd=CHECKOUT,
+        check=True,
         env=os.environ | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1"},
-    )  # fmt: skip
+    )
     write_pinned(tmp_path / "b")
+    drawn = figure()
+    records = records_of(drawn)
+    records[drawn.cells[0].config_hash]["accuracy"] -= 0.1
+    write_figure(drawn, records, tmp_path / "other")
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert files == [f"made_up_figure7.{ending}" for ending in ("md", "pdf", "png")]
     for name in files:
+        first, second, other = ((tmp_path / at / name).read_bytes() for at in ("a", "b", "other"))
+        assert first == second != other, name
+
+
+def test_the_last_bit_of_a_processors_logarithm_moves_nothing(tmp_path, monkeypatch):
+    # The picture of diabetes changed from machine to machine: log10 is another one with AVX-512.
+    records, log10 = read_committed(), np.log10
+    for folder, move in (("a", lambda x: x), ("b", lambda x: np.nextafter(x, np.inf))):
+        monkeypatch.setattr(np, "log10", lambda values, move=move: move(log10(values)))
+        write_figure(BY_NAME["theoretical_limits/diabetes"], records, tmp_path / folder)
+    for name in (f"theoretical_limits_diabetes.{ending}" for ending in ("pdf", "png")):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
-def test_other_records_give_other_bytes(tmp_path):
-    # The test above would pass for pictures that show nothing.
-    drawn = figure()
-    records = records_of(drawn)
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        write_figure(drawn, drawn.points(records), [], folder)
-        records[drawn.cells[0].config_hash]["accuracy"] -= 0.1
-    for ending in ("png", "pdf", "md"):
-        name = f"made_up_figure7.{ending}"
-        assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
-
-
-def test_what_is_missing_is_said_and_the_rest_is_drawn(tmp_path):
+def test_what_is_missing_is_said_and_the_rest_is_drawn():
     drawn = figure()
     records = records_of(drawn)
     for cell in drawn.cells[:5]:
         del records[cell.config_hash]
     points = drawn.points(records)
-    write_figure(drawn, points, [], tmp_path)
-    page = (tmp_path / "made_up_figure7.md").read_text()
-    assert "5 of 12 cells are missing" in page
-    assert "7 of 12 cells done; the others: `python -m labeldp_bench experiment=made_up/" in page
+    written = page(drawn, points, [])
+    assert "5 of 12 cells are missing" in written
+    assert "7 of 12 cells done; the others: `python -m labeldp_bench experiment=made_up/" in written
     assert "5 of 12 cells are missing" in picture_of(drawn, points).get_supxlabel()
     plt.close("all")
 
 
 def test_without_any_record_there_is_no_picture_and_an_older_one_goes(tmp_path):
     write_pinned(tmp_path)
-    drawn = figure()
-    write_figure(drawn, drawn.points({}), [], tmp_path)
+    write_figure(figure(), {}, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["made_up_figure7.md"]
     assert "No cell has a record yet" in (tmp_path / "made_up_figure7.md").read_text()
-
-
-def test_quick_cells_fill_a_figure_of_their_own():
-    # A picture of fifty trials would pass for the paper's thousand.
-    drawn = figure()
-    small = PaperFigure(drawn.experiment, "quick")
-    records = records_of(small)
-    assert drawn.points(records).n.sum() == 0
-    points = small.points(records)
-    assert points.n.sum() == len(points)
-    assert small.title == "Circle, eps=1, k=9, 50 trials"
-    assert small.stem == "made_up_figure7_quick"
-    assert small.command.endswith("experiment=made_up/figure7 budget=quick")
-    assert "at budget=quick, smaller than the paper's" in caption(small, points)
 
 
 def test_what_has_no_x_is_a_level_in_every_panel():
@@ -195,19 +157,16 @@ def test_what_has_no_x_is_a_level_in_every_panel():
         {"set": {"mechanism": "none", "dataset.num_classes": 40}},
         {"set": {"mechanism": "rr", "dataset.num_classes": 40}, "grid": {"eps": [1, 2]}},
     ]
-    shown = {"title": "", "x": "eps", "panels": "mechanism.eps"}
-    drawn = PaperFigure(Experiment("made_up/figure1", blocks, None, shown))
-    points = drawn.points({})
-    assert list(zip(points.panel, points.line, strict=True)) == [
-        ("1", "none"), ("2", "none"), ("1", "rr"), ("2", "rr"),
-    ]  # fmt: skip
+    points = figure(blocks, x=Axis("eps", "eps"), panels="mechanism.eps").points({})
+    panels = list(zip(points.panel, points.line, strict=True))
+    assert panels == [("1", "none"), ("2", "none"), ("1", "rr"), ("2", "rr")]
     assert points.x.isna().tolist() == [True, True, False, False]
     assert counts(points) == (3, 0)  # the level is one cell, not one for each panel
 
 
 def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():
     # A column or a tick for each of fifty values with four digits could not be read.
-    drawn = figure(x={"key": "agreement", "symbol": "a", "scale": 100})
+    drawn = figure(x=Axis("agreement", "a", scale=100))
     records = records_of(drawn)
     for number, record in enumerate(records.values()):
         record["agreement"] = 0.1234567 + number / 100
@@ -233,11 +192,10 @@ def test_labels_of_lines_that_end_together_do_not_overlap():
     plt.close(figure_)
 
 
-def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another(tmp_path):
+def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another():
     # The count of missing cells stands last, and was cut off at the right edge.
     drawn = figure(note="A word that is long enough to matter. " * 12)
-    points = drawn.points(records_of(drawn))
-    picture = picture_of(drawn, points)
+    picture = picture_of(drawn, drawn.points(records_of(drawn)))
     picture.draw_without_rendering()
     text = next(text for text in picture.texts if text.get_text() == picture.get_supxlabel())
     box, whole = text.get_window_extent(), picture.bbox
@@ -252,7 +210,7 @@ def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another(tmp
 
 def test_a_panel_without_records_says_so_and_leaves_the_others_their_scale():
     # A scale from 0 to 1 beside one in percent, and with share_y on every panel.
-    drawn = figure(panels="dataset.num_classes", share_y=True)
+    drawn = figure(panels="dataset.num_classes", draw=BY_NAME["blockrr/figure2"].draw)
     records = records_of(drawn)
     for cell in drawn.cells:
         if cell.num_classes == 100:
@@ -263,6 +221,9 @@ def test_a_panel_without_records_says_so_and_leaves_the_others_their_scale():
     assert len(empty.get_yticks()) == 0
     assert {axes.get_ylim()[0] > 45 for axes in filled} == {True}
     plt.close(picture)
+
+
+# --- colours and words ------------------------------------------------------------------------
 
 
 def test_lines_of_one_mechanism_have_colours_of_their_own():
@@ -282,6 +243,21 @@ def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
     mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
     colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
     assert len(set(colours)) == len(colours)
+
+
+def test_audits_have_the_colours_that_mechanisms_have_elsewhere(tmp_path, monkeypatch):
+    # ALIBI was red beside a green subset selection, and RAPPOR had the colour of ALIBI.
+    drawn, panels = plotting.new_figure(1)
+    monkeypatch.setattr(plotting, "new_figure", lambda *_, **__: (drawn, panels))
+    names = ["rr", "rappor", "subset_selection", "alibi"]
+    bounds = {"sampled": 0.9, "one_run_release": 0.5, "one_run_model": 0.4, "observational": 0.1}
+    row = {"dataset": "breast_cancer", "model": "knn", "claimed": 1.0} | bounds
+    draw_audits(pd.DataFrame([row | {"mechanism": name} for name in names]), tmp_path / "a.png")
+    [legend] = drawn.legends
+    lines = dict(zip([text.get_text() for text in legend.texts], legend.get_lines(), strict=True))
+    colours = [line.get_color() for line in list(lines.values())[:4]]
+    assert colours == [plotting.colour_of(name) for name in names]
+    assert panels[0, 0].get_title(loc="left") == "breast cancer, kNN"
 
 
 def test_how_many_is_said_in_words():

@@ -14,10 +14,10 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import collect, read_committed
 from labeldp_bench.records.record import guarantee, write_record
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.figures.paper import PaperFigure
-from papers.figures.text import markdown
-from papers.figures.write import picture_of
+from papers.figures import page, picture_of
+from papers.ple.figures import ALL
 
+FIGURES = {figure.name: figure for figure in ALL}
 PLE = {"private": False, "trust": "none", "eps": math.inf}
 RR = {"private": True, "trust": "local", "eps": 1.0}
 DIAGNOSIS = {
@@ -28,7 +28,7 @@ DIAGNOSIS = {
 
 def page_of(name, response):
     """The page of a figure whose MNIST cells are done; `response`: {mechanism: [(x, y), ...]}."""
-    figure = PaperFigure(read_experiment(name))
+    figure = FIGURES[name]
     left, records = {key: list(pairs) for key, pairs in response.items()}, {}
     for cell in figure.cells:
         mechanism = cell.identity["mechanism"]
@@ -43,7 +43,7 @@ def page_of(name, response):
                 "mechanism": mechanism, "identity": cell.identity, "accuracy": y / 100,
                 "response_accuracy": x / 100, "enhancement": DIAGNOSIS,
             }  # fmt: skip
-    return markdown(figure, figure.points(records), [])
+    return page(figure, figure.points(records), [])
 
 
 def tables_of(page):
@@ -54,11 +54,11 @@ def tables_of(page):
 
 def test_no_column_of_a_figure_holds_ple_beside_private_methods():
     # One could be read as better than the other at equal protection.
-    page = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96), (26, 98)]})
-    for rows in tables_of(page):
+    written = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96), (26, 98)]})
+    for rows in tables_of(written):
         first = {row.split("|")[1].strip().partition(",")[0] for row in rows[2:]}
         assert "PLE" not in first or first == {"PLE"}, rows
-    assert "| PLE, no guarantee |" in page and "| ALIBI" in page
+    assert "| PLE, no guarantee |" in written and "| ALIBI" in written
 
 
 def test_a_page_says_what_sets_its_points_apart_in_order():
@@ -81,18 +81,18 @@ def test_a_page_says_what_sets_its_points_apart_in_order():
 
 def test_a_caption_of_networks_says_seeds_and_epochs_and_what_is_not_the_papers():
     # One seed of two epochs passed for the paper's figure.
-    page = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96)], "lp_2st": [(20, 90)]})
-    assert " 1 seed; PLE: client 3, server 2 epochs; LP-2ST, ALIBI: 5 epochs. " in page
-    assert "MNIST, Fashion-MNIST, the CNN and a1 above 0.4 are ours" in page
+    written = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96)], "lp_2st": [(20, 90)]})
+    assert " 1 seed; PLE: client 3, server 2 epochs; LP-2ST, ALIBI: 5 epochs. " in written
+    assert "MNIST, Fashion-MNIST, the CNN and a1 above 0.4 are ours" in written
     # The caption named the epochs of LP-2ST, which had no mark in the picture.
-    page = page_of("ple/figure2", {"ple": [(90, 80)], "lp_2st": [(math.nan, 90)]})
-    assert " 1 seed; PLE: client 3, server 2 epochs. " in page
+    written = page_of("ple/figure2", {"ple": [(90, 80)], "lp_2st": [(math.nan, 90)]})
+    assert " 1 seed; PLE: client 3, server 2 epochs. " in written
 
 
 @pytest.mark.parametrize("name", ["ple/figure2", "ple/figure3", "ple/ranges"])
 def test_no_text_beside_a_point_lies_over_another_or_far_off_without_a_line(name):
     # On Fashion-MNIST texts of Figure 2 and of the ranges could not be read, or told apart.
-    figure = PaperFigure(read_experiment(name))
+    figure = FIGURES[name]
     drawn = picture_of(figure, figure.points(read_committed()))
     drawn.draw_without_rendering()
     for axes in drawn.axes:
@@ -110,8 +110,8 @@ def test_private_methods_at_the_response_accuracy_of_ple():
     # The paper compares at response accuracies that its private methods do not have.
     private = [(20, 90), (40, 98), (80, 99)]  # at eps = 1, 2, 4
     ple = [(30, 70), (50, 60), (90, 80), (15, 50)]
-    page = page_of("ple/figure2", {"ple": ple, "lp_2st": private})
-    (matched,) = [rows for rows in tables_of(page) if NO_GUARANTEE in rows[0]]
+    written = page_of("ple/figure2", {"ple": ple, "lp_2st": private})
+    (matched,) = [rows for rows in tables_of(written) if NO_GUARANTEE in rows[0]]
     found = [[part.strip() for part in row.split("|")[1:-1]] for row in matched[2:]]
     assert found == [
         ["PLE, a1=0.9", "15.00", "50.00", "-", "-"],
@@ -140,13 +140,13 @@ def test_lines_that_a_setting_tells_apart_are_named_by_it():
 
 def test_the_conditions_of_the_theorems_stand_beside_the_picture():
     # n_0 as printed would be taken for a number where its denominator is negative.
-    page = page_of("ple/figure4", {"ple": [(80, 70)]})
-    rows = tables_of(page)[-1]
+    written = page_of("ple/figure4", {"ple": [(80, 70)]})
+    rows = tables_of(written)[-1]
     found = [[part.strip() for part in row.split("|")[1:-1]] for row in rows[2:]]
     assert found[0][:5] == ["1", "0.2000", "0.3000", "holds", "yes"]
     assert found[0][5] == "void" and float(found[0][6]) > 1e6
     assert found[1] == ["2", "0.0000", "1.0000", "fails", "no", "-", "-"]
-    assert "MNIST, a1=0.2; no guarantee" in page
+    assert "MNIST, a1=0.2; no guarantee" in written
 
 
 @pytest.mark.parametrize(("name", "says"), [("ple", True), ("rr", False), ("none", False)])

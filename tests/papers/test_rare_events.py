@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from papers.figures.kinds.rare_events import comparisons, scores_by_seed
+from papers.site.rare_events import comparisons, scores_by_seed
 
 
 def points(shift=0.02, seeds=6):

@@ -15,8 +15,7 @@ from labeldp_bench.reports.statistics import (
     is_significant,
     pooled,
 )
-from papers.statements.relations import Gap
-from papers.statements.verdict import judge
+from papers.checks import Gap, judge
 
 ONE = {0: 81.0, 1: 84.5, 2: 79.0, 3: 83.0}
 OTHER = {0: 80.1, 1: 83.4, 2: 78.2, 3: 81.9}

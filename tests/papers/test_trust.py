@@ -1,7 +1,6 @@
 """Local against central: where the lines cross, and what releases tell."""
 
 import math
-import re
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -11,9 +10,7 @@ from scipy import stats
 from labeldp.mechanisms import SubsetSelection
 from labeldp.mechanisms.information import information_bits
 from labeldp_bench.reports.statistics import from_seeds
-from labeldp_bench.support.checkout import CHECKOUT
-from papers.figures.kinds.trust import _lines, budgets, crossing, worth
-from papers.figures.paper import load_figure
+from papers.site.trust import FIGURE, _lines, budgets, crossing, worth
 
 
 def rows_of(local, central):
@@ -78,28 +75,8 @@ def test_what_a_curator_is_worth_is_compared_by_seed_and_corrected():
     assert math.isnan(single["p"]) and [row["p"] for row in same] == [both["p"], alone["p"]]
 
 
-def test_the_page_quotes_the_written_numbers():
-    # New records would move the picture's page alone.
-    written = (CHECKOUT / "results/figures/mechanisms_local_and_central.md").read_text()
-    page = (CHECKOUT / "docs/curator.md").read_text()
-    (said,) = (table for table in tables_of(page) if "MNIST" in table[0] and "p" in table[0])
-    assert said in tables_of(written)
-    crossings = re.findall(r"reaches the best central one at eps=(\S+) on (\S+) ", written)
-    meet = " and ".join(f"{at} on {on}" for at, on in crossings)
-    assert f"The best means meet at eps={meet};" in " ".join(page.split())
-
-
-def tables_of(text):
-    """Every Markdown table of a page, as rows of cells, without the rule below the heads."""
-    parts = re.findall(r"(?:^\|.*\n)+", text, re.M)
-    return [
-        [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-        for rows in ([row for i, row in enumerate(part.splitlines()) if i != 1] for part in parts)
-    ]
-
-
 def test_information_is_that_of_the_mechanism_times_the_labels_and_local_alone():
-    drawn = load_figure("mechanisms/local_and_central")
+    drawn = FIGURE
     trusts = {"noisy_moments": "central", "noisy_clusters": "central"}
     known = {
         cell.config_hash: {

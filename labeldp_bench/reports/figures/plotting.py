@@ -1,8 +1,7 @@
 """One visual language for every picture: colours, labels and sizes. Imports no torch."""
 
 import io
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +48,6 @@ STYLE: Any = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One axis: which key of the cell or field of the record, and how it is written.
-
-    Attributes:
-        key: a config key (`eps`, `dataset.num_classes`) or a field of records (`accuracy`).
-        label: what stands at the axis; the end of the key where the YAML gives none.
-        symbol: the short name in tables and checks, e.g. `K`; likewise.
-        scale: what values are multiplied with; 100 for percent.
-        log: whether the axis is logarithmic.
-    """
-
-    key: str
-    label: str = ""
-    symbol: str = ""
-    scale: float = 1.0
-    log: bool = False
-
-
 def colour_of(mechanism: str, position: int = 0) -> str:
     """Returns the fixed colour of a mechanism; unknown ones take spare colours in order."""
     return COLOURS.get(mechanism, SPARE[position % len(SPARE)])
@@ -99,19 +79,6 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
         layout="constrained",
     )  # fmt: skip
     return figure, axes
-
-
-def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
-    """Labels both axes, sets their scales and puts a tick at each of the given values of x.
-
-    Measured values have too many digits for that: they keep matplotlib's own ticks.
-    """
-    axes.margins(x=0.02)
-    axes.set_xlabel(x.label)
-    axes.set_ylabel(y.label)
-    log_scale(axes, "x" * x.log + "y" * y.log)
-    if ticks and all(float(f"{tick:.3g}") == tick for tick in ticks):
-        ticks_at(axes, ticks)
 
 
 def ticks_at(axes: Axes, places: Sequence[float]) -> None:
@@ -240,25 +207,6 @@ def thin_ticks(figure: Figure) -> None:
             edge = box.x1 + 0.4 * box.height if is_clear else edge
             shown.append(label.get_text() if is_clear else "")
         axes.set_xticks(axes.get_xticks(), shown)
-
-
-def write_both(
-    stem: Path, draw: Callable[[], Figure | None], dots_per_inch: int = 160
-) -> list[Path]:
-    """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
-
-    In a report an old picture would look like a result. `draw` is called for each file: the second
-    layout of one figure differs from its first.
-    """
-    written = []
-    for path in (stem.with_suffix(ending) for ending in (".png", ".pdf")):
-        figure = draw()
-        if figure is None:
-            path.unlink(missing_ok=True)
-        else:
-            save(figure, path, dots_per_inch)
-            written.append(path)
-    return written
 
 
 def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:

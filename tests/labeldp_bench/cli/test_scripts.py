@@ -100,46 +100,14 @@ def test_a_folder_is_no_file_to_write(tmp_path):
     assert output_file("merge", str(tmp_path / "new" / "a.csv")).parent.is_dir()
 
 
-@pytest.mark.parametrize("arguments", [[], ["a", "b"]])
-def test_confusion_wants_one_folder(arguments, capsys):
-    # It would speak of a folder that nobody named.
-    main = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))["main"]
-    assert main(arguments) == 2
-    error = f"error: give one folder, of a finished image run; got {len(arguments)} arguments\n"
-    assert capsys.readouterr().err == error
-
-
-@pytest.mark.parametrize("name", ["findings", "features", "draw_findings"])
-def test_without_records_nothing_is_printed_or_drawn(name, tmp_path, monkeypatch, capsys):
-    # Two ended in a traceback, and the third drew titles above empty axes, over the pictures.
-    monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))  # as where a script is started
-    main = runpy.run_path(str(CHECKOUT / "scripts" / f"{name}.py"))["main"]
+def test_without_records_nothing_is_printed_or_drawn(monkeypatch, capsys):
+    # Empty axes were drawn over the pictures.
+    main = runpy.run_path(str(CHECKOUT / "scripts" / "reproduce_figures.py"))["main"]
     monkeypatch.setattr(collect, "read_committed", lambda: {})
     assert main([]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith("error: there is no record in ")
     assert said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "text", ["", "a,0,1\n0,1,2\n", "true_class,0,1\n0,1,x\n", "true_class,0\n"]
-)
-def test_a_damaged_confusion_matrix_is_one_line(text, tmp_path, capsys):
-    main = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))["main"]
-    (tmp_path / "confusion.csv").write_text(text)
-    assert main([str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "confusion.csv is damaged" in said and said.count("\n") == 1
-    assert not (tmp_path / "confusion.png").exists()
-
-
-def test_a_class_without_a_test_image_has_no_share(tmp_path, recwarn):
-    # It was a division by 0, said as a warning of NumPy, and "nan" in the picture.
-    names = runpy.run_path(str(CHECKOUT / "scripts" / "confusion.py"))
-    (tmp_path / "confusion.csv").write_text("true_class,0,1\n0,0,0\n1,3,1\n")
-    share = names["_shares"](tmp_path / "confusion.csv")
-    assert share[1].tolist() == [75, 25] and all(value != value for value in share[0])
-    assert names["main"]([str(tmp_path)]) == 0 and not recwarn.list
 
 
 def test_the_accountant_prints_no_table_of_a_damaged_file(tmp_path, capsys):
@@ -167,7 +135,6 @@ def test_the_accountant_adds_up_deltas_too():
         ("benchmarks.many_classes", "classes"),
         ("benchmarks.scale", "classes"),
         ("benchmarks.neighbours", "points"),
-        ("scripts.draw_mechanisms", "experiment"),
     ],
 )
 @pytest.mark.parametrize("text", ["", ","])

@@ -14,8 +14,7 @@ from matplotlib.transforms import Bbox
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.rendering import markdown_table
-from papers.figures.kinds import Kind
-from papers.figures.spec import Spec
+from papers.figures import PaperFigure
 
 MATCHED = """\
 At the same response accuracy, {panel}: what a private method's model reaches there, and at which
@@ -32,54 +31,57 @@ NEAR = 10
 UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
 
 
-class Response(Kind):
-    """Points with their budgets or settings written beside."""
-
-    options = ("marks", "joined")
-    caption = "Bars: 95 % t intervals, where there are several seeds."
-
-    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
-        """Returns a panel per value of `panels` that has a record, a line per value of `lines`.
-
-        The key `marks` of the YAML, {setting: symbol}, says what stands beside a point without
-        eps: the first of them, and each other that is not at its usual value. With `joined: false`
-        no line joins points, for those from one of which to the next several settings change.
-        """
-        panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
-        figure, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
-        shown: dict[str, Any] = {}
-        for axes, (panel, rows) in zip(all_axes, panels, strict=True):
-            axes.set_title(spec.panel_title(str(panel)))
-            axes.set_xlabel(spec.x.label)
-            axes.set_ylabel(spec.y.label)
-            shown |= _draw_lines(axes, rows, spec)
-        figure.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
-        figure.draw_without_rendering()  # beside the legend panels are narrower, and texts are not
-        for axes, (_, rows) in zip(all_axes, panels, strict=True):
-            _write_marks(axes, rows, spec)
-        return figure
-
-    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
-        """Returns what private methods reach at the response accuracies of PLE."""
-        unknown = points[points.x.isna() & points.y.notna()]
-        names = ", ".join(unknown["name"].unique())
-        parts = [UNKNOWN.format(names=names, x=spec.x.symbol)] if names else []
-        for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
-            bare = rows["name"].str.contains(NO_GUARANTEE)
-            private = rows[~bare & (rows.mechanism != "none")]
-            lines = [line.sort_values("x") for _, line in private.groupby("line", sort=False)]
-            table = [
-                {NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, spec)}",
-                 spec.x.symbol: f"{point['x']:.2f}", "its accuracy": f"{point['y']:.2f}"}
-                | {key: text for line in lines for key, text in _at(line, point["x"]).items()}
-                for point in rows[bare].sort_values("x").to_dict("records")
-            ]  # fmt: skip
-            if table and lines:
-                parts += [MATCHED.format(panel=spec.panel_title(str(panel))), markdown_table(table)]
-        return parts
+BARS = "Bars: 95 % t intervals, where there are several seeds."
+"""What the bars of `draw_response` are."""
 
 
-KIND = Response()
+def draw_response(points: pd.DataFrame, figure: PaperFigure, *, joined: bool = True) -> Figure:
+    """Returns points with their budgets or settings written beside, a panel beside another.
+
+    Args:
+        points: of the figure; what is not done is left out.
+        figure: its `marks`, {setting: symbol}, are the text beside a point without eps: the first
+            of them, and each other that is not at its usual value.
+        joined: whether a line joins the points, which is wrong where several settings change from
+            one to the next.
+    """
+    panels = list(points.dropna(subset=["x", "y"]).groupby("panel", sort=False))
+    drawn, (all_axes,) = plotting.new_figure(len(panels), height=4.4)
+    shown: dict[str, Any] = {}
+    for axes, (panel, rows) in zip(all_axes, panels, strict=True):
+        axes.set_title(figure.panel_title(str(panel)))
+        axes.set_xlabel(figure.x.label)
+        axes.set_ylabel(figure.y.label)
+        shown |= _draw_lines(axes, rows, joined)
+    drawn.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
+    drawn.draw_without_rendering()  # beside the legend panels are narrower, and texts are not
+    for axes, (_, rows) in zip(all_axes, panels, strict=True):
+        _write_marks(axes, rows, figure, joined)
+    return drawn
+
+
+def matched(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
+    """Returns what private methods reach at the response accuracies of PLE, Markdown."""
+    unknown = points[points.x.isna() & points.y.notna()]
+    names = ", ".join(unknown["name"].unique())
+    parts = [UNKNOWN.format(names=names, x=figure.x.symbol)] if names else []
+    for panel, rows in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
+        bare = rows["name"].str.contains(NO_GUARANTEE)
+        private = rows[~bare & (rows.mechanism != "none")]
+        lines = [line.sort_values("x") for _, line in private.groupby("line", sort=False)]
+        table = [
+            {
+                NO_GUARANTEE: f"{point['name'].partition(',')[0]}, {_mark(point, figure)}",
+                figure.x.symbol: f"{point['x']:.2f}",
+                "its accuracy": f"{point['y']:.2f}",
+            }
+            | {key: text for line in lines for key, text in _at(line, point["x"]).items()}
+            for point in rows[bare].sort_values("x").to_dict("records")
+        ]
+        if table and lines:
+            title = figure.panel_title(str(panel))
+            parts += [MATCHED.format(panel=title), markdown_table(table)]
+    return parts
 
 
 def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
@@ -91,49 +93,58 @@ def _at(line: pd.DataFrame, x: float) -> dict[str, str]:
     return {name: accuracy, f"{name}, eps": f"{np.interp(x, line.x, eps):.2g}" if inside else "-"}
 
 
-def _draw_lines(axes: Axes, rows: pd.DataFrame, spec: Spec) -> dict[str, Any]:
+def _draw_lines(axes: Axes, rows: pd.DataFrame, joined: bool) -> dict[str, Any]:
     """Draws the lines of one panel; returns {name: handle}."""
-    shown, joined = {}, _is_joined(spec)
+    shown = {}
     for line, colour in plotting.coloured_lines(rows):
         name = line["name"].iloc[0]
         bare = NO_GUARANTEE in name
         shown[name] = axes.errorbar(
-            line.x, line.y, line.error.fillna(0), color=colour, marker="s" if bare else "o",
+            line.x,
+            line.y,
+            line.error.fillna(0),
+            color=colour,
+            marker="s" if bare else "o",
             linestyle=joined * ("--" if bare else "-"),
             markerfacecolor="white" if "plain" in name else colour,
-        )  # fmt: skip
+        )
     axes.margins(0.08)
     axes.autoscale_view()
     return shown
 
 
-def _write_marks(axes: Axes, rows: pd.DataFrame, spec: Spec) -> None:
+def _write_marks(axes: Axes, rows: pd.DataFrame, figure: PaperFigure, joined: bool) -> None:
     """Writes each point's text beside it; the layout must be final."""
     lines = plotting.coloured_lines(rows)
-    drawn = [box for line, _ in lines for box in _on_line(axes, line, _is_joined(spec))]
+    drawn = [box for line, _ in lines for box in _on_line(axes, line, joined)]
     written: list[Bbox] = []
     for line, colour in lines:
         for point in line.to_dict("records"):
-            _write_mark(axes, point, _mark(point, spec), colour, drawn, written)
-
-
-def _is_joined(spec: Spec) -> bool:
-    return bool(spec.options.get("joined", True))
+            _write_mark(axes, point, _mark(point, figure), colour, drawn, written)
 
 
 def _write_mark(
-    axes: Axes, point: dict[str, Any], text: str, colour: str, drawn: list[Bbox],
+    axes: Axes,
+    point: dict[str, Any],
+    text: str,
+    colour: str,
+    drawn: list[Bbox],
     written: list[Bbox],
-) -> None:  # fmt: skip
+) -> None:
     """Writes a point's text where it overlaps least; appends its box to `written`.
 
     A text over a text cannot be read, one over a line can.
     """
     mark = axes.annotate(
-        text, (point["x"], point["y"]), (0, 0), textcoords="offset points", fontsize=7.5,
-        color=colour, va="center",
+        text,
+        (point["x"], point["y"]),
+        (0, 0),
+        textcoords="offset points",
+        fontsize=7.5,
+        color=colour,
+        va="center",
         arrowprops={"arrowstyle": "-", "color": plotting.GREY, "lw": 0.6, "shrinkA": 0},
-    )  # fmt: skip
+    )
     assert mark.arrow_patch is not None
     mark.set_in_layout(False)  # else each text moves the panels that the others were placed in
     tried = []
@@ -162,7 +173,7 @@ def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:
     return boxes
 
 
-def _mark(point: dict[str, Any], spec: Spec) -> str:
+def _mark(point: dict[str, Any], figure: PaperFigure) -> str:
     """Returns the text beside a point: its eps, or else the settings that `marks` names.
 
     No privacy has neither: its name says all.
@@ -173,6 +184,6 @@ def _mark(point: dict[str, Any], spec: Spec) -> str:
     cell = point["cell"]
     return ", ".join(
         f"{symbol}={cell.setting(key):g}"
-        for place, (key, symbol) in enumerate(spec.options.get("marks", {}).items())
+        for place, (key, symbol) in enumerate(figure.marks.items())
         if cell.has(key) and (place == 0 or key in cell.identity)
     )

@@ -11,18 +11,17 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.naming import DATA_SETS, name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import holm
-from papers.figures.kinds import Kind
-from papers.figures.spec import Axis, Spec
+from papers.figures import Axis, PaperFigure, style_axes
 
 COLOURS = {
     "central": (plotting.BLUE, plotting.SKY),
     "local": (plotting.RED, plotting.ORANGE, plotting.GREEN, plotting.WINE),
 }
 MARKERS = {"central": "^", "local": "o"}
-BITS = Axis("information", "bits that all releases tell", "bits", log=True)
+BITS = Axis("information", "bits", "bits that all releases tell", log=True)
 CROSSING = """\
 The best local mean reaches the best central one at eps={at} on {panel} (on a straight line over
 log eps between the nearest two budgets that both have; of means alone, without an interval)."""
@@ -34,70 +33,63 @@ accuracy: p is from a t test, times the number of pairs of lines at that eps, af
 NO_CROSSING = (
     "On {panel} the best local mean stays below the best central one at all budgets of both."
 )
+CAPTION = (
+    "Bands: 95 % t intervals over seeds. Grey: where the best local mean reaches the best "
+    "central one. Below: N times the information that one local release has of a uniform "
+    "label; dashed: all labels. What a curator's answer tells has no such number."
+)
 
 
-class Trust(Kind):
-    """A column per data set: accuracy over eps above, the information of local releases below."""
-
-    options = ()
-    caption = (
-        "Bands: 95 % t intervals over seeds. Grey: where the best local mean reaches the best "
-        "central one. Below: N times the information that one local release has of a uniform "
-        "label; dashed: all labels. What a curator's answer tells has no such number."
-    )
-
-    def draw(self, points: pd.DataFrame, spec: Spec) -> Figure:
-        """Returns two rows of panels."""
-        panels = list(dict.fromkeys(points.panel))
-        figure, axes = plotting.new_figure(len(panels), rows=2, height=3.3)
-        ticks = sorted(points.x.dropna().unique())
-        for column, panel in zip(axes.T, panels, strict=True):
-            rows = points[(points.panel == panel) & (points.n > 0)]
-            above, below = column
-            above.set_title(spec.panel_title(panel))
-            plotting.style_axes(above, spec.x, spec.y, ticks)
-            plotting.style_axes(below, spec.x, BITS, ticks)
-            _lines(above, rows)
-            if len(rows):  # a band of two seeds may reach far beyond what an accuracy can be
-                above.set_ylim(rows.y.min() - 5, min(100.0, rows.y.max() + 5))
-            _information(below, rows)
-            at = crossing(rows)
-            for place in column:
-                place.set_xlim(0.9 * min(ticks), 1.1 * max(ticks))
-                if math.isfinite(at):
-                    place.axvline(at, color=plotting.GREY, lw=1.2)
-        plotting.share_y(list(axes[1]))
-        # Above there is no room that lines or bands leave free.
-        axes[1][-1].legend(
-            *axes[0][0].get_legend_handles_labels(), loc="center left", fontsize=8,
-            title="lines above", alignment="left", bbox_to_anchor=(0.0, 0.62),
-        )  # fmt: skip
-        axes[1][0].legend(fontsize=8, loc="lower right")
-        plotting.thin_ticks(figure)
-        return figure
-
-    def notes(self, points: pd.DataFrame, spec: Spec) -> list[str]:
-        """Returns where local reaches central, and the information of releases, Markdown."""
-        parts = []
-        done = points[points.n > 0]
-        for panel, rows in done.groupby("panel", sort=False):
-            at, name = crossing(rows), spec.panel_title(str(panel))
-            says = NO_CROSSING if math.isnan(at) else CROSSING
-            parts.append(says.format(at=f"{at:.2g}", panel=name))
-        compared = worth(done)
-        if len(compared):
-            parts += [WORTH.format(count=len(compared)), _worth_table(compared, spec)]
-        told = budgets(done).drop_duplicates(["mechanism", "x"])
-        table = {
-            "release": told.mechanism.map(name_of),
-            "eps": told.x.map(str),
-            "bits of a label": told.each.map("{:.5f}".format),
-            "of all": told["all"].map("{:,.0f}".format),
-        }
-        return [*parts, markdown_table(table)] if len(told) else parts
+def draw_trust(points: pd.DataFrame, figure: PaperFigure) -> Figure:
+    """Returns two rows of panels."""
+    panels = list(dict.fromkeys(points.panel))
+    drawn, axes = plotting.new_figure(len(panels), rows=2, height=3.3)
+    ticks = sorted(points.x.dropna().unique())
+    for column, panel in zip(axes.T, panels, strict=True):
+        rows = points[(points.panel == panel) & (points.n > 0)]
+        above, below = column
+        above.set_title(figure.panel_title(panel))
+        style_axes(above, figure.x, figure.y, ticks)
+        style_axes(below, figure.x, BITS, ticks)
+        _lines(above, rows)
+        if len(rows):  # a band of two seeds may reach far beyond what an accuracy can be
+            above.set_ylim(rows.y.min() - 5, min(100.0, rows.y.max() + 5))
+        _information(below, rows)
+        at = crossing(rows)
+        for place in column:
+            place.set_xlim(0.9 * min(ticks), 1.1 * max(ticks))
+            if math.isfinite(at):
+                place.axvline(at, color=plotting.GREY, lw=1.2)
+    plotting.share_y(list(axes[1]))
+    # Above there is no room that lines or bands leave free.
+    axes[1][-1].legend(
+        *axes[0][0].get_legend_handles_labels(), loc="center left", fontsize=8,
+        title="lines above", alignment="left", bbox_to_anchor=(0.0, 0.62),
+    )  # fmt: skip
+    axes[1][0].legend(fontsize=8, loc="lower right")
+    plotting.thin_ticks(drawn)
+    return drawn
 
 
-KIND = Trust()
+def crossings(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
+    """Returns where local reaches central, and the information of releases, Markdown."""
+    parts = []
+    done = points[points.n > 0]
+    for panel, rows in done.groupby("panel", sort=False):
+        at, name = crossing(rows), figure.panel_title(str(panel))
+        says = NO_CROSSING if math.isnan(at) else CROSSING
+        parts.append(says.format(at=f"{at:.2g}", panel=name))
+    compared = worth(done)
+    if len(compared):
+        parts += [WORTH.format(count=len(compared)), _worth_table(compared, figure)]
+    told = budgets(done).drop_duplicates(["mechanism", "x"])
+    table = {
+        "release": told.mechanism.map(name_of),
+        "eps": told.x.map(str),
+        "bits of a label": told.each.map("{:.5f}".format),
+        "of all": told["all"].map("{:,.0f}".format),
+    }
+    return [*parts, markdown_table(table)] if len(told) else parts
 
 
 def trust_of(rows: pd.DataFrame) -> pd.Series:
@@ -145,7 +137,7 @@ def worth(rows: pd.DataFrame) -> pd.DataFrame:
     return compared.assign(p=holm(compared.p.tolist()))
 
 
-def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
+def _worth_table(compared: pd.DataFrame, figure: PaperFigure) -> str:
     """Returns a row for each budget, three columns for each panel, Markdown."""
     cells = {
         (row.panel, row.x): (
@@ -156,12 +148,12 @@ def _worth_table(compared: pd.DataFrame, spec: Spec) -> str:
         for row in compared.itertuples()
     }
     panels = list(dict.fromkeys(compared.panel))
-    heads = [head for panel in panels for head in (spec.panel_title(panel), "difference", "p")]
+    heads = [head for panel in panels for head in (figure.panel_title(panel), "difference", "p")]
     lines = [
         [f"{x:g}", *(text for panel in panels for text in cells.get((panel, x), ("-",) * 3))]
         for x in sorted(set(compared.x))
     ]
-    return markdown_table(lines, [spec.x.symbol, *heads])
+    return markdown_table(lines, [figure.x.symbol, *heads])
 
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -202,3 +194,23 @@ def _information(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot(line.x, line["all"], "o-", color=colour, label=name_of(str(mechanism)))
     if len(told):
         axes.axhline(told.most.iloc[0], color=plotting.BLACK, ls="--", lw=1.2, label="all labels")
+
+
+FIGURE = PaperFigure(
+    name="mechanisms/local_and_central",
+    title=(
+        "At small eps the curator's mean is higher, at large eps the local one, on features of "
+        "one recipe"
+    ),
+    x=Axis("eps", "eps", "privacy budget eps", log=True),
+    draw=draw_trust,
+    bands=CAPTION,
+    lines="method+model",
+    panels="dataset",
+    titles=DATA_SETS,
+    note=(
+        "Central and local numbers are two promises and are never compared without saying so; "
+        "noisy moments have delta=1e-5, the other lines delta=0."
+    ),
+    notes=crossings,
+)

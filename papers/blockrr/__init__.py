@@ -1,0 +1,1 @@
+"""BlockRR (Liu, Ding 2026): its figures."""

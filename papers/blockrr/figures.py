@@ -1,0 +1,31 @@
+"""Figures 2 and 3 of BlockRR: accuracy over sigma on its second imbalanced CIFAR-10."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from papers.blockrr import checks
+from papers.checks import Statement
+from papers.figures import BANDS, Axis, PaperFigure, draw_panels
+
+
+def _over_sigma(number: int, note: str, statements: Sequence[Statement]) -> PaperFigure:
+    return PaperFigure(
+        name=f"blockrr/figure{number}",
+        title="CIFAR-10_2, resnet18: BlockRR over sigma",
+        x=Axis("mechanism.sigma", "sigma", "sigma of the partition"),
+        draw=partial(draw_panels, share_y=True),
+        bands=BANDS,
+        panels="mechanism.eps",
+        note=note,
+        statements=statements,
+    )
+
+
+ALL = (
+    _over_sigma(2, "RR is ours; l as in Table 9.", checks.FIGURE_2),
+    _over_sigma(
+        3,
+        "RR is ours; l as in Table 9, so that BlockRR is RR at eps=3 and 4 for every sigma.",
+        checks.FIGURE_3,
+    ),
+)

@@ -1,1 +1,0 @@
-"""Figures as experiments describe them."""

@@ -14,7 +14,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import CHOICES, choices_of
 from labeldp_bench.experiments.identity import PAPER
 
-SAID_BY_EXPERIMENTS = ("table", "figure")
+SAID_BY_EXPERIMENTS = ("table",)
 NO_NAMES = ("null", "true", "false", "nan", "inf")
 
 

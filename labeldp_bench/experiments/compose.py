@@ -93,9 +93,8 @@ class RunConfig:
     budget: Any = None  # the rules of configs/budget; its name is what counts
     # What an experiment or sweep YAML fills: a list of blocks {set: {...}, grid: {...}}.
     cells: Any = None
-    # How a paper's table or figure shows them; no part of a cell.
+    # How a paper's table shows them; no part of a cell.
     table: Any = None
-    figure: Any = None
     # What the Sweeper fills: the override lists of the cells that one job runs.
     job: Any = None
 
@@ -199,7 +198,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"the YAML of mechanism={choices['mechanism']} must begin with # @package _global_, as "
             "it has keys of the whole recipe"
         )
-    shown = ("cells", "table", "figure", "job")
+    shown = ("cells", "table", "job")
     local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
     check_eps(config.get("eps", 1.0))

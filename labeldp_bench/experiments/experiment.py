@@ -102,13 +102,11 @@ class Experiment:
         name: what `experiment=` takes, e.g. `blockrr/table4`.
         blocks: its cells as `spelled_cells` takes them; None for arithmetic, which has no runs.
         table: the node that makes its table; None for the usual kind.
-        figure: how its cells are drawn, as `figures.spec.read_spec` takes it; None for tables.
     """
 
     name: str
     blocks: list[dict[str, Any]] | None
     table: dict[str, Any] | None
-    figure: dict[str, Any] | None = None
     _cells: dict[str, list[Cell]] = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -163,6 +161,6 @@ def read_experiment(name: str) -> Experiment:
     config, _ = compose([f"experiment={name}"])
     shown = (
         OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
-        for node in (config.cells, config.table, config.figure)
+        for node in (config.cells, config.table)
     )
     return Experiment(name, *shown)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def test_rows_of_the_fit_are_refused():
 
 
 def test_intervals_hold_as_often_as_they_say():
-    # The small version of results/benchmarks/coverage.csv; an interval half as wide would hold 67 %.
+    # The small version of results/benchmarks/coverage.csv; at half the width it would be 67 %.
     hits = shares = 0
     warnings.simplefilter("ignore")
     for seed in range(100):

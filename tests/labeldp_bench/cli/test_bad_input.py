@@ -24,7 +24,6 @@ BAD = {
     "dataset.trials=[1] budget=quick": r"dataset\.trials must be an integer >= 1, got \[1\]",
     "budget.rules=[]": r"budget\.rules cannot be given: a budget is chosen by its name",
     "table.kind=x": r"table\.kind cannot be given: it belongs to an experiment's file",
-    "figure=1": r"figure cannot be given: it belongs to an experiment's file",
     "device=gpu": r"device must be auto, cpu, cuda or cuda:<n>, got 'gpu'",
     "device=cuda:99": r"device=cuda:99: torch sees \d+ GPUs here \(use device=cpu\)",
     "mechanism=rapor": r"mechanism must be one of .*rappor.*; got 'rapor' \(did you mean rappor",

@@ -22,7 +22,7 @@ def test_plain_help_lists_every_choice_and_key_without_torch():
     for group in CHOICES:
         assert re.search(rf"^{group}: \w", done.stdout, re.MULTILINE)
         assert all(f"\n  {name} " in done.stdout for name in choices_of(group))
-    shown = RunConfig.__dataclass_fields__.keys() - {*CHOICES, "cells", "table", "figure", "job"}
+    shown = RunConfig.__dataclass_fields__.keys() - {*CHOICES, "cells", "table", "job"}
     assert scalar_keys().keys() == shown
     assert all(f"\n  {name} " in done.stdout for name in shown)
 

@@ -11,22 +11,14 @@ and mnist.npz in the folder of the data. Writes neighbours_cpu.csv.
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.table import BENCHMARKS, write_benchmark
-from labeldp_bench.cli.script import (
-    command,
-    default_data_dir,
-    integer,
-    output_folder,
-    print_head,
-    print_row,
-    read_arguments,
-    some,
-)
+from benchmarks.harness import Row, benchmark, integers
+from labeldp_bench.cli.script import default_data_dir, integer
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.models.embeddings import DescentSearch
 from labeldp_bench.models.neighbours import NeighbourSearch
@@ -51,23 +43,22 @@ def shifted(images: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return torch.cat(parts)
 
 
-@command(__doc__)
-def main(arguments: list[str]) -> int:
-    """Measures, prints and writes; returns the exit status."""
-    own = read_arguments(arguments, {
-        "points": "100000,1000000", "neighbours": "10",
-        "data_dir": default_data_dir(), "out": str(BENCHMARKS),
-    })  # fmt: skip
-    several = [integer("points", text, low=1000) for text in some("points", own["points"])]
-    k = integer("neighbours", own["neighbours"], low=1)
-    out = output_folder("out", own["out"])
-    images = ImageData("mnist", 10).draw(Path(own["data_dir"]), 0).train_features.squeeze()
-    rows = []
+@benchmark(
+    "neighbours",
+    __doc__,
+    points="100000,1000000",
+    neighbours="10",
+    data_dir=default_data_dir(),
+)
+def main(options: dict[str, str]) -> Iterator[Row]:
+    """Yields a row for each number of points."""
+    several = integers(options, "points", low=1000)
+    k = integer("neighbours", options["neighbours"], low=1)
+    images = ImageData("mnist", 10).draw(Path(options["data_dir"]), 0).train_features.squeeze()
     compiled = time.process_time()
     small = shifted(images, SMALL, torch.Generator().manual_seed(1))
     DescentSearch()(small, small, k + 1)  # pynndescent compiles itself on its first search
     compiled = time.process_time() - compiled
-    print_head(("points", "k", "s", "CPU s", "recall", "exact, CPU s (extrapolated)"))
     for count in several:
         generator = torch.Generator().manual_seed(0)
         points = shifted(images, count, generator)
@@ -79,18 +70,16 @@ def main(arguments: list[str]) -> int:
         true = NeighbourSearch()(points, points[sample], k + 1)
         exact = (time.process_time() - exact) * count / SAMPLE
         hits = (found[sample][:, :, None] == true[:, None, :]).any(1).sum(1) - 1  # itself
-        row = {
-            "points": count, "neighbours": k, "dimensions": COMPONENTS,
-            "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1),
+        yield {
+            "points": count,
+            "neighbours": k,
+            "dimensions": COMPONENTS,
+            "seconds": round(seconds, 1),
+            "cpu_seconds": round(cpu, 1),
             "recall": round(float(hits.double().mean()) / k, 4),
             "exact_cpu_seconds_extrapolated": round(exact),
             "cpu_seconds_of_first_search": round(compiled, 1),
-        }  # fmt: skip
-        rows.append(row)
-        print_row([count, k, row["seconds"], row["cpu_seconds"], row["recall"], round(exact)])
-    print(f"\nthe first search of a process, {SMALL} points: {compiled:.0f} CPU s, to compile")
-    write_benchmark("neighbours", rows, torch.device("cpu"), out)
-    return 0
+        }
 
 
 if __name__ == "__main__":

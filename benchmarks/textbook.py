@@ -51,9 +51,14 @@ class Pictures(Dataset):
 
 
 def textbook_rate(
-    network: nn.Module, images: Tensor, labels: Tensor, batch_size: int, augmented: bool,
-    device: torch.device, batches: int,
-) -> float:  # fmt: skip
+    network: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    batch_size: int,
+    augmented: bool,
+    device: torch.device,
+    batches: int,
+) -> float:
     """Returns images per second of `batches` batches, after one, or those made ahead, untimed.
 
     Args:
@@ -65,16 +70,14 @@ def textbook_rate(
         device: where the network goes.
         batches: how many are timed, >= 1.
     """
-    cuda = device.type == "cuda"
     workers = _workers(device)
     ahead = 2 * workers  # each makes two batches before they are asked for
     channels = images.shape[-1]
     pictures = Pictures(images, labels, augmented, ([0.5] * channels, [0.25] * channels))
     drawn = (1 + ahead + batches + ahead) * batch_size  # workers are not to fall idle at the end
-    loader = DataLoader(
-        pictures, batch_size, sampler=RandomSampler(pictures, replacement=True, num_samples=drawn),
-        pin_memory=cuda, num_workers=workers,
-    )  # fmt: skip
+    sampler = RandomSampler(pictures, replacement=True, num_samples=drawn)
+    pinned: dict[str, Any] = {"pin_memory": device.type == "cuda", "num_workers": workers}
+    loader = DataLoader(pictures, batch_size, sampler=sampler, **pinned)
     network = network.to(device).train()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     with _as_torch_starts():
@@ -112,12 +115,12 @@ def textbook_accuracy(
     pixels = train[0].to(torch.float64) / 255
     scale = pixels.mean((0, 1, 2)).tolist(), pixels.std((0, 1, 2)).tolist()
     loaders = [
-        DataLoader(
-            Pictures(*part, augmented=False, scale=scale), batch_size, shuffle=shuffle,
-            num_workers=_workers(device),
+        DataLoader(pictures, batch_size, shuffle=shuffle, num_workers=_workers(device))
+        for pictures, shuffle in (
+            (Pictures(*train, augmented=False, scale=scale), True),
+            (Pictures(*test, augmented=False, scale=scale), False),
         )
-        for part, shuffle in ((train, True), (test, False))
-    ]  # fmt: skip
+    ]
     network = network.to(device)
     made = optimizer(network.parameters())
     with _as_torch_starts():

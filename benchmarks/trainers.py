@@ -6,18 +6,17 @@
 The textbook loop is benchmarks/textbook.py: a DataLoader, one PIL image at a time,
 eager, float32, cross entropy. It shares epochs, batch size, optimizer and labels with the cell, not
 first weights, order and dropout; on a GPU its convolutions are in TF32, torch's default. So
-mechanism=rr, and a recipe without augmentation, mixup and schedule. Prints a Markdown table
-and writes results/benchmarks/trainers_<device>.csv.
+mechanism=rr, and a recipe without augmentation, mixup and schedule. Writes
+results/benchmarks/trainers_<device>.csv.
 """
 
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from benchmarks.table import BENCHMARKS, write_benchmark
+from benchmarks.harness import BENCHMARKS, Row, report
 from benchmarks.textbook import textbook_accuracy
 from labeldp.losses import loss_named
 from labeldp.supervision import Supervision, predict
@@ -28,8 +27,6 @@ from labeldp_bench.cli.script import (
     command,
     default_data_dir,
     output_folder,
-    print_head,
-    print_row,
     split_arguments,
 )
 from labeldp_bench.experiments.cell import Cell
@@ -41,15 +38,13 @@ from labeldp_bench.runs.evaluate import accuracy_of, confusion_matrix
 from labeldp_bench.support.device import resolve_device
 from labeldp_bench.support.process import prepare_training
 
-PLAIN = {
-    "mixup": None, "schedule": None, "pixels": "standardised", "reshuffle": True, "views": 1,
-    "selection": "last", "average": None,
-}  # fmt: skip
+PLAIN: dict[str, object] = {"mixup": None, "schedule": None, "pixels": "standardised"}
+PLAIN |= {"reshuffle": True, "views": 1, "selection": "last", "average": None}
 RECIPE = {"mechanism": ["rr"], "dataset": ["mnist"]}
 OWN = {"device": "auto", "out": str(BENCHMARKS)}
 
 
-def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
+def compare(cell: Cell, data_dir: Path, device: torch.device) -> Row:
     """Returns one row of the table: test accuracies and seconds of both."""
     parts = cell.build()
     model, mechanism, learner = parts.model, parts.mechanism, parts.learner
@@ -85,8 +80,11 @@ def compare(cell: Cell, data_dir: Path, device: torch.device) -> dict[str, Any]:
         model.network(num_classes=store.num_classes, image_shape=bundle.train_features.shape[1:]),
         (bundle.train_features, release.outputs),
         (bundle.test_features, bundle.test_labels),
-        trainer.batch_size, trainer.epochs, trainer.optimizer, device,
-    )  # fmt: skip
+        trainer.batch_size,
+        trainer.epochs,
+        trainer.optimizer,
+        device,
+    )
     ended = time.perf_counter()
     confusion = confusion_matrix(bundle.test_labels, predicted, store.num_classes)
     return {
@@ -110,14 +108,8 @@ def main(arguments: list[str]) -> int:
     cells = cells_of([{}], RECIPE | axes)
     device, out = resolve_device(own["device"]), output_folder("out", own["out"])
     prepare_training()
-    rows = []
-    for number, cell in enumerate(cells, start=1):
-        say(f"[{number}/{len(cells)}] {cell.title}")
-        rows.append(compare(cell, Path(own["data_dir"]).expanduser(), device))
-    print_head(list(rows[0]))
-    for row in rows:
-        print_row(row.values())
-    write_benchmark("trainers", rows, device, out)
+    data_dir = Path(own["data_dir"]).expanduser()
+    report("trainers", (compare(cell, data_dir, device) for cell in cells), out, device=device)
     return 0
 
 

@@ -6,27 +6,25 @@
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
 step of each network is not timed. Beside it: a textbook loop (benchmarks/textbook.py) in the same
 process, and the share of what the device reached just before in one large matrix product and one
-large copy. Prints a Markdown table and writes results/benchmarks/training_<device>.csv. 20 steps of
-each network, 3 with budget=quick; ten times as many on a GPU, where step= says how: captured as one
-CUDA graph unless named, as a run does it, or compiled (capture=false). A CPU has eager steps alone.
+large copy. Writes results/benchmarks/training_<device>.csv. 20 steps of each network, 3 with
+budget=quick; ten times as many on a GPU, where step= says how: captured as one CUDA graph unless
+named, as a run does it, or compiled (capture=false). A CPU has eager steps alone.
 """
 
 import resource
 import sys
-from typing import Any
 from unittest import mock
 
 import torch
 
-from benchmarks.ceilings import Ceilings, ceilings
-from benchmarks.table import BENCHMARKS, write_benchmark
+from benchmarks.harness import BENCHMARKS, Row, ratio, report
+from benchmarks.limits import Limits, work_per_image
 from benchmarks.textbook import textbook_rate
-from benchmarks.work import per_image
 from labeldp.losses import loss_named
 from labeldp.supervision import Supervision
 from labeldp.support.progress import say
 from labeldp.support.validate import check_choice
-from labeldp_bench.cli.script import command, output_folder, print_head, print_row, read_arguments
+from labeldp_bench.cli.script import command, output_folder, read_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.interfaces import Epoch, Session
@@ -51,14 +49,12 @@ NETWORKS = {
 }
 IMAGES = {"mnist": 60_000, "cifar10": 50_000}
 STEPS = {PAPER: 20, "quick": 3}
-OWN = {
-    "budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto",
-    "step": "captured", "out": str(BENCHMARKS),
-}  # fmt: skip
+OWN = {"budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto"}
+OWN |= {"step": "captured", "out": str(BENCHMARKS)}
 STEPPED = ("eager", "compiled", "captured")
-SHOWN = ("model", "image", "recipe", "batch_size", "step", "parameters", "precision",
-         "images_per_second", "textbook_images_per_second", "over_textbook",
-         "matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")  # fmt: skip
+SHOWN = ("model", "image", "recipe", "batch_size", "step", "parameters", "precision")
+RATES = ("images_per_second", "textbook_images_per_second", "over_textbook")
+USED = ("matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")
 
 
 def measure(
@@ -66,18 +62,15 @@ def measure(
     device: torch.device,
     precision: str,
     steps: int,
-    limits: Ceilings,
+    limits: Limits,
     stepped: str = "captured",
-) -> dict[str, Any]:
+) -> Row:
     """Returns one row of the table: the network `name` over `steps` steps, one of STEPPED."""
     recipe, shape = NETWORKS[name]
     captures = stepped == "captured" and device.type in BACKENDS
-    cell = compose_cell(
-        # What is captured is recorded in the first epoch; the second is timed.
-        [*recipe, f"model={name}", "mechanism=rr", f"trainer.epochs={1 + captures}",
-         f"trainer.precision={precision}"]
-    )  # fmt: skip
-    model = cell.build().model
+    # What is captured is recorded in the first epoch; the second is timed.
+    trainer = [f"trainer.epochs={1 + captures}", f"trainer.precision={precision}"]
+    model = compose_cell([*recipe, f"model={name}", "mechanism=rr", *trainer]).build().model
     assert isinstance(model, NetworkModel)
     size = model.trainer.batch_size
     epochs: list[Epoch] = []
@@ -88,16 +81,15 @@ def measure(
         generator = torch.Generator().manual_seed(0)
         images = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=generator)
         labels = torch.randint(CLASSES, (count,), generator=generator)
-        supervision = Supervision(
-            torch.arange(count),
-            labels,
-            torch.nn.functional.one_hot(labels, CLASSES).bool(),
-            loss_named("plain"),
-        )
+        one_hot = torch.nn.functional.one_hot(labels, CLASSES).bool()
+        supervision = Supervision(torch.arange(count), labels, one_hot, loss_named("plain"))
         session = Session(
-            0, device, lambda epoch, _: epochs.append(epoch),
-            lambda text: say(text) if "failed" in text else None, captures=captures,
-        )  # fmt: skip
+            0,
+            device,
+            lambda epoch, _: epochs.append(epoch),
+            lambda text: say(text) if "failed" in text else None,
+            captures=captures,
+        )
         with mock.patch.dict(BACKENDS, clear=stepped == "eager"):
             classifier = model.fit(images, supervision, session)
         network = classifier.network
@@ -105,7 +97,7 @@ def measure(
     peak = peak_mib(device)
     rate = epochs[-1].num_examples / epochs[-1].seconds
     batch = classifier.normalise(images[:size].to(device))
-    flops, moved = per_image(network, batch, classifier.autocast())
+    flops, moved = work_per_image(network, batch, classifier.autocast())
     few = max(1, steps // 4)  # the slow ones
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
@@ -121,7 +113,7 @@ def measure(
         "steps": steps,
         "images_per_second": round(rate, 1),
         "textbook_images_per_second": round(textbook, 1),
-        "over_textbook": round(rate / textbook, 2),
+        "over_textbook": ratio(rate, textbook),
         "matmul_share": round(rate * flops / limits.flops, 4),
         "copy_share": round(rate * moved / limits.copied_bytes, 4),
         "seconds_per_epoch": round(IMAGES[recipe[0].partition("=")[2]] / rate, 2),
@@ -152,16 +144,14 @@ def main(arguments: list[str]) -> int:
     if device.type == "cuda":
         steps *= 10  # a tenth of a second would measure the start of an epoch
     prepare_training()
-    limits = ceilings(device, resolve_precision(precision, device))
+    limits = Limits.of(device, resolve_precision(precision, device))
     print(f"{describe_device(device)}: {limits}\n")
-    print_head(SHOWN)
-    rows = []
-    for name in names:
-        for stepped in kinds:
-            rows.append(measure(name, device, precision, steps, limits, stepped))
-            shown = [rows[-1][key] for key in SHOWN]
-            print_row(value if isinstance(value, str) else f"{value:,}" for value in shown)
-    write_benchmark("training", rows, device, out)
+    rows = (
+        measure(name, device, precision, steps, limits, stepped)
+        for name in names
+        for stepped in kinds
+    )
+    report("training", rows, out, (*SHOWN, *RATES, *USED), device)
     return 0
 
 

@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", type=int, default=1, metavar="N",
                         help="how often it is given the same labels; default 1")  # fmt: skip
     parser.add_argument(
+        "--delta", type=number, default=0.0, help="by how much a probability may exceed; default 0"
+    )
+    parser.add_argument(
         "--draws",
         type=int,
         default=1_000_000,
@@ -43,7 +46,12 @@ def run(given: argparse.Namespace) -> int:
 
     check_request(given.classes, given.eps, given.draws, given.calls, "--")
     found = verify(
-        load(given.object), given.classes, given.eps, draws=given.draws, calls=given.calls
+        load(given.object),
+        given.classes,
+        given.eps,
+        draws=given.draws,
+        calls=given.calls,
+        delta=given.delta,
     )
     print(f"randomiser {given.object}")
     print("\n".join(found.lines()))

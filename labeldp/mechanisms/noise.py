@@ -38,8 +38,8 @@ class SecretGenerator:
     """Draws from the key stream of ChaCha20, under 256 bits of key from the operating system.
 
     A mechanism takes it in place of a `torch.Generator`. Outputs tell nothing of each other, nor
-    of the key, unless ChaCha20 is broken; those of a Mersenne Twister tell its whole state
-    (scripts/attack_twister.py). The key is kept by the cipher alone: no attribute holds it, and the
+    of the key, unless ChaCha20 is broken; those of a Mersenne Twister tell its whole state.
+    The key is kept by the cipher alone: no attribute holds it, and the
     object can be neither copied nor pickled. Two objects never share their numbers: the copy in a
     forked process takes a new key. Its methods have the names and the meaning of a NumPy
     generator's.

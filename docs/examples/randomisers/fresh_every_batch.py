@@ -2,8 +2,8 @@
 
 A stand-in of our own for what a shipped federated product does: its data set randomises in
 `__getitem__`, so that every epoch sees other noise of the same label. One epoch is eps=1; twenty
-epochs are up to 20. `python scripts/verify.py <this file>:labels_of_an_epoch classes=10 eps=1
-calls=20` refutes the claim, and `:kept` passes, which draws once and remembers.
+epochs are up to 20. `labeldp verify <this file>:labels_of_an_epoch --classes 10 --eps 1
+--calls 20` refutes the claim, and `:kept` passes, which draws once and remembers.
 """
 
 import numpy as np

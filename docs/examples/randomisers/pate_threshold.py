@@ -13,7 +13,7 @@ than by either alone. The accountant is right for the bit (our argument), and `b
 wrong for the noisy counts themselves, which nobody sees: `noisy_counts` was refuted in 29 of 30
 tries of a million draws each.
 
-    python scripts/verify.py <this file>:bit classes=3 eps=1.36 delta=0.001
+    labeldp verify <this file>:bit --classes 3 --eps 1.36 --delta 0.001
 """
 
 import numpy as np

@@ -6,27 +6,40 @@ Rows where ours is behind stand there like the others.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import Average, average
-from labeldp_bench.reports.naming import setting_of, widths_of
+from labeldp_bench.reports.naming import (
+    counted,
+    data_name_of,
+    features_name_of,
+    model_name_of,
+    name_of,
+    setting_of,
+    widths_of,
+)
+from labeldp_bench.reports.rendering import Part
 from labeldp_bench.reports.statistics import (
     ENOUGH_SEEDS,
     NOTHING,
+    PLUS_MINUS,
     SeedsEstimate,
     against_printed,
     holm,
     is_significant,
     pooled,
 )
-from papers.site.chosen import chosen_how, looks
+from papers.tables import Row, write_page
 
 
 class Ours(NamedTuple):
@@ -37,12 +50,20 @@ class Ours(NamedTuple):
     rival: str
 
 
+STEM = "best_known"
+CHOSEN = Path(__file__).with_name("chosen.csv")
+"""What was chosen for which runs, by releases or after a look at test scores or true labels."""
 DATA_SETS = ("mnist", "fashion_mnist", "kmnist", "cifar10", "cifar100")
 BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
-ON_A_GRAPH = (
-    "eigenmaps", "clusters", "laplace_learning", "poisson_learning", "graph_gaussian_process",
-)  # fmt: skip
-WITH_FEATURES = ("probe", "ridge", *ON_A_GRAPH)
+WITH_FEATURES = {
+    "probe",
+    "ridge",
+    "eigenmaps",
+    "clusters",
+    "laplace_learning",
+    "poisson_learning",
+    "graph_gaussian_process",
+}
 """Models that learn from all unlabelled images before they see a release."""
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""
@@ -55,21 +76,47 @@ KINDS = {
 SAID = ("mechanism", "learner", "loss", "model", "pretrain")
 """Of a run, in this order."""
 NOT_PRIVATE = ("none", "ple")
+LOOKED = "†"
+CAPTION = f"""\
+Test accuracy in percent. *printed*: the best value in `results/published` at this eps, or at a \
+smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \
+trusted curator, delta > 0; what is local needs none, so it counts where it is better. *ours*, at \
+this very eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
+pure local privacy, with features learnt before from unlabelled images, or from CIFAR-100 as a \
+public set. *ours, central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and \
+PATE-FM (delta = 1e-5). {PLUS_MINUS}
+
+Each of ours is the one with the highest lower end of its interval, of all committed methods of \
+its kind with {ENOUGH_SEEDS} seeds or more. The highest mean would prefer few, lucky seeds. So \
+ours is chosen by test accuracy, as printed ones are. Where no method has as many seeds, it is \
+the highest mean, the count says *only*, and there is no interval. {LOOKED}: some part of the \
+method was chosen after a look at test scores or true labels; the last list says what, and how \
+the others were chosen.
+
+*ahead*: by a t test against the printed local value, which counts as one run. It spreads as those \
+of our methods that are as accurate as print (if none is, of all), and so does ours: the few runs \
+of the chosen method may agree by luck. p is the smallest of all methods that ours was chosen \
+from, times their number; where ours is lower, the largest, as print must be ahead of all. It is \
+then corrected after Holm for the {{tests}} tests of this table; 5 %. \
+Where nothing is printed at this very eps, nothing is tested. *unclear*: neither is. *untested*: \
+one seed alone is known. The central column is tested in the same way: a star where ours is ahead \
+of the printed central value. The runs of a method on SimCLR's features share one pre-trained \
+network, and not all methods the same: an interval covers the noise of the labels, not the \
+pre-training."""
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The best of ours of one kind at one data set and eps.
 
     Attributes:
+        record: one of its runs; empty without any.
         estimate: its accuracy in percent.
-        record: one of its runs; None without any.
         rivals: the accuracies of all methods that it was chosen from.
     """
 
-    estimate: SeedsEstimate = NOTHING
-    record: Record | None = None
-    rivals: Sequence[SeedsEstimate] = ()
+    record: Record
+    estimate: SeedsEstimate
+    rivals: Sequence[SeedsEstimate]
 
 
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
@@ -93,21 +140,23 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     printed = printed.assign(trust=is_central.map({True: "central", False: "local"}))
     rows = []
     for dataset, eps in itertools.product(DATA_SETS, BUDGETS):
-        row: dict[str, object] = {"dataset": dataset, "eps": eps}
         known = printed[(printed.dataset == dataset) & (printed.eps <= eps)]
-        for key, part in (("local", known[known.trust == "local"]), ("central", known)):
-            row |= _printed(f"printed_{key}", part, eps)
+        row: Row = {"dataset": dataset, "eps": eps}
+        row |= _printed_columns("printed_local", known[known.trust == "local"], eps)
+        row |= _printed_columns("printed_central", known, eps)
         for prefix, kind in KINDS.items():
-            best = found.get((dataset, eps, prefix), Best())
+            best = found.get((dataset, eps, prefix), Best({}, NOTHING, ()))
             # Print at smaller eps alone says little of this one: it is shown, and not tested.
-            value = float(str(row[kind.rival])) if row[f"{kind.rival}_here"] else math.nan
-            row |= {kind.column: best.estimate.value} | _about(prefix, best, value)
+            value = row[kind.rival] if row[f"{kind.rival}_here"] else math.nan
+            columns = _columns(best) | {"p": _p_of(best, value)}
+            row[kind.column] = best.estimate.value
+            row |= {f"{prefix}{key}": value for key, value in columns.items()}
         if (known.eps == eps).any() or any(row[f"{prefix}methods"] for prefix in KINDS):
             rows.append(row)
     frame = pd.DataFrame(rows)
-    corrected = holm([p for prefix in KINDS for p in frame[f"{prefix}p"]])
-    for number, prefix in enumerate(KINDS):
-        frame[f"{prefix}p"] = corrected[number * len(frame) : (number + 1) * len(frame)]
+    tested = [f"{prefix}p" for prefix in KINDS]
+    corrected = holm(frame[tested].to_numpy().T.ravel().tolist())
+    frame[tested] = pd.Series(corrected).to_numpy().reshape(len(tested), -1).T
     frame["ahead"] = [_ahead(row) for row in frame.to_dict("records")]
     return frame
 
@@ -132,7 +181,7 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         known = [each for each in averages if len(each.kept) >= min(most, ENOUGH_SEEDS)]
         best = max(known, key=_sure)
         rivals = [each.estimate.scaled(100) for each in known]
-        found[place] = Best(best.estimate.scaled(100), best.kept[0], rivals)
+        found[place] = Best(best.kept[0], best.estimate.scaled(100), rivals)
     return found
 
 
@@ -150,10 +199,12 @@ def _kind(record: Record) -> str:
     return "features_" if learnt else ""
 
 
-def _printed(key: str, part: pd.DataFrame, eps: float) -> dict[str, object]:
-    ends = {"_eps": math.nan, "_trust": "", "_here": False, "_by": ""}
+def _printed_columns(key: str, part: pd.DataFrame, eps: float) -> Row:
     if part.empty:
-        return {key: math.nan, **{f"{key}{end}": nothing for end, nothing in ends.items()}}
+        return {key: math.nan, f"{key}_eps": math.nan, f"{key}_trust": ""} | {
+            f"{key}_here": False,
+            f"{key}_by": "",
+        }
     one = part.loc[part.value.idxmax()]
     note = f"; {one.note}" if one.note else ""
     return {
@@ -165,35 +216,56 @@ def _printed(key: str, part: pd.DataFrame, eps: float) -> dict[str, object]:
     }
 
 
-def _about(prefix: str, best: Best, printed: float) -> dict[str, object]:
-    """Returns the other columns of one kind; p is not yet corrected for the table."""
-    record = best.record or {}
+def _columns(best: Best) -> Row:
+    """Returns what reached the best of ours, and how sure it is."""
+    record = best.record
+    identity = record.get("identity", {})
+    chosen, looked = chosen_how(identity) if record else ("", False)
     return {
-        **{f"{prefix}{key}": record.get(key) for key in SAID},
-        f"{prefix}setting": setting_of(record.get("identity", {})),
-        f"{prefix}widths": widths_of(record.get("identity", {})),
-        f"{prefix}chosen": chosen_how(record["identity"]) if record else "",
-        f"{prefix}looked": bool(record and looks(record["identity"])),
-        f"{prefix}seeds": len(best.estimate.by_seed),
-        f"{prefix}epochs": record.get("epochs"),
-        f"{prefix}examples": record.get("n_train"),
-        f"{prefix}budget": record.get("budget") or (PAPER if record else None),
-        f"{prefix}low": best.estimate.low,
-        f"{prefix}high": best.estimate.high,
-        f"{prefix}methods": len(best.rivals),
-        f"{prefix}p": _p_of(best, printed),
+        **{key: record.get(key) for key in SAID},
+        "setting": setting_of(identity),
+        "widths": widths_of(identity),
+        "chosen": chosen,
+        "looked": looked,
+        "seeds": len(best.estimate.by_seed),
+        "epochs": record.get("epochs"),
+        "examples": record.get("n_train"),
+        "budget": record.get("budget") or (PAPER if record else None),
+        "low": best.estimate.low,
+        "high": best.estimate.high,
+        "methods": len(best.rivals),
     }
 
 
+def chosen_how(identity: Mapping[str, object]) -> tuple[str, bool]:
+    """Returns how what no paper states was chosen for a run, and whether a look was needed.
+
+    >>> chosen_how({"model": "cnn", "learner": "single_stage", "dataset": "mnist"})
+    ('stated beforehand', False)
+    """
+    found = [
+        row
+        for row in _choices()
+        if all(row[key] in ("", identity.get(key)) for key in row.keys() - {"looked", "chosen"})
+    ]
+    text = "; ".join(row["chosen"] for row in found)
+    return text or "stated beforehand", any(row["looked"] for row in found)
+
+
+@cache
+def _choices() -> list[Row]:
+    return pd.read_csv(CHOSEN, keep_default_na=False).to_dict("records")
+
+
 def _p_of(best: Best, printed: float) -> float:
-    """Returns the p value that ours, or print, is ahead; NaN where it is unknown.
+    """Returns the p value that ours, or print, is ahead, not yet corrected; NaN where unknown.
 
     Ours is ahead if any of its methods is: the least p counts as often as there are methods
     (Bonferroni). Print is ahead if it is so of every method: the largest p counts. All methods that
     are as accurate as print, else all, share one spread, and print's runs have it too: choosing
     favours those whose few runs agree by luck.
     """
-    if best.record is None or math.isnan(printed):
+    if not best.record or math.isnan(printed):
         return math.nan
     known = [each for each in best.rivals if not math.isnan(each.error)]
     alike = pooled([each for each in known if each.value >= printed] or known)
@@ -205,23 +277,113 @@ def _p_of(best: Best, printed: float) -> float:
     return 1.0 if above else max((gap.p for gap in gaps), default=math.nan)
 
 
-def _ahead(row: Mapping[str, float]) -> str:
+def _ahead(row: Row) -> str:
     """Returns who is ahead under local privacy; empty where there is nothing to compare."""
-    known = {
-        kind.column: prefix
+    printed = row["printed_local"]
+    ours = {
+        prefix: (row[kind.column], row[f"{prefix}p"])
         for prefix, kind in KINDS.items()
         if kind.rival == "printed_local" and not math.isnan(row[kind.column])
     }
-    if not known or not row["printed_local_here"]:
+    if not ours or not row["printed_local_here"]:
         return ""
-    sure = [key for key, prefix in known.items() if is_significant(row[f"{prefix}p"])]
-    above = [key for key in sure if row[key] > row["printed_local"]]
-    if above:
-        return KINDS[known[above[0]]].name
-    tested = [key for key, prefix in known.items() if not math.isnan(row[f"{prefix}p"])]
-    if tested and tested == sure and max(row[key] for key in known) < row["printed_local"]:
-        return "printed"
+    for prefix, (value, p) in ours.items():
+        if is_significant(p) and value > printed:
+            return KINDS[prefix].name
+    tested = [p for _, p in ours.values() if not math.isnan(p)]
+    highest = max(value for value, _ in ours.values())
     if tested:
-        return "unclear"
-    higher = "ours" if max(row[key] for key in known) > row["printed_local"] else "printed"
-    return f"untested, {higher} is higher"
+        is_behind = highest < printed and all(map(is_significant, tested))
+        return "printed" if is_behind else "unclear"
+    return f"untested, {'ours' if highest > printed else 'printed'} is higher"
+
+
+def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
+    """Yields the page: what the numbers are, a table per data set, and where they come from."""
+    tests = rows[[f"{prefix}p" for prefix in KINDS]].count().sum()
+    yield CAPTION.format(tests=tests)
+    for dataset, group in rows.groupby("dataset", sort=False):
+        name = data_name_of(str(dataset))
+        yield pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
+    yield "## Where the printed values stand"
+    yield "\n".join(filter(None, map(_source, rows.to_dict("records"))))
+    yield "## How ours were chosen"
+    methods: dict[str, dict[str, None]] = defaultdict(dict)
+    for row, prefix in itertools.product(rows.to_dict("records"), KINDS):
+        if how := row[f"{prefix}chosen"]:
+            methods[how][", ".join(_said(row, prefix))] = None
+    yield "\n".join(f"- {how}: {'; '.join(names)}." for how, names in sorted(methods.items()))
+
+
+def _line(name: str, row: Row) -> dict[str, str]:
+    """Returns {heading: text} of one eps."""
+    return {
+        name: f"{row['eps']:g}",
+        "printed, local": _printed_text(row, "local"),
+        "printed, central": _printed_text(row, "central"),
+        **{kind.name: _ours_text(row, prefix) for prefix, kind in KINDS.items()},
+        "ahead": row["ahead"] or "-",
+    }
+
+
+def _source(row: Row) -> str:
+    """Returns the papers and tables of a row's printed values; empty without any."""
+    if not row["printed_central_by"]:  # the best of all, local ones too
+        return ""
+    stated = [
+        f"{where}: {row[f'printed_{where}_by']}"
+        for where in ("local", "central")
+        if row[f"printed_{where}_by"] and row[f"printed_{where}_trust"] == where
+    ]
+    return f"- {data_name_of(row['dataset'])}, eps={row['eps']:g}: " + "; ".join(stated)
+
+
+def _printed_text(row: Row, key: str) -> str:
+    """Returns a printed value, with eps and trust where they are not those of its place."""
+    value, eps, trust = (row[f"printed_{key}{end}"] for end in ("", "_eps", "_trust"))
+    if math.isnan(value):
+        return "-"
+    apart = [trust] * (trust != key) + [f"eps={eps:g}"] * (eps != row["eps"])
+    return f"{value:g}" + (f" ({', '.join(apart)})" if apart else "")
+
+
+def _ours_text(row: Row, prefix: str) -> str:
+    """Returns a mean with its interval and what reached it."""
+    value = row[KINDS[prefix].column]
+    if math.isnan(value):
+        return "-"
+    own = {key: row[f"{prefix}{key}"] for key in ("seeds", "high", "low", "p", "looked")}
+    star = prefix == "central_" and value > row["printed_central"] and is_significant(own["p"])
+    spread, seeds = f" ± {(own['high'] - own['low']) / 2:.1f}", str(own["seeds"])
+    if own["seeds"] < ENOUGH_SEEDS:
+        spread, seeds = "", f"{counted([own['seeds']], 'seed')} only"
+    epochs, budget, examples = (row[f"{prefix}{key}"] for key in ("epochs", "budget", "examples"))
+    how = _said(row, prefix)
+    how += [f"{epochs:g} epochs"] if epochs and not math.isnan(epochs) else []
+    how += [f"budget {budget}"] if budget != PAPER else []
+    is_part = examples < OFFICIAL[str(row["dataset"])].n_train
+    how += [f"{examples:,.0f} examples"] if is_part else []
+    marks = "*" * star + LOOKED * bool(own["looked"])
+    return f"{value:.1f}{spread}{marks} ({seeds}) {', '.join(how)}"
+
+
+def _said(row: Row, prefix: str) -> list[str]:
+    """Returns mechanism, setting, loss, model and pre-training of a row, as people write them."""
+    own = {key: str(row[f"{prefix}{key}"]) for key in (*SAID, "setting", "widths")}
+    said = [
+        name_of(own["mechanism"]),
+        own["setting"],
+        "FixMatch" if own["learner"] == "fixmatch" else "",
+        own["loss"],
+        model_name_of(own["model"]),
+        own["widths"],
+        features_name_of(own["pretrain"]),
+    ]
+    return [text for text in said if text not in ("", "none", "nan", "None")]
+
+
+def write_best_known() -> pd.DataFrame:
+    """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
+    rows = rows_of(read_committed(), read_published())
+    write_page(STEM, rows, "Best known accuracy", list(parts_of(rows)), digits=6)
+    return rows

@@ -4,12 +4,9 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.naming import DATA_SETS
 from labeldp_bench.reports.rendering import latex_of, markdown_of
-from papers.site.best_known import rows_of
-from papers.site.best_known_page import parts_of
+from papers.site.best_known import parts_of, rows_of
 from papers.site.best_known_picture import draw_best_known
-from tests.conftest import CHECKOUT
 
 PUBLISHED = pd.DataFrame(
     [
@@ -173,16 +170,3 @@ def test_two_seeds_have_no_interval_beside_others():
     # Of two seeds it may be 26 points wide, and reach above 100 %.
     page = page_of(rows_of(runs("rr", [0.97, 0.50]), PUBLISHED))
     assert "| 73.5 (2 seeds only) RR, marginal, CNN" in page
-
-
-def test_the_finding_says_who_is_ahead_as_the_table_does():
-    # It named two cells that a recount had moved.
-    table = pd.read_csv(CHECKOUT / "results" / "tables" / "best_known.csv")
-    page = (CHECKOUT / "docs" / "findings-ours.md").read_text()
-    for dataset in ("mnist", "fashion_mnist", "cifar10", "cifar100"):
-        rows = table[table.dataset == dataset]
-        said = [
-            ", ".join(f"{eps:g}" for eps in rows[rows.ahead == ahead].eps)
-            for ahead in ("ours", "ours, features", "printed", "unclear")
-        ]
-        assert " ".join(f"| {DATA_SETS[dataset]} | {' | '.join(said)} |".split()) in page

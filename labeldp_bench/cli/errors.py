@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
@@ -10,7 +10,6 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from labeldp.support.validate import InputError, did_you_mean
-from labeldp_bench.cli.arguments import SAID_BY_EXPERIMENTS
 from labeldp_bench.experiments.compose import (
     CHOICES,
     choices_of,
@@ -32,7 +31,7 @@ def print_error(error: Exception) -> int:
 def one_line(error: Exception) -> str:
     """Returns what is wrong, which value, what is allowed: one line.
 
-    Hydra wraps the cause in several exceptions; the innermost says what a user can mend.
+    Hydra wraps the cause in several exceptions; the innermost says what a user can fix.
     """
     causes: list[BaseException] = [error]
     while (inner := causes[-1].__cause__) is not None:
@@ -44,37 +43,47 @@ def one_line(error: Exception) -> str:
             return _unknown_choice(cause)
         if isinstance(cause, MissingMandatoryValue):
             return f"{cause.full_key or cause.msg} must be given (it has no default)"
-    innermost = causes[-1]
-    text = " ".join(str(innermost).split())
     if isinstance(error, OverrideParseException):
         how = how_to_quote(error.override) if "=" in error.override else "write key=value"
         return f"cannot read {error.override!r} ({how})"
-    several = re.search(r"Ambiguous value for argument '([^']+)'", text)
-    if several:
-        is_folder = several[1].partition("=")[0].endswith("_dir")
-        how = how_to_quote(several[1]) if is_folder else "add -m"
-        return f"{several[1]} has several values, which is a sweep ({how})"
-    unknown = re.search(r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)", text)
-    if unknown:
-        return _unknown_key(unknown[1], innermost)
-    wrong_type = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", text)
-    if wrong_type:
-        key = getattr(innermost, "full_key", "") or "a value"
-        kind = {"Float": "a number", "Integer": "an integer"}.get(wrong_type[2], wrong_type[2])
-        return f"{key} must be {kind}, got {wrong_type[1]!r}"
-    no_flag = re.search(r"Value '(.*)' is not a valid bool", text)
-    if no_flag:
-        key = getattr(innermost, "full_key", "") or "a value"
-        return f"{key} must be true or false, got {no_flag[1]!r}"
-    nowhere = re.search(r"Interpolation key '(.*)' not found", text)
-    if nowhere:
-        key = getattr(innermost, "full_key", "")
-        return f"{f'{key}: ' if key else ''}${{{nowhere[1]}}} refers to a key that is not there"
-    empty = re.search(r"field '(\w+)' is not Optional", text)
-    if empty:
-        return f"{empty[1]} must have a value, got null"
+    text = " ".join(str(causes[-1]).split())
+    for pattern, told in IN_HYDRAS_WORDS.items():
+        if found := re.search(pattern, text):
+            return told(found, causes[-1])
     text, _, where = text.partition(" full_key: ")
     return f"{where.split()[0]}: {text}" if where else text
+
+
+def _several(found: re.Match, error: BaseException) -> str:
+    is_folder = found[1].partition("=")[0].endswith("_dir")
+    how = how_to_quote(found[1]) if is_folder else "add -m"
+    return f"{found[1]} has several values, which is a sweep ({how})"
+
+
+def _wrong_type(found: re.Match, error: BaseException) -> str:
+    kinds = {"Float": "a number", "Integer": "an integer", "bool": "true or false"}
+    kind = kinds.get(found[2], found[2])
+    return f"{getattr(error, 'full_key', '') or 'a value'} must be {kind}, got {found[1]!r}"
+
+
+def _refers_to_nothing(found: re.Match, error: BaseException) -> str:
+    key = getattr(error, "full_key", "")
+    return f"{f'{key}: ' if key else ''}${{{found[1]}}} refers to a key that is not there"
+
+
+IN_HYDRAS_WORDS: dict[str, Callable[[re.Match, BaseException], str]] = {
+    r"Ambiguous value for argument '([^']+)'": _several,
+    r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)": (
+        lambda found, error: _unknown_key(found[1], error)
+    ),
+    r"Value '(.*)' of type '\w+' could not be converted to (\w+)": _wrong_type,
+    r"Value '(.*)' is not a valid (bool)": _wrong_type,
+    r"Interpolation key '(.*)' not found": _refers_to_nothing,
+    r"field '(\w+)' is not Optional": (
+        lambda found, error: f"{found[1]} must have a value, got null"
+    ),
+}
+"""{what Hydra or OmegaConf says, as a pattern: returns what a user is told}."""
 
 
 def _unknown_choice(error: MissingConfigException) -> str:
@@ -98,7 +107,7 @@ def _unknown_key(key: str, error: BaseException) -> str:
     if not prefix:
         known |= {*CHOICES}
     group = prefix or key
-    shown = sorted(known - {"_target_", "_partial_", "hydra", "job", "cells", *SAID_BY_EXPERIMENTS})
+    shown = sorted(known - {"_target_", "_partial_", "hydra", "cells", "table"})
     if group in CHOICES and (group == key or not shown):  # a choice that is null, or has no keys
         options = ", ".join(choices_of(group))
         return f"{group} has no keys as it is chosen here ({group} is one of {options})"

@@ -3,9 +3,7 @@
 import logging
 import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -14,10 +12,12 @@ from omegaconf import DictConfig
 from labeldp import __version__
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
-from labeldp_bench.cli import submit, sweep_words, sweeper
-from labeldp_bench.cli.arguments import below_cfg, check_arguments, left_to_cells
+from labeldp_bench.cli import submit
+from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.cli.help import help_text, wants_help
+from labeldp_bench.cli.launch import ending_with_the_device
+from labeldp_bench.cli.sweep import NO_RERUN, check_effect, run_sweep
 from labeldp_bench.experiments.compose import cell_of, compose_cell, key_of
 from labeldp_bench.experiments.experiment import scaled
 from labeldp_bench.experiments.grid import LOCAL
@@ -30,60 +30,14 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
 
 
-def task(config: DictConfig) -> int:
-    """Runs the cells of one job; returns how many failed."""
-    try:
-        return _run_job(config) if config.job is not None else _run_one(config)
-    except USER_ERRORS as error:
-        if FULL_ERROR_WANTED:
-            raise
-        if comes_from_ctrl_c(error):
-            raise KeyboardInterrupt from None
-        # Hydra would print a line of its own about an exception; it lets an exit pass.
-        raise SystemExit(print_error(error)) from None
-
-
-@contextmanager
-def ending_with_the_device() -> Iterator[None]:
-    """Ends the process where its GPU failed: every other cell would fail too."""
-    from labeldp_bench.support.device import DeviceLost
-
-    try:
-        yield
-    except DeviceLost:
-        say("error: the GPU failed, and this process cannot use it again", sys.stderr)
-        say("the same command continues in a new process; finished runs are kept")
-        raise SystemExit(sweeper.CELLS_LEFT) from None
-
-
-def _run_job(config: DictConfig) -> int:
-    """Runs the cells of one job of a sweep; returns how many failed."""
-    from labeldp_bench.reports.estimates import finished_in_time
-    from labeldp_bench.runs.environment import environment_of
-    from labeldp_bench.runs.job import run_cells
-
-    prepare_training()
-    environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
-    cells = [compose_cell(list(overrides)) for overrides in config.job.cells]
-    if config.job.deadline is not None:
-        cells = finished_in_time(cells, environment, config.job.deadline - time.time())
-        if not cells:
-            return 0
-    job = config.job
-    done = sweep_words.progress(job.before, job.total, time.time() - job.started)
-    say(f"[{job.number}/{job.of}] {sweep_words.title(cells)}{f' ({done})' if job.of > 1 else ''}")
-    with ending_with_the_device():
-        return run_cells(cells, environment)
-
-
-def _run_one(config: DictConfig) -> int:
+def run_one(config: DictConfig) -> None:
     """Runs the one cell of a command line and shows its record."""
     if config.cells is not None:
         raise InputError("cells is for a sweep (add -m)")
     if config.minutes is not None:
         raise InputError("minutes is for a sweep (add -m)")
     if config.rerun:
-        raise InputError(f"rerun=true has no effect here: {sweeper.NO_RERUN}")
+        raise InputError(f"rerun=true has no effect here: {NO_RERUN}")
     given = HydraConfig.get().overrides.task
     keys = [key_of(text) for text in given]
     cell = cell_of(config, HydraConfig.get().runtime.choices)
@@ -101,13 +55,13 @@ def _run_one(config: DictConfig) -> int:
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
-    sweeper.check_effect(keys, [cell])
+    check_effect(keys, [cell])
     if "eps" in keys and not cell.has("mechanism.eps"):
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
     environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
     if environment.release_only is not None:
         release_only(cell, environment, environment.release_only)
-        return 0
+        return
     folder = environment.out_dir / cell.folder
     if is_done(folder):
         done = {cell.config_hash: record_of(cell, environment.out_dir)}
@@ -119,7 +73,43 @@ def _run_one(config: DictConfig) -> int:
     if failed or not is_done(folder):
         raise SystemExit(1)
     show_run(folder)
-    return 0
+
+
+def run_by_hydra(work: Callable[[DictConfig], None]) -> None:
+    """Lets Hydra read the command line and compose, then calls `work` with the config."""
+
+    def task(config: DictConfig) -> None:
+        try:
+            work(config)
+        except USER_ERRORS as error:
+            if FULL_ERROR_WANTED:
+                raise
+            if comes_from_ctrl_c(error):
+                raise KeyboardInterrupt from None
+            # Hydra would print a line of its own about an exception; it lets an exit pass.
+            raise SystemExit(print_error(error)) from None
+
+    logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
+    # With this set Hydra lets exceptions pass, so that one place prints them all.
+    os.environ[FULL_ERROR] = "1"
+    hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="config")(task)()
+
+
+def _run(arguments: list[str]) -> None:
+    """Runs what a command line asks for."""
+    if wants_help(arguments):
+        return say(help_text(arguments))
+    if "--version" in arguments:
+        return say(f"labeldp-bench {__version__}")
+    options = check_arguments(arguments)
+    if is_sweep(options):
+        sys.argv[1:], spelling = split_sweep(options)
+        return run_by_hydra(lambda config: run_sweep(config, spelling))
+    run_by_hydra(run_one)
+    budgets = [text for text in options.overrides if text.startswith("budget=")]
+    if options.cfg in ("job", "all") and budgets and budgets[-1] != f"budget={PAPER}":
+        budget = budgets[-1]
+        say(f"# {budget} changes some of these values when the run starts (--help {budget})")
 
 
 def main() -> None:
@@ -127,23 +117,8 @@ def main() -> None:
     if submit.is_submit_check(sys.argv[1:]):
         sys.exit(submit.main(sys.argv[2:]))
     prepare_threads()
-    logging.getLogger("hydra").addHandler(logging.NullHandler())  # it logs what it also raises
-    sweeper.register()
-    # With this set Hydra lets exceptions pass, so that one place prints them all.
-    os.environ[FULL_ERROR] = "1"
-    run = hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="config")(task)
     try:
-        if wants_help(sys.argv[1:]):
-            say(help_text(sys.argv[1:]))
-            return
-        if "--version" in sys.argv[1:]:
-            say(f"labeldp-bench {__version__}")
-            return
-        check_arguments(sys.argv[1:])
-        sys.argv[1:] = left_to_cells(sys.argv[1:])
-        run()
-        if comment := below_cfg(sys.argv[1:]):
-            say(comment)
+        _run(sys.argv[1:])
     except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
         if comes_from_ctrl_c(error):  # or a worker's pipe
             sys.exit(130)

@@ -81,7 +81,8 @@ class Cell:
         if self.config["tuning"]:
             parts.append(f"tuning={self.choices['tuning']}")
         if self.has("mechanism.eps"):
-            parts.append(f"eps={self.eps:g}")
+            eps = self.setting("mechanism.eps")  # of any type, as nothing is built yet
+            parts.append(f"eps={f'{eps:g}' if isinstance(eps, int | float) else eps}")
         elif mechanism != "none":  # the baseline promises nothing
             parts.append(NO_GUARANTEE)
         if not self.has("dataset.name"):  # synthetic data

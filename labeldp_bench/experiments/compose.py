@@ -95,8 +95,6 @@ class RunConfig:
     cells: Any = None
     # How a paper's table shows them; no part of a cell.
     table: Any = None
-    # What the Sweeper fills: the override lists of the cells that one job runs.
-    job: Any = None
 
 
 ConfigStore.instance().store(name="run_config", node=RunConfig)
@@ -198,7 +196,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"the YAML of mechanism={choices['mechanism']} must begin with # @package _global_, as "
             "it has keys of the whole recipe"
         )
-    shown = ("cells", "table", "job")
+    shown = ("cells", "table")
     local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
     check_eps(config.get("eps", 1.0))

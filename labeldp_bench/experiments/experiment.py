@@ -129,9 +129,13 @@ class Experiment:
 
 def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
     """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
-    spelled = [one for one in spelled_cells(blocks, axes) if is_picked(one)]
-    cells = [compose_cell(scaled(one.overrides, axes)) for one in spelled]
-    return list({cell.config_hash: cell for cell in cells}.values())
+    asked = (cell_asked(one, axes) for one in spelled_cells(blocks, axes))
+    return list({cell.config_hash: cell for cell in asked if cell is not None}.values())
+
+
+def cell_asked(spelled: Spelled, axes: Axes) -> Cell | None:
+    """Returns a cell, scaled by a budget; None if what the user says picks other cells."""
+    return compose_cell(scaled(spelled.overrides, axes)) if is_picked(spelled) else None
 
 
 def is_picked(spelled: Spelled) -> bool:

@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
@@ -184,26 +184,20 @@ def how_to_quote(override: str | None) -> str:
     return f"special characters want quotes: {shlex.quote(f'{key}={quoted}')}"
 
 
-def parse_axes(arguments: list[str], config_loader: ConfigLoader | None = None) -> Axes:
+def parse_axes(arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> Axes:
     """Returns the values of each key on the command line; `a=1,2` has two."""
     axes: Axes = {}
     parser = OverridesParser.create(config_loader=config_loader)
-    for override in parser.parse_overrides(arguments):
+    for override in parser.parse_overrides(list(arguments)):
         key = override.get_key_element()
+        if override.is_delete():
+            raise InputError(f"{override.input_line}: a sweep cannot take a key away")
         if not override.is_sweep_override():
-            values = [override.get_value_element_as_str()]
+            axes[key] = [override.get_value_element_as_str()]
         elif override.is_discrete_sweep():
-            values = list(override.sweep_string_iterator())
+            axes[key] = list(override.sweep_string_iterator())
         else:
             raise InputError(f"{key} needs values to sweep over, got {override.input_line}")
-        if key in (*LOCAL, "minutes", "rerun", *OF_THE_SWEEP):
-            if override.is_sweep_override():
-                how = f" ({how_to_quote(override.input_line)})" if key.endswith("_dir") else ""
-                raise InputError(f"{key} takes one value in a sweep, got {', '.join(values)}{how}")
-        elif not values:
+        if not axes[key]:
             raise InputError(f"{key}: nothing matches {override.input_line}")
-        elif override.is_delete():
-            raise InputError(f"{override.input_line}: a sweep cannot take a key away")
-        else:
-            axes[key] = values
     return axes

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from labeldp_bench.__main__ import main
-from labeldp_bench.cli.main import left_to_cells
+from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
 from labeldp_bench.support.process import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
 from tests.shell import NPZ, quick, records_under
@@ -165,10 +165,10 @@ def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
     [path] = records_under(tmp_path)
     assert json.loads(path.read_text())["n_train"] == 20
     asked = ["experiment=mechanisms/mnist", "dataset.limit_train=20", "eps=0.3,1", "seed=0"]
-    passed = left_to_cells([*asked, "learner.fractions=[0.5,0.5]", "hydra.verbose=true"])
-    assert passed == [asked[0], "dataset.limit_train=choice(20)", *asked[2:],
-                      "learner.fractions=choice([0.5,0.5])", "hydra.verbose=true"]  # fmt: skip
-    assert left_to_cells(asked[1:]) == asked[1:]
+    options = check_arguments([*asked, "hydra.verbose=true"])
+    assert is_sweep(options)
+    assert split_sweep(options) == (["hydra.mode=RUN", asked[0], "hydra.verbose=true"], asked[1:])
+    assert not is_sweep(check_arguments(asked[1:]))
 
 
 def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_images):

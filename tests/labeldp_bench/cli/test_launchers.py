@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import sys
 import types
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from labeldp_bench.cli.ray_launcher import RayLauncher
+from labeldp_bench.cli.launch import Job, launch
+from labeldp_bench.experiments.compose import compose_cell
 from tests.conftest import TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start
 
+SUBMITIT = importlib.util.find_spec("submitit") is not None
 RAY = importlib.util.find_spec("ray") is not None
 FOUR = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "seed=0,1"]
 TIMED = ("wall_seconds", "images_per_second", "checksum")
@@ -32,11 +35,6 @@ def records(folder: Path) -> dict[Path, dict]:
             for path, record in found.items()}  # fmt: skip
 
 
-def needs(module: str, extra: str) -> None:
-    if importlib.util.find_spec("hydra_plugins") is None or not importlib.util.find_spec(module):
-        pytest.skip(f"{module} is not installed (pip install 'labeldp-bench[{extra}]')")
-
-
 def same_as_in_one_process(launcher: list[str], tmp_path: Path) -> None:
     process = start([*FOUR, "out_dir=several", *launcher], tmp_path)
     output = process.communicate(timeout=HANGS)[0]
@@ -49,16 +47,16 @@ def same_as_in_one_process(launcher: list[str], tmp_path: Path) -> None:
 
 def test_joblib(tmp_path):
     # A user with many cores could not use them, or would get other numbers.
-    needs("hydra_plugins.hydra_joblib_launcher", "joblib")
     same_as_in_one_process(["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"], tmp_path)
 
 
-def test_slurm(tmp_path):
-    # A cluster would be the first to try it.
-    needs("hydra_plugins.hydra_submitit_launcher", "slurm")
-    if shutil.which("sbatch") is None or "SLURM_CONF" not in os.environ:
+@pytest.mark.skipif(not SUBMITIT, reason="needs pip install 'labeldp-bench[slurm]'")
+@pytest.mark.parametrize("cluster", ["slurm", "local"])
+def test_slurm(cluster, tmp_path):
+    # A cluster would be the first to try it; `local` runs the same without one.
+    if cluster == "slurm" and (shutil.which("sbatch") is None or "SLURM_CONF" not in os.environ):
         pytest.skip("no Slurm is running (see scripts/cluster_slurm.py)")
-    same_as_in_one_process(SLURM, tmp_path)
+    same_as_in_one_process([*SLURM, f"hydra.launcher.cluster={cluster}"], tmp_path)
 
 
 def test_ray(tmp_path):
@@ -68,13 +66,14 @@ def test_ray(tmp_path):
     same_as_in_one_process(["hydra/launcher=ray"], tmp_path)
 
 
-def test_ray_that_is_not_there_is_one_line(tmp_path):
-    if RAY:
-        pytest.skip("ray is installed")
-    outcome = quick([*FOUR, "hydra/launcher=ray"], tmp_path)
+@pytest.mark.parametrize(("name", "extra"), [("ray", "ray"), ("submitit_slurm", "slurm")])
+def test_a_launcher_that_is_not_installed_is_one_line(name, extra, tmp_path):
+    if {"ray": RAY, "slurm": SUBMITIT}[extra]:
+        pytest.skip(f"{name} is installed")
+    outcome = quick([*FOUR, f"hydra/launcher={name}"], tmp_path)
     [error] = outcome.stderr.splitlines()
     assert outcome.returncode == 2
-    assert error == "error: hydra/launcher=ray needs Ray (pip install 'labeldp-bench[ray]')"
+    assert f"hydra/launcher={name} needs" in error and f"labeldp-bench[{extra}]" in error
 
 
 class PretendRay(types.ModuleType):
@@ -90,34 +89,34 @@ class PretendRay(types.ModuleType):
     def init(self, address, **settings):
         self.address = address
 
-    def put(self, value):
-        return value
-
     def remote(self, **needs):
         self.needs = needs
-        return lambda function: types.SimpleNamespace(remote=lambda *given: given)
+        return lambda function: types.SimpleNamespace(remote=lambda job, folder: job)
 
-    def get(self, given):
-        _, overrides, number = given
-        if number in self.died:
+    def get(self, job):
+        if job.number in self.died:
             raise self.RayError("The worker died unexpectedly.\n\tpid: 7")
-        return (number, overrides)
+        return job.number
 
     def shutdown(self):
         self.ended = True
 
 
-@pytest.mark.parametrize("died", [(), (1,)])
-def test_what_is_asked_of_ray_and_what_a_dead_worker_gives(died, monkeypatch):
+@pytest.mark.parametrize("died", [(), (2,)])
+def test_what_is_asked_of_ray_and_what_a_dead_worker_gives(died, monkeypatch, capsys):
     # A dead worker must not end the others' jobs, and must not pass for one that ended well.
     ray = PretendRay(died)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    launcher = RayLauncher("auto", num_cpus=2, num_gpus=1)
-    jobs = [["eps=1"], ["eps=2"], ["eps=3"]]
-    if died:
-        with pytest.raises(RuntimeError, match=r"1 of 3 .* job 2: RayError: The worker died"):
-            launcher.launch(jobs, 0)
-    else:
-        assert launcher.launch(jobs, 0) == [(0, jobs[0]), (1, jobs[1]), (2, jobs[2])]
+    jobs = [Job([], {}, number=number) for number in (1, 2, 3)]
+    settings = {"address": "auto", "num_cpus": 2, "num_gpus": 1}
+    assert launch(jobs, "ray", settings, Path()) == ((0, False) if died else (6, True))
+    said = capsys.readouterr().err
+    assert ("1 of 3 jobs died; job 2: RayError: The worker died" in said) == bool(died)
     assert ray.address == "auto" and ray.ended
     assert ray.needs == {"max_retries": 0, "num_cpus": 2, "num_gpus": 1}
+
+
+def test_a_job_is_the_same_in_another_process():
+    # A worker would run another cell than the command's.
+    job = Job([compose_cell(["mechanism=rr", "seed=3"])], {"out_dir": "runs"}, of=2, deadline=1.5)
+    assert pickle.loads(pickle.dumps(job)) == job

@@ -40,7 +40,7 @@ def test_failed_cells_are_not_what_is_left(tmp_path):
     [
         (["minutes=5"], "minutes is for a sweep (add -m)"),
         (["-m", "minutes=0"], "minutes must be a number > 0, got 0.0"),
-        (["-m", "minutes=1,2"], "minutes takes one value in a sweep, got 1, 2"),
+        (["-m", "minutes=1,2"], "minutes takes one value in a sweep, got 1,2"),
         (["-m", "minutes=soon"], "minutes must be a number, got 'soon'"),
     ],
 )

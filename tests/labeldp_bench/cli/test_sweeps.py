@@ -14,7 +14,7 @@ import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.sweeper import group
+from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.records.collect import read_committed
@@ -181,14 +181,13 @@ def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):
     # The search would be paid once per mechanism, or a neighbour cell would change a result.
     blocks = [{"grid": {"mechanism": ["rr", "rappor"], "eps": [1, 2], "seed": [0, 1]}}]
     axes = {text.split("=")[0]: [text.split("=")[1]] for text in TINY_CIRCLE}
-    pairs = [(compose_cell(spelled), spelled) for spelled in expand(blocks, axes)]
-    for changed in ("dataset.num_classes=5", "dataset.sigma=0.1", "model.k=10"):
-        spelled = [*pairs[0][1], changed]
-        pairs.append((compose_cell(spelled), spelled))
-    jobs = group(pairs)
+    spelled = expand(blocks, axes)
+    others = ("dataset.num_classes=5", "dataset.sigma=0.1", "model.k=10")
+    spelled += [[*spelled[0], changed] for changed in others]
+    jobs = grouped([compose_cell(overrides) for overrides in spelled])
     assert sorted(len(job) for job in jobs) == [1, 1, 1, 4, 4]
-    assert all(len({cell.seed for cell, _ in job}) == 1 for job in jobs)
-    shared = [cell for cell, _ in max(jobs, key=len)]
+    assert all(len({cell.seed for cell in job}) == 1 for job in jobs)
+    shared = max(jobs, key=len)
     together = Environment(tmp_path / "together", tmp_path, torch.device("cpu"))
     alone = Environment(tmp_path / "alone", tmp_path, torch.device("cpu"))
     assert run_cells(shared, together) == 0
@@ -205,7 +204,7 @@ def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):
 def test_networks_and_neighbours_are_not_grouped():
     # Cells that share nothing would wait for each other.
     cells = [compose_cell(["dataset=mnist", f"mechanism={name}"]) for name in ("rr", "rappor")]
-    assert len(group([(cell, []) for cell in cells])) == 2
+    assert len(grouped(cells)) == 2
 
 
 @pytest.mark.parametrize(

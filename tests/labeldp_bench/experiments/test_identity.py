@@ -28,7 +28,7 @@ TARGETS = sorted(
         target
         for path in CONFIGS.rglob("*.yaml")
         for target in targets(yaml.safe_load(path.read_text()))
-        if "hydra_plugins" not in target and ".reports." not in target
+        if ".reports." not in target
     }
 )
 

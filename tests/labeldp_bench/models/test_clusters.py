@@ -14,7 +14,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.sweeper import group
+from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import (
     Clusters,
@@ -165,7 +165,7 @@ def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, mo
         SmoothFunctions, "over", classmethod(lambda *given: made.append(1) or real(*given))
     )
     cells = [compose_cell([*TINY, f"mechanism={name}", *model]) for name in mechanisms]
-    assert len(group([(cell, []) for cell in cells])) == 1
+    assert len(grouped(cells)) == 1
     together = Environment(tmp_path / "together", tiny_images, CPU)
     assert run_cells(cells, together) == 0
     assert len(made) == 1

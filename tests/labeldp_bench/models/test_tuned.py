@@ -10,7 +10,7 @@ from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior, 
 from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp.support.validate import Diverged, InputError
-from labeldp_bench.cli.sweeper import CHOSEN_BY_TUNING, check_effect
+from labeldp_bench.cli.sweep import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import MultiStage, SingleStage
 from labeldp_bench.learners.stages import split

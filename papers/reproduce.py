@@ -6,6 +6,7 @@ Nothing is trained. The same records and library versions give the same bytes.
 from pathlib import Path
 
 import papers
+from labeldp.support.files import write_text
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
@@ -13,7 +14,7 @@ from papers.blockrr import figures as blockrr
 from papers.catalog import load_table
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
-from papers.site import best_known, findings, mechanisms, rare_events, trust, tuned
+from papers.site import best_known, confirmations, findings, mechanisms, rare_events, trust, tuned
 from papers.site.best_known_picture import draw_best_known
 from papers.site.tuned_picture import draw_tuned
 from papers.theoretical_limits import exponents
@@ -46,10 +47,11 @@ def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIG
 
 
 def write_other_pictures(out: Path = papers.FIGURES) -> None:
-    """Writes the pictures of tables, of findings and of docs/, and prints their names."""
+    """Writes the pictures of tables, findings and docs/, and what the confirmations confirm."""
     records = read_committed()
     written = [*_of_tables(records, out), *findings.write_pictures(out)]
     written += mechanisms.write_pictures(records)
+    write_text(out.parent / "confirmations.md", confirmations.page(records))
     print("pictures: " + ", ".join(path.name for path in written))
 
 

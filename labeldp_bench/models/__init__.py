@@ -2,6 +2,7 @@
 
 from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.convolutional import CNN, Airbench, Inception, LinearClassifier
+from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.models.graphs import LaplaceLearning, PoissonLearning
 from labeldp_bench.models.linear_heads import Probe, Ridge
 from labeldp_bench.models.neighbours import Cubes, NearestNeighbours
@@ -16,6 +17,7 @@ __all__ = [
     "BoostedTrees",
     "Clusters",
     "Cubes",
+    "EfficientNetLite",
     "Eigenmaps",
     "GradientNetwork",
     "GraphGaussianProcess",

@@ -1,17 +1,29 @@
 """Frozen networks as features, one or several next to each other."""
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from labeldp.support.files import replacing, writing
 from labeldp.support.last_results import LastResults
-from labeldp.support.validate import check_made
+from labeldp.support.progress import progress_bar
+from labeldp.support.validate import InputError, check_made
 from labeldp_bench.interfaces import Model, NetworkFactory, WeightsFor
-from labeldp_bench.training.fit import INFERENCE_BATCH, NetworkClassifier, adopt, classifier_of
+from labeldp_bench.training.fit import (
+    INFERENCE_BATCH,
+    NetworkClassifier,
+    adopt,
+    classifier_of,
+    resolve_precision,
+)
 from labeldp_bench.training.images import Pixels, pixel_scale
 
 
@@ -130,7 +142,10 @@ class Encoder:
         features: Tensor,
         device: torch.device,
     ) -> "tuple[Encoder, Tensor]":
-        """Returns the encoder with `weights` below the classifier of a new network, in float32.
+        """Returns the encoder with `weights` below the classifier of a new network.
+
+        It computes in float32; one that keeps its features in half precision, as the device does
+        best.
 
         Args:
             network: as NetworkModel's.
@@ -145,8 +160,9 @@ class Encoder:
         adopt(built, weights)
         built.set_submodule(classifier_of(built), nn.Identity())
         built = built.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scale = pixel_scale("standardised", features, device)
-        return cls.fitted_to(NetworkClassifier(built, *scale, "float32"), features)
+        scale = pixel_scale(getattr(built, "pixels", "standardised"), features, device)
+        precision = resolve_precision("auto", device) if _keeps_features(built) else "float32"
+        return cls.fitted_to(NetworkClassifier(built, *scale, precision), features)
 
     @classmethod
     def fitted_to(cls, network: NetworkClassifier, features: Tensor) -> "tuple[Encoder, Tensor]":
@@ -156,7 +172,7 @@ class Encoder:
             network: without a classifier.
             features: of the training examples.
         """
-        outputs = network.scores(features)
+        outputs = _outputs(network, features)
         free = min(1, len(outputs) - 1)  # of one example the deviation is 0
         # Some features at a time: torch works on a copy, in float64.
         parts = [part.std(0, correction=free) for part in outputs.split(FEATURES_AT_ONCE, dim=1)]
@@ -175,7 +191,7 @@ class Encoder:
         Kept for the next cell; must not be changed.
         """
         return self._last.get(
-            (features,), lambda: self._standardised(self.network.scores(features))
+            (features,), lambda: self._standardised(_outputs(self.network, features))
         )
 
     def _standardised(self, outputs: Tensor) -> Tensor:
@@ -183,3 +199,50 @@ class Encoder:
         for part in outputs.split(INFERENCE_BATCH):
             part.sub_(self.mean).div_(self.stddev)
         return outputs.to(self.network.device)
+
+
+def _keeps_features(network: nn.Module) -> bool:
+    return getattr(network, "encodings", None) is not None
+
+
+def _outputs(network: NetworkClassifier, images: Tensor) -> Tensor:
+    """Returns what a network makes of images, float32 (m, d), CPU; read from files if it can be."""
+    if not _keeps_features(network.network):
+        return network.scores(images)
+    folder = network.network.encodings / _name(network)
+    keys = [hashlib.sha256(image).digest()[:16] for image in images.contiguous().numpy()]
+    known = _read_blocks(folder)
+    places = {key: place for place, key in enumerate(keys) if key not in known}
+    blocks = torch.tensor(list(places.values())).split(INFERENCE_BATCH) if places else ()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for rows in progress_bar(blocks, len(blocks), f"blocks of {INFERENCE_BATCH:,} images"):
+            features = network.scores(images[rows]).half()
+            own = [keys[row] for row in rows]
+            with replacing(folder / f"{own[0].hex()}.safetensors") as partial:
+                names = torch.frombuffer(bytearray(b"".join(own)), dtype=torch.uint8)
+                partial.write_bytes(save({"keys": names.view(-1, 16), "features": features}))
+            known.update(zip(own, features, strict=True))
+    return torch.stack([known[key] for key in keys]).float()
+
+
+def _read_blocks(folder: Path) -> dict[bytes, Tensor]:
+    """Returns the features in a folder, by the hash of the image."""
+    known: dict[bytes, Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            block = load_file(path)
+        except SafetensorError as error:
+            raise InputError(f"{path} is damaged: {error} (delete it)") from error
+        known.update(zip(map(bytes, block["keys"].numpy()), block["features"], strict=True))
+    return known
+
+
+def _name(network: NetworkClassifier) -> str:
+    """Returns a hash of all that decides the features of an image."""
+    made = network.network
+    settings = [repr(made), made.side, made.mirrored, network.precision, network.device.type]
+    digest = hashlib.sha256(repr(settings).encode())
+    for tensor in (network.mean, network.stddev, *made.state_dict().values()):
+        digest.update(tensor.detach().cpu().contiguous().numpy())
+    return digest.hexdigest()[:16]

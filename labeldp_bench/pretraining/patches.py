@@ -60,7 +60,7 @@ class Patches(PretrainingRecipe):
         """Returns the precision of the filters."""
         return "float32"
 
-    def network(self, own: NetworkFactory) -> NetworkFactory:
+    def network(self, own: NetworkFactory, data_dir: Path) -> NetworkFactory:
         """Returns a network of filters; the model's own is not used."""
         return partial(
             PatchNetwork,

@@ -23,6 +23,7 @@ from labeldp_bench.interfaces import (
     NetworkFactory,
     Session,
 )
+from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.models.encoders import FeatureConcat, MirroredFeatureConcat
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.fit import adopt, below_classifier, resolve_precision
@@ -61,11 +62,12 @@ class PretrainingRecipe(ABC):
     def precision_on(self, device: torch.device) -> str:
         """Returns what the training computes in: `bf16` or `float32`."""
 
-    def network(self, own: NetworkFactory) -> NetworkFactory:
+    def network(self, own: NetworkFactory, data_dir: Path) -> NetworkFactory:
         """Returns what makes the networks that the weights are for.
 
         Args:
             own: the model's.
+            data_dir: holds the data sets, and what is computed from them once.
         """
         return own
 
@@ -225,9 +227,10 @@ class Combined(PretrainingRecipe):
         """Is never called: each part is trained on its own."""
         raise NotImplementedError
 
-    def network(self, own: NetworkFactory) -> NetworkFactory:
+    def network(self, own: NetworkFactory, data_dir: Path) -> NetworkFactory:
         """Returns the networks of all parts side by side."""
-        return partial(self.beside, networks=[part.network(own) for part in self.parts.values()])
+        networks = [part.network(own, data_dir) for part in self.parts.values()]
+        return partial(self.beside, networks=networks)
 
 
 @dataclass(frozen=True)
@@ -242,3 +245,55 @@ class Mirrored(Combined):
     """
 
     beside: ClassVar[type[FeatureConcat]] = MirroredFeatureConcat
+
+
+@dataclass(frozen=True)
+class ImageNet(PretrainingRecipe):
+    """Takes the weights of an `EfficientNetLite` from the package that brings them.
+
+    Costs no privacy: no label of the run is touched. Nothing is trained.
+
+    Args:
+        seed: has no effect, since nothing is drawn.
+    """
+
+    @property
+    def public_data(self) -> str:
+        """The data set whose labels count as public."""
+        return "imagenet"
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision in which the weights are kept."""
+        return "float32"
+
+    def network(self, own: NetworkFactory, data_dir: Path) -> NetworkFactory:
+        """Returns the model's network; its features are kept under `data_dir`."""
+        return partial(_keeping, own, data_dir / "encodings")
+
+    def train(
+        self,
+        network: NetworkFactory,
+        features: Tensor,
+        data_dir: Path,
+        device: torch.device,
+        checkpoint: FitCheckpoint | None = None,
+    ) -> Weights:
+        """Returns the weights below the classifier.
+
+        Raises:
+            InputError: another network, or the package of its weights is not installed.
+        """
+        built = network(num_classes=2, image_shape=tuple(features.shape[1:]))
+        if not isinstance(built, EfficientNetLite):
+            raise InputError(
+                f"pretrain=imagenet has no weights for {type(built).__name__} (use encoder=lite0 "
+                "with model=probe, ridge and their kind, or model=efficientnet_lite0)"
+            )
+        return Weights(built.imagenet_weights(), {})
+
+
+def _keeping(own: NetworkFactory, folder: Path, **shape: object) -> nn.Module:
+    """Returns a network whose features an encoder keeps in `folder`."""
+    network = own(**shape)
+    network.encodings = folder
+    return network

@@ -387,7 +387,7 @@ class Job:
             for run in self.runs:
                 run.outcome.notes |= weights.notes
             used.update(weights.tensors)
-            return pretraining.network(network), weights.tensors
+            return pretraining.network(network, where.data_dir), weights.tensors
 
         return parts.model.pretrained(weights_for), used
 

@@ -209,7 +209,7 @@ class NetworkFit(Fit):
         self.averaged: AveragedModel | None = None
         if trainer.average is not None:
             self.averaged = AveragedModel(
-                network, avg_fn=running_mean(trainer.average), use_buffers=True
+                network, multi_avg_fn=running_mean(trainer.average), use_buffers=True
             )
         self.best = BestEpoch()
 
@@ -329,7 +329,7 @@ class NetworkFit(Fit):
         return done
 
 
-def running_mean(keep: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor]:
+def running_mean(keep: float) -> Callable[[list[Tensor], list[Tensor], Tensor | int], None]:
     """Returns the rule of a running mean of weights, for torch's `AveragedModel`.
 
     The first steps keep less, (1 + n) / (10 + n) after n of them: the mean would else be that of
@@ -339,10 +339,17 @@ def running_mean(keep: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor
         keep: share of the mean that stays at each step, in [0, 1).
     """
 
-    def rule(mean: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
-        done = torch.as_tensor(count, device=mean.device)
-        share = torch.clamp((1 + done) / (10 + done), max=keep)
-        return mean + (1 - share) * (current - mean)
+    def rule(means: list[Tensor], currents: list[Tensor], count: Tensor | int) -> None:
+        done = torch.as_tensor(count, device=means[0].device)
+        fresh = 1 - torch.clamp((1 + done) / (10 + done), max=keep)
+        if not means[0].is_floating_point():  # counts of batches
+            for mean, current in zip(means, currents, strict=True):
+                mean.copy_(mean + fresh * (current - mean))
+            return
+        # All tensors in a few kernels: one by one they took a GPU longer than a step.
+        changes = torch._foreach_sub(currents, means)
+        torch._foreach_mul_(changes, fresh)
+        torch._foreach_add_(means, changes)
 
     return rule
 

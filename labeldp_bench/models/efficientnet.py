@@ -14,8 +14,8 @@ from labeldp_bench.models.convolutional import check_classes_and_shape
 
 SIZES = 3
 """Sizes with weights on the index: 0, 1 and 2."""
-AT_ONCE = {"cpu": 100, "cuda": 2000}
-"""Images that are scored together: enlarged, 2,000 of them would take 5 GB of a CPU's memory."""
+AT_ONCE = {"cpu": 100}
+"""Images that are scored together: enlarged, thousands of them would fill a CPU's memory."""
 
 
 class EfficientNetLite(nn.Module):
@@ -74,7 +74,7 @@ class EfficientNetLite(nn.Module):
         """Returns logits (B, K) of a float batch (B, C, H, W)."""
         if self.training:
             return self.body(self._enlarged(images))
-        parts = images.split(AT_ONCE[images.device.type])
+        parts = images.split(AT_ONCE.get(images.device.type, len(images)))
         return torch.cat([self._scores(part) for part in parts])
 
     def _scores(self, images: Tensor) -> Tensor:

@@ -1,0 +1,113 @@
+"""A stay on a machine without a network, rehearsed on made-up data."""
+
+import io
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+from importlib import metadata
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.shell import HANGS
+
+SCRIPT = CHECKOUT / "scripts" / "gpu.py"
+UNPACK = """
+import pathlib, sys
+out = pathlib.Path(sys.argv[1])
+source = pathlib.Path(sys.argv[sys.argv.index("--data-dir") + 1])
+(out / "tiny.npz").write_bytes((source / "tiny" / "images").read_bytes())
+"""
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """The names in the script, for a checkout of one file of 1 MiB and a packed data set of 3."""
+    names = runpy.run_path(str(SCRIPT))
+    script = names["main"].__globals__
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "file").write_bytes(bytes(2**20))
+    monkeypatch.setitem(script, "git", lambda *words: "file" if "ls-files" in words else "abc")
+    plain = names["missing_packages"]
+    monkeypatch.setitem(script, "ROOT", tmp_path / "checkout")
+    data = tmp_path / "packed" / "tiny"
+    data.mkdir(parents=True)
+    (data / "manifest.json").write_text("{}")
+    (data / "images").write_bytes(bytes(range(256)) * 12 * 2**10)
+    (data.parent / "unpack.py").write_text(UNPACK)
+    listed = [each.metadata["Name"] for each in metadata.distributions()]
+    (tmp_path / "installed").write_text(", ".join([*listed, *names["BY_NAME"]]))
+    return names | {"missing": plain}
+
+
+def prepare(names, tmp_path, *words):
+    own = [f"data={tmp_path / 'packed'}", f"into={tmp_path / 'parts'}", "datasets=tiny"]
+    return names["main"](["prepare", *own, f"installed={tmp_path / 'installed'}", *words])
+
+
+def test_every_part_fits_a_transfer_and_all_of_them_are_the_data(names, tmp_path):
+    assert prepare(names, tmp_path, "call=4") == 0
+    parts = sorted((tmp_path / "parts").glob("[0-9]*"))
+    assert len(parts) == 2
+    for part in parts:
+        assert sum(path.stat().st_size for path in part.iterdir()) + 2**20 <= 4 * 2**20
+        assert json.loads((part / "about.json").read_text())["parts"] == 2
+    joined = b"".join((part / f"data.tar.{part.name}").read_bytes() for part in parts)
+    with tarfile.open(fileobj=io.BytesIO(joined)) as archive:
+        images = archive.extractfile("tiny/images")
+        assert images.read() == (tmp_path / "packed" / "tiny" / "images").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["call=2"], "call=2"),
+        (["call=many"], "many"),
+        (["data=nowhere"], "nowhere"),
+        (["installed=nowhere"], "nowhere"),
+        (["seed=1"], "seed=1"),
+    ],
+)
+def test_a_preparation_that_cannot_work_is_one_line(names, tmp_path, words, named, capsys):
+    assert prepare(names, tmp_path, *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and named in line
+
+
+def test_what_is_imported_and_not_there_is_carried_with_what_it_needs():
+    names = runpy.run_path(str(SCRIPT))
+    listed = {each.metadata["Name"].lower() for each in metadata.distributions()}
+    carried = names["missing_packages"](listed - {"hydra-core", "omegaconf", "filelock"})
+    found = {text.partition("==")[0] for text in carried}
+    assert {"hydra-core", "omegaconf", "filelock"} <= found <= {
+        "hydra-core", "omegaconf", "filelock", *names["BY_NAME"],
+    }  # fmt: skip
+
+
+def test_a_stay_ends_at_its_deadline_and_goes_on_when_called_again(names, tmp_path):
+    assert prepare(names, tmp_path, "call=4") == 0
+    shutil.move(tmp_path / "parts" / "1", tmp_path / "later")
+    results = tmp_path / "results"
+
+    folders = [f"{key}={tmp_path / key}" for key in ("parts", "work", "results")]
+    sweep = ["experiment=quickstart", "budget=smoke", "dataset.num_classes=3", "made_up=0"]
+
+    def run(seconds):
+        command = [sys.executable, SCRIPT, "run", *folders, *sweep, f"seconds={seconds}"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
+
+    first = run(300)
+    assert first.returncode == 0 and "1 of 2 parts" in first.stdout
+    assert not (tmp_path / "work" / "runs").exists()
+    shutil.move(tmp_path / "later", tmp_path / "parts" / "1")
+    assert run(1).returncode == 75  # no time for a cell
+    ended = run(300)
+    assert ended.returncode == 0, ended.stdout
+    assert "3 done" in run(300).stdout
+    with tarfile.open(results / "records.tar.gz.0") as archive:
+        kept = [name for name in archive.getnames() if name.endswith("record.json")]
+    assert len(kept) == 3
+    assert all(path.stat().st_size <= 16 * 2**20 for path in results.iterdir())

@@ -179,7 +179,7 @@ def test_full_disk_costs_the_checkpoint_and_not_the_pre_training(tmp_path, monke
         ("mechanism=lp_1st_star", "pretrain=cifar100 needs a network"),
         ("pretrain=cifar100 dataset=cifar100", "labels of cifar100 as public"),
         ("pretrain=cifar100 dataset=cifar10_1 dataset.source=cifar100", "labels of cifar100"),
-        ("pretrain=cifar10", "cifar100, mirrored, none, patches, patches_simclr, simclr"),
+        ("pretrain=cifar10", "cifar100, imagenet, mirrored, none, patches, patches_simclr, simclr"),
     ],
 )
 def test_pair_that_makes_no_sense_is_refused_in_one_line(tmp_path, overrides, named):

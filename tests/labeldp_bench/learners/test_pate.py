@@ -76,18 +76,15 @@ def test_the_student_learns_from_winners_alone(kind):
     mechanism = PateFM(200.0, teachers=6, queries=60, answers=40)
     store = LabelStore(labels, 3).open(200.0, seed=0)
     where = session()
-    student = learner(teachers).fit(
-        images, store, mechanism, network(epochs=20, optimizer=BRISK), where
-    )
+    model = network(epochs=20, optimizer=BRISK)
+    student = learner(teachers).fit(images, store, mechanism, model, where)
     agrees = (predict(student.scores(images), 0) == labels).double().mean()
     assert float(agrees) > 0.8
     assert 10 < where.notes["answers"] <= 40
     # A run that goes on gets the same winners without any label.
     again = LabelStore(torch.zeros_like(labels), 3).open(200.0, seed=0)
     again.load_state_dict(store.state_dict())
-    repeated = learner(teachers).fit(
-        images, again, mechanism, network(epochs=20, optimizer=BRISK), session()
-    )
+    repeated = learner(teachers).fit(images, again, mechanism, model, session())
     assert torch.equal(repeated.scores(images), student.scores(images))
 
 
@@ -142,30 +139,39 @@ def test_distorted_images_are_taught_from_the_first_taught_epoch_on():
     assert sum(distorted) == 100  # the last epoch's
 
 
-def test_what_makes_no_sense_is_one_clear_line():
-    images, labels = training.images_and_labels(50)
-    door = LabelStore(labels, 3).open(1.0, seed=0)
-    votes = PateFM(1.0, teachers=5, queries=5, answers=5)
-    knn, where = NearestNeighbours(5), session()
-    with pytest.raises(InputError, match="use learner=fixmatch"):
-        learner().fit(images, door, Rappor(eps=1.0), network(), where)
-    with pytest.raises(InputError, match="FixMatch trains a network, and NearestNeighbours is"):
-        learner().fit(images, door, votes, knn, where)
-    with pytest.raises(InputError, match="FixMatch trains a network"):
-        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), knn)
-    with pytest.raises(InputError, match="NearestNeighbours is no network"):
-        FixMatch("marginal", STUDENT).fit(images, door, Rappor(eps=1.0), knn, where)
-    with pytest.raises(InputError, match="a network needs images"):  # before any teacher learns
-        learner().fit(images.flatten(1), door, votes, network(), where)
-    with pytest.raises(InputError, match=r"mechanism.teachers=99 and .* examples, 50"):
-        learner().fit(images, door, PateFM(1.0, teachers=99), network(), where)
-    with pytest.raises(InputError, match="must be plain, got 'bce'"):
+PATE, FIXMATCH = Pate(LinearTeachers(), STUDENT), FixMatch("marginal", STUDENT)
+VOTES, KNN, BITS = (
+    PateFM(1.0, teachers=5, queries=5, answers=5),
+    NearestNeighbours(5),
+    Rappor(eps=1),
+)
+IMAGES, LABELS = training.images_and_labels(50)
+
+
+@pytest.mark.parametrize(
+    ("learner", "images", "mechanism", "model", "named"),
+    [
+        (PATE, IMAGES, BITS, network(), "learner=fixmatch"),
+        (PATE, IMAGES, VOTES, KNN, "NearestNeighbours"),
+        (FIXMATCH, IMAGES, BITS, KNN, "NearestNeighbours"),
+        (PATE, IMAGES.flatten(1), VOTES, network(), r"\(50, 64\)"),
+        (PATE, IMAGES, PateFM(1.0, teachers=99), network(), r"mechanism\.teachers=99 .* 50"),
+        (FIXMATCH, IMAGES, BITS, network(mixup=Mixup(alpha=1.0)), r"trainer\.mixup"),
+        (PATE, IMAGES, VOTES, network(mixup=Mixup(alpha=1.0)), r"trainer\.mixup"),
+    ],
+)
+def test_what_makes_no_sense_is_one_clear_line(learner, images, mechanism, model, named):
+    # Before any teacher learns.
+    store = LabelStore(LABELS, 3).open(1.0, seed=0)
+    with pytest.raises(InputError, match=named):
+        learner.check(mechanism, model)
+        learner.fit(images, store, mechanism, model, session())
+    assert store.eps_spent == 0
+
+
+def test_a_loss_other_than_the_plain_one_is_refused():
+    with pytest.raises(InputError, match="got 'bce'"):
         Pate(LinearTeachers(), STUDENT, "bce")
-    with pytest.raises(InputError, match=r"trainer.mixup must be null"):
-        mixed = network(mixup=Mixup(alpha=1.0))
-        FixMatch("marginal", STUDENT).check(Rappor(eps=1.0), mixed)
-    with pytest.raises(InputError, match=r"trainer.mixup must be null"):  # before any teacher
-        learner().fit(images, door, votes, network(mixup=Mixup(alpha=1.0)), where)
 
 
 def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
@@ -218,12 +224,10 @@ def test_settings_of_votes_name_all_that_they_depend_on():
         learner(teachers).fit(pixels, store, mechanism, model or network(epochs=1), where)
         return next(iter(store.state_dict()))
 
-    kinds = {
-        settings(LinearTeachers()), settings(LinearTeachers(2.0)),
-        settings(LinearTeachers(), 255 - images), settings(NetworkTeachers(brief)),
-        settings(NetworkTeachers(training.trainer(epochs=2))),
-        settings(NetworkTeachers(brief), seed=1),
-    }  # fmt: skip
+    kinds = {settings(LinearTeachers()), settings(LinearTeachers(2.0))}
+    kinds |= {settings(LinearTeachers(), 255 - images), settings(NetworkTeachers(brief))}
+    longer = training.trainer(epochs=2)
+    kinds |= {settings(NetworkTeachers(longer)), settings(NetworkTeachers(brief), seed=1)}
     assert len(kinds) == 6
     # The student is another use of the same winners.
     for teachers in (LinearTeachers(), NetworkTeachers(brief)):

@@ -1,4 +1,6 @@
-"""The held-out prior: its noise, its part of the examples, its budget, its notes."""
+"""Priors from held-out labels and from clusters: noise, budget, whose labels, notes."""
+
+import math
 
 import pytest
 import torch
@@ -9,12 +11,14 @@ from labeldp.mechanisms import (
     LaplaceHistogram,
     RandomizedResponse,
     RandomizedResponseWithPrior,
+    Rappor,
+    TopKSubset,
 )
-from labeldp.store import LabelStore
+from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.learners import HeldOutPrior
-from labeldp_bench.learners.stages import prior_notes, prior_of
+from labeldp_bench.learners import ClusterPrior, HeldOutPrior
+from labeldp_bench.learners.stages import clusters_of, prior_notes, prior_of
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -30,12 +34,9 @@ def test_histogram_noise_has_scale_two_over_eps(eps):
     closed = LabelStore(torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3)
     exact = torch.tensor([5.0, 3.0, 2.0]).double()
     everyone = torch.arange(10)
-    noise = torch.cat(
-        [
-            closed.open(eps, s, again="test").release(LaplaceHistogram(eps), everyone) - exact
-            for s in range(1500)
-        ]
-    ).numpy()
+    stores = (closed.open(eps, seed, again="test") for seed in range(1500))
+    histogram = LaplaceHistogram(eps)
+    noise = torch.cat([each.release(histogram, everyone) - exact for each in stores]).numpy()
     assert has_law(noise, dlaplace(eps / 2))
     assert not has_law(noise, dlaplace(eps / 1.7))
 
@@ -58,12 +59,9 @@ def test_held_out_examples_are_not_trained_on():
     union = torch.cat([held_out, trained_on]).sort().values
     assert torch.equal(union, torch.arange(400))
     central, local = store.ledger
-    assert (central.mechanism, central.trust, central.num_labels) == (
-        "LaplaceHistogram",
-        "central",
-        4,
-    )
-    assert (local.trust, local.num_labels) == ("local", 396)
+    assert central.mechanism == "LaplaceHistogram"
+    booked = [(entry.trust, entry.num_labels) for entry in (central, local)]
+    assert booked == [("central", 4), ("local", 396)]
     # One global prior, the one of the notes.
     prior = store.releases[0].prior
     assert prior.shape == (4,)
@@ -83,12 +81,15 @@ def test_held_out_part_is_random_and_seeded():
 
 
 def test_histogram_can_have_a_budget_of_its_own():
-    # prior_eps would be ignored, or drawn from the budget of the other labels.
+    # prior_eps would be ignored, drawn from the budget of the other labels, or exceed it.
     features, store = circle()
+    learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
+    with pytest.raises(InputError, match=r"prior_eps .* eps=1, .* got 2"):
+        learner.fit(features, store, RR_FIRST, NearestNeighbours(20), session())
+    assert store.eps_spent == 0.0
     learner = HeldOutPrior("plain", 0.1, prior_eps=0.25)
     learner.fit(features, store, RR_FIRST, NearestNeighbours(20), session())
-    assert [entry.eps for entry in store.ledger] == [0.25, 1.0]
-    assert store.eps_spent == 1.0
+    assert [entry.eps for entry in store.ledger] == [0.25, 1.0] and store.eps_spent == 1.0
 
 
 @pytest.mark.parametrize("mechanism", ["rrwithprior", "blockrr"])
@@ -121,15 +122,61 @@ def test_a_part_that_would_be_empty_is_one_line(size):
     features = torch.randn(size, 2)
     store = LabelStore(torch.arange(size) % 3, 3).open(1.0, 0)
     learner = HeldOutPrior("plain", 0.01 if size == 9 else 0.999)
-    with pytest.raises(InputError, match=r"hold out at least one of .* and leave one, got 0"):
+    with pytest.raises(InputError, match="got 0"):
         learner.fit(features, store, RR_FIRST, NearestNeighbours(1), session())
     assert store.eps_spent == 0
 
 
-def test_prior_beyond_the_budget_is_refused():
-    # A generous prior would spend more than the run claims.
-    features, store = circle()
-    learner = HeldOutPrior("plain", 0.1, prior_eps=2.0)
-    with pytest.raises(InputError, match=r"prior_eps must be at most eps=1, .*, got 2"):
-        learner.fit(features, store, RR_FIRST, NearestNeighbours(20), session())
-    assert store.eps_spent == 0.0
+def blobs(count=1200):
+    """Features of four classes, well apart, and the classes."""
+    stream = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (count,), generator=stream)
+    places = torch.tensor([[0.0, 0], [9, 0], [0, 9], [9, 9]])
+    return places[labels] + torch.randn(count, 2, generator=stream), labels
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"), [(RandomizedResponseWithPrior, "plain"), (TopKSubset, "marginal")]
+)
+def test_counts_and_release_share_the_budget_and_the_prior_helps(kind, loss):
+    features, labels = blobs()
+    store = LabelStore(labels, 4).open(0.5, seed=0)
+    where, model = session(), NearestNeighbours(20)
+    learner = ClusterPrior(loss=loss, prior_eps=0.2, clusters=8)
+    learner.fit(features, store, kind(eps=0.5), model, where)
+    booked = [(line.mechanism, line.trust, line.eps) for line in store.ledger]
+    assert booked == [("NoisyClusters", "central", 0.2), (kind.__name__, "local", 0.3)]
+    assert store.eps_spent == pytest.approx(0.5) and store.trust == "central"
+    # Each cluster has one class, which its counts tell: few labels are left. Without: 0.36.
+    assert where.notes["mean_top_k"] < 2.5 and store.response_accuracy > 0.5
+    prior = store.releases[0].prior
+    assert prior.shape == (1200, 4) and torch.allclose(prior.sum(1), torch.ones(1200).double())
+
+
+def test_a_budget_is_not_exceeded():
+    features, labels = blobs(200)
+    store = LabelStore(labels, 4).open(0.5, seed=0)
+    learner = ClusterPrior(loss="plain", clusters=8)
+    with pytest.raises(BudgetError):  # a mechanism at more than the run's eps
+        learner.fit(features, store, TopKSubset(eps=0.6), NearestNeighbours(20), session())
+    with pytest.raises(InputError, match=r"prior_eps .* eps=0\.05"):
+        learner.fit(features, store, TopKSubset(eps=0.05), NearestNeighbours(20), session())
+    with pytest.raises(InputError, match="clusters must be <="):
+        learner.fit(features[:5], store, Rappor(eps=0.5), NearestNeighbours(20), session())
+
+
+def test_without_privacy_the_counts_are_exact():
+    features, labels = blobs(200)
+    store = LabelStore(labels, 4).open(math.inf, seed=0)
+    learner, model = ClusterPrior(loss="plain", clusters=4), NearestNeighbours(20)
+    mechanism = RandomizedResponseWithPrior(eps=math.inf)
+    learner.fit(features, store, mechanism, model, session())
+    assert store.response_accuracy == 1
+
+
+def test_clusters_come_from_features_alone_and_repeat():
+    features, labels = blobs(400)
+    one, two = (clusters_of(features, 4, seed=3) for _ in range(2))
+    assert torch.equal(one, two) and one.dtype == torch.int64
+    counts = torch.stack([torch.bincount(labels[one == each], minlength=4) for each in range(4)])
+    assert counts.amax(1).sum() > 0.97 * len(labels)

@@ -14,7 +14,16 @@ from papers.blockrr import figures as blockrr
 from papers.catalog import load_table
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
-from papers.site import best_known, confirmations, findings, mechanisms, rare_events, trust, tuned
+from papers.site import (
+    best_known,
+    confirmations,
+    findings,
+    mechanisms,
+    mechanisms_compared,
+    rare_events,
+    trust,
+    tuned,
+)
 from papers.site.best_known_picture import draw_best_known
 from papers.site.tuned_picture import draw_tuned
 from papers.theoretical_limits import exponents
@@ -50,7 +59,7 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
     """Writes the pictures of tables, findings and docs/, and what the confirmations confirm."""
     records = read_committed()
     written = [*_of_tables(records, out), *findings.write_pictures(out)]
-    written += mechanisms.write_pictures(records)
+    written += [*mechanisms.write_pictures(records), *mechanisms_compared.write_page()]
     write_text(out.parent / "confirmations.md", confirmations.page(records))
     print("pictures: " + ", ".join(path.name for path in written))
 

@@ -1,9 +1,7 @@
 """Mutual information, retention and signal-to-noise (peers.md 5.3, 5.4, T1), and their optimum."""
 
-import importlib.util
 import math
 
-import pandas as pd
 import pytest
 import torch
 
@@ -24,24 +22,8 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.information import information_bits
 from labeldp.mechanisms.subsets import subset_information
 from labeldp.support import seeding
-from labeldp_bench.support.checkout import CHECKOUT
+from papers.site.mechanisms_compared import laplace_information, measure, of_enumeration
 from tests.labeldp.mechanisms.test_block_rr import prior_of
-
-SCRIPT = CHECKOUT / "scripts" / "compare_mechanisms.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("compare_mechanisms", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def measure(script):
-    return script.measure
-
 
 INFORMATION = {
     # (K, eps): RR, RAPPOR, OUE, subset selection by variance (d), by information (d), ALIBI, whose
@@ -74,7 +56,7 @@ def test_information_in_records_is_that_of_the_golden_table(cell):
 
 
 @pytest.mark.parametrize(("cell", "golden"), INFORMATION.items())
-def test_mutual_information(measure, cell, golden):
+def test_mutual_information(cell, golden):
     """If this fails, a mechanism says more or less of the label than it should."""
     num_classes, eps = cell
     by_variance = SubsetSelection(eps=eps, rule="variance")
@@ -90,7 +72,7 @@ def test_mutual_information(measure, cell, golden):
 
 
 @pytest.mark.parametrize(("num_classes", "eps"), [(2, 8), (10, 3), (100, 1)])
-def test_the_information_of_alibi_is_that_of_its_draws(script, num_classes, eps):
+def test_the_information_of_alibi_is_that_of_its_draws(num_classes, eps):
     """If this fails, docs/mechanisms.md has ALIBI's information wrong: 100,000 draws gave 0.5 %."""
     mechanism, nats = AdditiveLaplace(eps=eps), math.log(num_classes)
     labels = torch.arange(num_classes).repeat(200_000 // num_classes)
@@ -98,17 +80,17 @@ def test_the_information_of_alibi_is_that_of_its_draws(script, num_classes, eps)
     posterior = mechanism.log_likelihood(released, num_classes).softmax(1)
     gains = nats + torch.special.xlogy(posterior, posterior).sum(1)
     error = float(gains.std()) / math.sqrt(len(gains))
-    exact = script.laplace_information(mechanism.scale, num_classes)
+    exact = laplace_information(mechanism.scale, num_classes)
     assert float(gains.mean()) == pytest.approx(exact, abs=4 * error)
     assert 4 * error < 0.03 * exact
 
 
 @pytest.mark.parametrize("num_classes", [2, 10, 100])
-def test_the_information_of_alibi_at_its_ends(script, num_classes):
+def test_the_information_of_alibi_at_its_ends(num_classes):
     """If this fails, the quadrature leaves out a part of the range where it is narrow or wide."""
-    assert script.laplace_information(2 / 200, num_classes) == pytest.approx(math.log(num_classes))
+    assert laplace_information(2 / 200, num_classes) == pytest.approx(math.log(num_classes))
     # A small budget tells of the label by its square.
-    small = [script.laplace_information(2 / eps, num_classes) / eps**2 for eps in (1e-3, 1e-2)]
+    small = [laplace_information(2 / eps, num_classes) / eps**2 for eps in (1e-3, 1e-2)]
     assert small[0] == pytest.approx(small[1], rel=0.02)
 
 
@@ -119,7 +101,7 @@ def test_the_information_of_alibi_at_its_ends(script, num_classes):
         (100, {1: 1.65, 2: 2.72, 3: 4.48, 4: 7.39, 5: 12.13, 6: 19.45, 8: 41.28}),
     ],
 )
-def test_alibi_retention(measure, num_classes, percent):
+def test_alibi_retention(num_classes, percent):
     """If this fails, ALIBI runs at 2.8 times its budget, as in a printed table (T1)."""
     found = {
         eps: 100 * measure(AdditiveLaplace(eps=eps), num_classes)["retention"] for eps in percent
@@ -127,7 +109,7 @@ def test_alibi_retention(measure, num_classes, percent):
     assert found == pytest.approx(percent, abs=0.0051)
 
 
-def test_signal_to_noise(measure):
+def test_signal_to_noise():
     """If this fails, p or q of some mechanism is off."""
     kinds = (RandomizedResponse, Rappor, OptimizedUnaryEncoding, SubsetSelection, HadamardResponse)
     found = [measure(kind(eps=1.0), 10)["signal"] for kind in kinds]
@@ -136,12 +118,11 @@ def test_signal_to_noise(measure):
     assert measure(by_variance, 100)["signal"] == pytest.approx(1.450, abs=6e-4)
 
 
-def test_closed_forms_agree_with_enumeration(measure):
+def test_closed_forms_agree_with_enumeration():
     """If this fails, a closed form of the comparison table is wrong."""
-    spec = measure.__globals__["_of_enumeration"]
     for kind in (Rappor, UnaryEncoding, LocalHashing, SubsetSelection):
         mechanism = kind(eps=1.7)
-        assert spec(mechanism, 6) == pytest.approx(measure(mechanism, 6), rel=1e-9)
+        assert of_enumeration(mechanism, 6) == pytest.approx(measure(mechanism, 6), rel=1e-9)
 
 
 def exact_information(mechanism, prior):
@@ -200,12 +181,3 @@ def test_nothing_beats_the_optimal_mechanism(eps):
                       RandomizedResponseWithPrior(eps=eps), BlockRR(eps=eps, favoured=2),
                       HadamardResponse(eps=eps), LocalHashing(eps=eps)):  # fmt: skip
         assert exact_information(mechanism, prior) <= best + 1e-9
-
-
-def test_the_words_for_the_picture_name_what_it_shows(script):
-    """If this fails, who cannot see the picture is told of 2 classes, which it does not show."""
-    row = {"K": 10, "mechanism": "rr", "eps": 1.0} | dict.fromkeys(script.MEASURES, 1)
-    rows = pd.DataFrame([row])
-    [line] = [text for text in script.markdown(rows).splitlines() if text.startswith("![")]
-    assert line.endswith("retention against eps, for 10 and 100 classes](mechanisms.png)")
-    assert line in (CHECKOUT / "docs" / "mechanisms.md").read_text().splitlines()

@@ -1,13 +1,10 @@
-"""How much each mechanism tells of a label: docs/mechanisms.md and docs/mechanisms.png.
-
-    python scripts/compare_mechanisms.py
+"""How much each mechanism tells of a label: the tables and the picture of docs/mechanisms.md.
 
 Under a uniform prior, per (K, eps): mutual information, retention, signal-to-noise ratio, by closed
 forms, enumeration or quadrature: nothing is drawn. About ten seconds.
 """
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,35 +20,11 @@ from labeldp.mechanisms.laplace import argmax_retention
 from labeldp.mechanisms.subsets import p_outside, subset_information
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.support.checkout import CHECKOUT
 
-DOCS = CHECKOUT / "docs"
-CHOICE = """\
-After this page you can choose a mechanism for your number of classes and your eps.
-
-| classes | tells most of a label |
-| --- | --- |
-| 2 | `rr`, at any eps |
-| 10 | `subset_selection` up to eps=2; from 3 on it is `rr` |
-| 100 | `subset_selection` up to eps=4; from 6 on it is `rr` |
-
-A release tells little: at eps=1 a label among ten tells 0.18 of its 3.3 bits. `labeldp plan` turns
-bits into how many true labels they are worth, and [findings](findings.md) say what networks make
-of them.
-
-## What is called LP-2ST
-
-One name, three methods; their numbers do not compare ([settings and papers](lp-2st.md)).
-
-| name | command | where |
-| --- | --- | --- |
-| LP-2ST, halves | `mechanism=lp_2st` | circle, PLE |
-| LP-2ST, code's stages | `stages=code_eps1` | Tables 1a, 1b |
-| LP-2ST, code's recipe | also `trainer=ghazi_cifar10` | Tables 2, 3 |
-"""
 CLASSES = (2, 10, 100)
 DRAWN = tuple(num_classes for num_classes in CLASSES if num_classes > 2)
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
@@ -92,7 +65,7 @@ def measure(mechanism: ClassMechanism, num_classes: int) -> dict[str, float]:
         return _of_subsets(mechanism, num_classes)
     if isinstance(mechanism, AdditiveLaplace):
         return _of_laplace(mechanism, num_classes)
-    return _of_enumeration(mechanism, num_classes)
+    return of_enumeration(mechanism, num_classes)
 
 
 def _of_bit_flips(mechanism: BitFlips, num_classes: int) -> dict[str, float]:
@@ -164,7 +137,8 @@ def laplace_information(scale: float, num_classes: int) -> float:
     return math.log(num_classes) + float(ratios @ own) - log_sum
 
 
-def _of_enumeration(mechanism: ClassMechanism, num_classes: int) -> dict[str, float]:
+def of_enumeration(mechanism: ClassMechanism, num_classes: int) -> dict[str, float]:
+    """Returns the three measures of a mechanism with few outputs."""
     outputs = mechanism.output_space(num_classes)
     log_likelihood = mechanism.log_likelihood(outputs, num_classes)
     probability = log_likelihood.exp()
@@ -202,46 +176,20 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def markdown(rows: pd.DataFrame) -> str:
-    """Returns docs/mechanisms.md."""
-    parts = [
-        "# What the mechanisms tell of a label",
-        "",
-        CHOICE,
-        "## What is measured",
-        "",
-        "Under a uniform prior, one release. Made by `python scripts/compare_mechanisms.py`; "
-        "`subset_selection` takes the most informative size, `unary` its midpoint, "
-        "`local_hashing` round(e^eps) + 1 buckets. `optimal` is the linear programme's optimum "
-        "(K <= 10). Closed forms, enumeration or quadrature: nothing is drawn. Bold: the best of a "
-        "column, ties within 0.1 %.",
-        "",
-        "A uniform prior leaves mechanisms that take one no choice: `rrwithprior` and `blockrr` "
-        "are `rr` here, `topk_subset` is `subset_selection`; so they have no row. What a prior is "
-        "worth to them shows in training only.",
-        "",
-        "![Mutual information, as a share of the most informative mechanism's, and retention "
-        f"against eps, for {' and '.join(map(str, DRAWN))} classes](mechanisms.png)",
-    ]
+def tables(rows: pd.DataFrame) -> str:
+    """Returns a table per measure and number of classes, Markdown; bold: the best of a column."""
+    parts = []
     for key, title in MEASURES.items():
-        parts += ["", f"## {title}"]
+        parts.append(f"## {title}")
         for num_classes, group in rows.groupby("K"):
             wide = group.pivot(index="mechanism", columns="eps", values=key)
             wide = wide.reindex([name for name in NAMES if name in wide.index])
-            best = wide.max()
-            scale = 100 if key == "retention" else 1
-            text = wide.apply(
-                lambda column, best=best, scale=scale: [
-                    f"**{scale * value:.4g}**"
-                    if value >= 0.999 * best[column.name]
-                    else f"{scale * value:.4g}"
-                    for value in column
-                ]
-            )
+            is_best = wide >= 0.999 * wide.max()
+            text = (100 * wide if key == "retention" else wide).map("{:.4g}".format)
+            text = text.where(~is_best, "**" + text + "**")
             text.columns = [f"eps={eps:g}" for eps in wide.columns]
-            text.index.name = f"K={num_classes}"
-            parts += ["", text.to_markdown(disable_numparse=True)]
-    return "\n".join(parts) + "\n"
+            parts.append(markdown_table(text, name=f"K={num_classes}"))
+    return "\n\n".join(parts) + "\n"
 
 
 def picture(rows: pd.DataFrame, path: Path) -> None:
@@ -275,16 +223,10 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
     plotting.save(figure, path)
 
 
-@command(__doc__)
-def main(arguments: list[str]) -> int:
-    """Writes the table and the picture into docs/."""
-    read_arguments(arguments, {})
-    rows = table()
-    write_text(DOCS / "mechanisms.md", markdown(rows))
-    picture(rows, DOCS / "mechanisms.png")
-    print(f"wrote {DOCS / 'mechanisms.md'} and {DOCS / 'mechanisms.png'}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def write_page(docs: Path = CHECKOUT / "docs") -> list[Path]:
+    """Writes the tables into docs/mechanisms.md, below its text, and the picture; returns both."""
+    rows, page = table(), docs / "mechanisms.md"
+    text = page.read_text().partition(f"## {MEASURES['information']}")[0]
+    write_text(page, text + tables(rows))
+    picture(rows, docs / "mechanisms.png")
+    return [page, docs / "mechanisms.png"]

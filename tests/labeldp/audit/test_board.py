@@ -9,6 +9,8 @@ from scripts import board
 
 CLAIMS = board.claims()
 BROKEN = [claim for claim in CLAIMS if board.is_broken(claim)]
+HONEST = [claim for claim in CLAIMS if claim["true_eps"] == claim["claimed_eps"]]
+MENDED = [claim for claim in BROKEN if "corrected" in claim]
 FINITE = [claim for claim in BROKEN if claim["true_eps"] < float("inf")]
 
 
@@ -18,7 +20,7 @@ def names(claims):
 
 def audit(monkeypatch, claim, **changes):
     monkeypatch.chdir(CHECKOUT)
-    return labeldp([*board.words(claim | changes), "--draws", str(claim.get("draws", 50_000))])
+    return labeldp([*board.words(claim | changes), "--draws", str(claim.get("draws", 100_000))])
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=names(CLAIMS))
@@ -33,7 +35,10 @@ def test_no_more_than_the_true_eps_is_found(monkeypatch, claim):
     assert audit(monkeypatch, claim, claimed_eps=claim["true_eps"]) == 0
 
 
-MENDED = [claim for claim in BROKEN if "corrected" in claim]
+@pytest.mark.parametrize("claim", HONEST, ids=names(HONEST))
+def test_an_honest_stand_in_uses_its_eps(monkeypatch, claim):
+    # The stand-in would have another law than the code, such as twice the noise.
+    assert audit(monkeypatch, claim, claimed_eps=0.8 * claim["true_eps"]) == 1
 
 
 @pytest.mark.parametrize("claim", MENDED, ids=names(MENDED))

@@ -1,4 +1,4 @@
-"""Faults from outside, and what a user sees; docs/faults.md lists them all with their tests."""
+"""Faults from outside, and what a user sees; docs/scaling.md says what each costs."""
 
 import json
 import os

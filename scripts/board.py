@@ -39,9 +39,9 @@ def claims() -> list[Claim]:
 def words(claim: Claim) -> list[str]:
     """Returns the command that audits a claim, as words after `labeldp`."""
     eps = f"{claim['claimed_eps']:g}"
-    calls = ["--calls", str(claim["calls"])] if "calls" in claim else []
     stand_in = f"{CLAIMED}/{claim['stand_in']}"
-    return ["verify", stand_in, "--classes", str(claim["classes"]), "--eps", eps, *calls]
+    more = [word for key in ("delta", "calls") if key in claim for word in (f"--{key}", claim[key])]
+    return ["verify", stand_in, *map(str, ["--classes", claim["classes"], "--eps", eps, *more])]
 
 
 def is_broken(claim: Claim) -> bool:
@@ -73,7 +73,9 @@ def line(claim: Claim) -> str:
     link = f"https://github.com/{repository}/blob/{commit}/{file}"
     name = f"[{repository}]({link}), {claim['implementation']}, `{commit[:7]}`"
     how = f"`labeldp {' '.join(words(claim))}`"
-    cells = [name, f"{claim['claimed_eps']:g}", verdict(claim), claim["why"].strip(), how]
+    eps = f"{claim['claimed_eps']:g}"
+    eps += f", delta = {claim['delta']:g}" if "delta" in claim else ""
+    cells = [name, eps, verdict(claim), claim["why"].strip(), how]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -2,7 +2,7 @@
 
     python scripts/board.py
 
-Runs `labeldp verify` on each stand-in that docs/claimed/claims.yaml names, some minutes in all, and
+Runs `labeldp verify` on each stand-in that docs/claimed/claims.yaml names (a minute in all), and
 writes results/audits/board.csv and the table of docs/claimed-and-audited.md. Writes nothing, and
 exits with 1, if a verdict is not the one that true_eps implies. An honest stand-in fails about one
 run in a hundred by chance; then run it again.

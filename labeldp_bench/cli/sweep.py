@@ -9,6 +9,7 @@ import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -90,11 +91,9 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     jobs = _jobs(missing, Job([], where, started=time.time(), deadline=_deadline(config.minutes)))
     todo = counted([len(jobs)], "job")
     say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
-    launcher, settings = str(choices["hydra/launcher"]), HydraConfig.get().launcher
+    settings: Any = OmegaConf.to_container(HydraConfig.get().launcher, resolve=True)
     try:
-        failed, ended = launch(
-            jobs, launcher, OmegaConf.to_container(settings, resolve=True), out_dir
-        )
+        failed, ended = launch(jobs, choices["hydra/launcher"], settings, out_dir)
     except (KeyboardInterrupt, Exception) as error:
         if not comes_from_ctrl_c(error):
             raise

@@ -20,7 +20,6 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, without_zeros
 from labeldp_bench.reports.estimates import examples_of
@@ -35,6 +34,7 @@ from labeldp_bench.reports.statistics import (
     is_significant,
 )
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from papers.published import read_published
 
 TABLES = CHECKOUT / "results" / "tables"
 KEY = ["dataset", "method", "eps", "class"]

@@ -14,9 +14,9 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.mechanisms.laplace import argmax_retention
-from labeldp_bench.records.published import DATASETS, read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import Part
+from papers.published import DATASETS, read_published
 from papers.tables import Table
 
 NAMES = {

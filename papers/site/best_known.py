@@ -16,7 +16,6 @@ import pandas as pd
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.draws import Average, average
 from labeldp_bench.reports.naming import (
@@ -39,6 +38,7 @@ from labeldp_bench.reports.statistics import (
     is_significant,
     pooled,
 )
+from papers.published import read_published
 from papers.tables import Row, write_page
 
 

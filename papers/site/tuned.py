@@ -16,7 +16,6 @@ import pandas as pd
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import Chosen, read_committed
-from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import OLDER, average, left_out, records_of
 from labeldp_bench.reports.naming import counted, data_name_of, method_name
@@ -28,6 +27,7 @@ from labeldp_bench.reports.statistics import (
     holm,
     is_significant,
 )
+from papers.published import read_published
 from papers.tables import TABLES, Row, accuracy_table, method_of, write_csv, write_page
 
 STEM = "tuned_vs_stated"

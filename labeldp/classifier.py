@@ -18,7 +18,7 @@ from labeldp.expectation import (
     shares_of,
     weight_keyword,
 )
-from labeldp.io.cells import LARGEST
+from labeldp.io.tables import LARGEST
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName

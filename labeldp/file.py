@@ -75,7 +75,11 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
         if not (is_number or is_bytes) or table[name].null_count:
             raise InputError(f"{path} holds no release: its column {name} is not all numbers")
     # Arrow's memory may not be written to.
-    parts = (_array(table["released"]), table["row"].to_numpy(), table["eps_spent"].to_numpy())
+    parts = (
+        _array(table["released"], len(manifest.classes)),
+        table["row"].to_numpy(),
+        table["eps_spent"].to_numpy(),
+    )
     messages, row_ids, spent = (np.array(part) for part in parts)
     return messages, row_ids, *_named(path, spent, manifest)
 
@@ -172,8 +176,8 @@ def _column(messages: NDArray, manifest: Manifest) -> pa.Array:
     return pa.ListArray.from_arrays(ends, messages[kept])
 
 
-def _array(column: pa.ChunkedArray) -> NDArray:
-    """Returns a column as the array that `_column` was given."""
+def _array(column: pa.ChunkedArray, most: int) -> NDArray:
+    """Returns a column as the array that `_column` was given; a list has at most `most` entries."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         return column.combine_chunks().flatten().to_numpy().reshape(-1, kind.list_size)
@@ -184,6 +188,8 @@ def _array(column: pa.ChunkedArray) -> NDArray:
     if pa.types.is_list(kind):
         counts = np.concatenate([np.zeros(0, np.int64), *(
             chunk.value_lengths().to_numpy() for chunk in column.chunks)])  # fmt: skip
+        if counts.max(initial=0) > most:  # before it fills the memory
+            raise InputError(f"a list of the release has more than {most} entries")
         found = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
         values = [chunk.flatten().to_numpy() for chunk in column.chunks]
         found[np.arange(found.shape[1]) < counts[:, None]] = np.concatenate(values)

@@ -12,8 +12,8 @@ import pandas as pd
 import skops.io
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
@@ -21,8 +21,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 
 from labeldp.classifier import LabelDPClassifier
 from labeldp.estimates import Estimate, possible_values, released_hits, share_with_interval
-from labeldp.expectation import Expectation
-from labeldp.io.columns import floats_and_texts, numeric_columns, to_features
+from labeldp.io.columns import numeric_columns, to_features
 from labeldp.linear import PENALTIES
 from labeldp.names import numbered
 from labeldp.release import Release
@@ -34,32 +33,43 @@ TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 """The only type of boosted trees that skops does not trust by itself, for that reason."""
 
 
-def check_trees(classifier: LabelDPClassifier, file: str) -> None:
-    """Refuses trees whose indices lead out of their arrays or in a circle.
+def check_trees(model: object, file: str) -> None:
+    """Refuses trees whose indices lead out of their arrays or in a circle, wherever they are.
 
-    scikit-learn follows them without looking. Models without trees pass.
+    scikit-learn follows them without looking.
 
     Args:
-        classifier: as it was read.
+        model: as it was read.
         file: its name, for the message.
 
     Raises:
         InputError: a tree that no fit can have made.
     """
-    model = vars(classifier).get("model_")
-    if not isinstance(model, Expectation):
-        return
-    estimator = model.estimator
-    if not isinstance(estimator, HistGradientBoostingClassifier):
-        raise InputError(f"{file} holds another model (write one by `labeldp fit`)")
-    width = vars(estimator).get("n_features_in_")
-    if not isinstance(width, int) or not all(_sound(each, width) for each in _trees(estimator)):
-        raise InputError(f"{file} is damaged: a tree leads out of its table of nodes")
+    for each in _objects(model):
+        if isinstance(each, BaseHistGradientBoosting):
+            width = vars(each).get("n_features_in_")
+            trees = [tree for stage in vars(each).get("_predictors", []) for tree in stage]
+            if not isinstance(width, int) or not all(_sound(tree, width) for tree in trees):
+                raise InputError(f"{file} is damaged: a tree leads out of its table of nodes")
 
 
-def _trees(estimator: HistGradientBoostingClassifier) -> Iterator[object]:
-    for stage in vars(estimator).get("_predictors", []):
-        yield from stage
+def _objects(root: object) -> Iterator[object]:
+    """Yields an object and all that it holds, each once."""
+    seen, left = set[int](), [root]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, dict):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+        elif isinstance(each, np.ndarray):
+            left += each.ravel().tolist() if each.dtype == object else []
+        else:
+            left += vars(each).values() if hasattr(each, "__dict__") else []
 
 
 def _sound(tree: object, width: int) -> bool:
@@ -85,26 +95,27 @@ MOST_CATEGORIES = 50
 TRUSTED = [
     "numpy.dtype",
     "labeldp.classifier.LabelDPClassifier",
-    "labeldp.expectation.Expectation",
     "labeldp.linear.LinearModel",
+    "labeldp.trees.Bins",
+    "labeldp.trees.BoostedClassifier",
+    "labeldp.trees.Stage",
     TREE,
 ]
 """Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
 LONG, SOME = 2**20, 2**18
 """Sizes of a fit (`_size_of`): from which on it is said how long it takes, and of the one that is
 timed to know."""
-LINEAR, TREES = "logistic", "boosted_trees"
+LINEAR, TREES = "linear", "boosted_trees"
 MODELS = (LINEAR, TREES)
-"""Names on the command line, as in the benchmark."""
+"""Names on the command line, as in Python."""
 
 
 def model_for(table: pd.DataFrame, name: str = LINEAR) -> Pipeline:
     """Returns the unfitted model: from columns to features, from features to classes.
 
     Args:
-        table: of `readable` columns, the first fit's.
-        name: `logistic`: linear scores by the marginal likelihood; `boosted_trees`: those of
-            scikit-learn, by EM on the release.
+        table: of features, as `TableFile.features` returns them.
+        name: `linear` or `boosted_trees`, by the marginal likelihood of the release.
 
     Raises:
         InputError: another name.
@@ -113,19 +124,8 @@ def model_for(table: pd.DataFrame, name: str = LINEAR) -> Pipeline:
     numeric = numeric_columns(table)
     others = [column for column in table.columns if column not in numeric]
     columns = to_features(numeric, others, MOST_CATEGORIES)
-    # Few and small trees: most of what a release says of one row is noise.
-    trees = HistGradientBoostingClassifier(
-        max_iter=50, max_leaf_nodes=8, early_stopping=False, random_state=0
-    )
-    classifier = LabelDPClassifier(trees if name == TREES else None)
+    classifier = LabelDPClassifier(name)
     return Pipeline([("columns", columns), ("classifier", classifier)])
-
-
-def readable(table: pd.DataFrame, model: Pipeline | None = None) -> pd.DataFrame:
-    """Returns the columns as the model takes them: its own ones, or all for a first fit."""
-    if model is None:
-        return floats_and_texts(table, numeric_columns(table))
-    return floats_and_texts(table[columns_of(model)], numbers_of(model))
 
 
 def columns_of(model: Pipeline) -> list[str]:
@@ -150,7 +150,7 @@ def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, Unknow
 
     Args:
         model: fitted.
-        table: of `readable` columns.
+        table: of features.
     """
     encoder = model["columns"].named_transformers_["categories"]
     if not hasattr(encoder, "categories_"):  # there is no column of categories
@@ -200,11 +200,10 @@ def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> Non
     size = _size_of(model, len(release), len(release.classes))
     if size < LONG:
         return
-    short, fits = {"classifier__penalty": 1.0}, 2 * len(PENALTIES)
-    trees = model["classifier"].estimator
-    if trees is not None:  # one round of one tree for each class, in place of all of them
-        short |= {"classifier__max_rounds": 1, "classifier__estimator__max_iter": 1}
-        fits = trees.max_iter * model["classifier"].max_rounds
+    short: dict[str, float] = {"classifier__penalty": 1.0}
+    fits = 2 * len(PENALTIES)
+    if model["classifier"].estimator == TREES:
+        short, fits = {}, 1
     few = max(2 * FOLDS, len(release) * SOME // size)
     seconds = 0.0
     for count in (2 * FOLDS, few):  # the first fit of a process takes longer
@@ -222,9 +221,9 @@ def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> Non
 def _size_of(model: Pipeline, num_rows: int, num_classes: int) -> int:
     """Returns to what the time of a fit is proportional.
 
-    Trees see each row once per class, and each of these has a score for each class.
+    A stage of trees fits one for each class.
     """
-    is_linear = model["classifier"].estimator is None
+    is_linear = model["classifier"].estimator == LINEAR
     return num_rows * num_classes * (1 if is_linear else num_classes)
 
 
@@ -253,5 +252,5 @@ def load_model(path: Path) -> Pipeline:
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
         raise InputError(f"{path} holds another model (write one by `labeldp fit`)")
-    check_trees(model[-1], str(path))
+    check_trees(model, str(path))
     return model

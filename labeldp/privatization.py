@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from labeldp.io.cells import label_texts
+from labeldp.io.tables import label_texts
 from labeldp.ledger import Before, Ledger, Payers, digest_of_texts
 from labeldp.manifest import GIVEN, ClassName, Manifest
 from labeldp.mechanisms.encodings import AsReleased

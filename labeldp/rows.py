@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp.io.cells import LARGEST
+from labeldp.io.tables import LARGEST
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 

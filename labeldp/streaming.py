@@ -10,14 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.file import part_of, write_parts
-from labeldp.io.batches import TableFile, codes_of, numbers_of, texts_of
+from labeldp.io.tables import ROWS, TableFile, codes_of, is_empty, numbers_of, texts_of
 from labeldp.ledger import digest_of_texts
 from labeldp.manifest import summary_of
 from labeldp.recipe import Recipe
 from labeldp.support.validate import InputError
 
-ROWS = 2**17
-"""Rows that are drawn at one time, at most."""
 ENTRIES = 2**22
 """Outputs for single classes that are drawn at one time, at most."""
 SECRET = "it is not shown, as labels are secret"
@@ -139,11 +137,3 @@ def told_how(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "; a time is spelled as 2024-01-31 00:00:00"
     return ""
-
-
-def is_empty(labels: pa.Array) -> NDArray[np.bool_]:
-    """Returns which labels are missing, or are texts of blanks alone, bool (n,)."""
-    missing = labels.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
-        missing |= np.array([text is not None and not text.strip() for text in labels.to_pylist()])
-    return missing

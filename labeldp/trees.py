@@ -87,8 +87,9 @@ def fit_boosted_trees(
         fitted, out = held_out_rows(len(x), settings.held_out, seed)
         parts = (x[fitted.numpy()], targets[fitted], x[out.numpy()], targets[out])
         stages = _chosen_stages(settings, loss, num_classes, *parts)
-    grown = BoostedClassifier(bins, [], _constant(targets, loss, num_classes))
-    logits = grown.constant.expand(len(x), -1)
+    constant = _constant(targets, loss, num_classes)
+    grown = BoostedClassifier(bins, [], constant.numpy())
+    logits = constant.expand(len(x), -1)
     for _ in range(stages):
         grown.stages.append(_stage(settings, x, logits, targets, loss))
         logits = logits + grown.stages[-1].outputs(x)
@@ -204,12 +205,12 @@ class BoostedClassifier(LogitClassifier):
 
     bins: Bins
     stages: list[Stage]
-    constant: Tensor
+    constant: NDArray[np.float64]
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float64 (m, K)."""
         x = self.bins(as_vectors(features).numpy())
-        logits = self.constant.expand(len(x), -1)
+        logits = torch.from_numpy(self.constant).expand(len(x), -1)
         return sum((stage.outputs(x) for stage in self.stages), start=logits)
 
 

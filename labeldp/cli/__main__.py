@@ -39,7 +39,7 @@ def parser() -> OneLineParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns its exit status: 0, or 2 for what a user can mend."""
+    """Runs one command; returns its exit status: 0, or 2 for what a user can fix."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"note: {message}", file=sys.stderr)
@@ -53,6 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         print(f"error: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("error: there is not enough memory for this file", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

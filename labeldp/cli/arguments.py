@@ -63,10 +63,28 @@ def two_numbers(text: str) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+def add_separator(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that says what is between the cells of a text file."""
+    parser.add_argument(
+        "--separator",
+        type=lambda text: text.replace("\\t", "\t"),
+        metavar="SIGN",
+        help="what is between the cells; default: a comma, in TSV files a tab",
+    )
+
+
+def printable(text: object) -> str:
+    """Returns a text in which a terminal finds no command, such as the escape sign."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(text))
+
+
 def check_new(
-    path: Path, *suffixes: str, replace: bool = False, read: Sequence[Path] = (),
+    path: Path,
+    *suffixes: str,
+    replace: bool = False,
+    read: Sequence[Path] = (),
     advice: str = "choose another name, or delete it",
-) -> Path:  # fmt: skip
+) -> Path:
     """Returns the path of a file to be written; asked first, as the work may take long.
 
     Args:

@@ -4,14 +4,13 @@ Example:
   labeldp fit features.csv --release survey.release.parquet --out model.skops
   labeldp fit features.csv --release survey.release.parquet --model boosted_trees --out trees.skops
 
-Prints the accuracy to expect on new rows, and beside it that of always naming the most frequent
-class, each with a 95 % interval. Both are estimated from releases alone: models fitted to four
-fifths of the rows are tried on the rest. If the release counts persons (`labeldp release --unit
+Rows are matched by --row-id, and those that are on one side only are left out; without ids they are
+matched by position. Prints the accuracy to expect on new rows, and that of always naming the most
+frequent class, each with a 95 % interval. Both are estimated from releases only: models fitted to
+four fifths of the rows are tried on the rest. If the release counts persons (`release --unit
 COLUMN`) and FEATURES has that column, the rows of a person are held out together. This spends no
-privacy, so try both models and keep the better one. --model logistic is linear, fitted by the
-marginal likelihood of the release. --model boosted_trees is scikit-learn's
-HistGradientBoostingClassifier, fitted by EM. MODEL.skops holds no pickle and runs no code when it
-is read. The Python library has more models (docs/your-own-labels.md).
+privacy, so try both models and keep the better one: --model linear, or boosted_trees, both by the
+marginal likelihood of the release. MODEL.skops holds no pickle and runs no code when it is read.
 """
 
 import argparse
@@ -19,19 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.cli.arguments import check_new
-from labeldp.cli.people import NO_CATEGORY, column_of, read_people, row_ids_of
+from labeldp.cli.arguments import add_separator, check_new, printable
 from labeldp.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from labeldp.io.tables import TableFile
     from labeldp.release import Release
 
 
-SAID = {"logistic": "linear model", "boosted_trees": "boosted trees"}
+SAID = {"linear": "linear model", "boosted_trees": "boosted trees"}
 """What the output calls each model."""
 
 
@@ -44,26 +42,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the file that `labeldp release` wrote")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="MODEL.skops",
                         help="the file to write")  # fmt: skip
-    parser.add_argument("--model", default="logistic", metavar="NAME",
-                        help="logistic (default) or boosted_trees")  # fmt: skip
+    parser.add_argument(
+        "--model", default="linear", metavar="NAME", help="linear (default) or boosted_trees"
+    )
     parser.add_argument(
         "--row-id", metavar="COLUMN", help="the column that `release --row-id` named"
     )
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
                         help="a column that is no feature; may be given several times")  # fmt: skip
+    parser.add_argument("--keep", action="append", default=[], metavar="COLUMN",
+                        help="a feature though it looks like row numbers")  # fmt: skip
+    add_separator(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
+    if given.model == "logistic":
+        raise InputError("--model logistic is now called linear")
     check_choice("--model", given.model, SAID)
     from labeldp.estimates import class_shares
-    from labeldp.io.cells import check_finite
-    from labeldp.io.columns import numeric_columns
-    from labeldp.io.files import as_written
+    from labeldp.io.tables import TableFile
     from labeldp.load import load_release
     from labeldp.manifest import unprotected
-    from labeldp.models import cross_validated, model_for, readable, save_model
+    from labeldp.models import cross_validated, model_for, save_model
 
     release = load_release(given.release)
     if not release.classes:
@@ -72,33 +74,33 @@ def run(given: argparse.Namespace) -> int:
             "takes (Python only)"
         )
     _check_names(release, given)
-    table = read_people(given.file, given.row_id)
-    ids = row_ids_of(table, given.row_id, given.file)
-    whole = table
-    for name in given.drop:
-        column_of(table, name, "--drop", given.file)
-    table = table.drop(columns=[*given.drop, *([given.row_id] if given.row_id else [])])
-    if release.manifest.source in table.columns:
+    file = TableFile(given.file, given.separator)
+    for option, names in (("--drop", given.drop), ("--keep", given.keep)):
+        for name in names:
+            file.check_column(option, name)
+    ids = None
+    if given.row_id is not None:
+        ids = file.read_names("--row-id", given.row_id, are_distinct=True)
+    drop = {*given.drop, given.row_id}
+    if release.manifest.source in set(file.names) - drop:
         raise InputError(
             f"{given.file} has the column {release.manifest.source}, which is what the release "
             f"keeps secret (hand over features without it, or give --drop "
             f"{release.manifest.source})"
         )
+    table = file.features(drop=drop, keep=given.keep)
     if not len(table.columns):
         raise InputError(f"{given.file} has no feature left")
-    places = _places(ids, release, given)
-    persons = _persons(whole, places, release)
-    # As `predict` reads them: pandas makes True of true where all other cells are empty.
-    numbers = numeric_columns(table)
-    table = as_written(given.file, table, [name for name in table if name not in numbers])
-    check_finite(str(given.file), table, NO_CATEGORY)
-    table = readable(table.iloc[places].reset_index(drop=True))
+    places, release, matched = _matched(ids, len(table), release, given)
+    table = table.iloc[places].reset_index(drop=True)
+    persons = _persons(file, places, release)
     model = model_for(table, given.model)
     estimate = cross_validated(model, table, release, persons)
     model.fit(table, release)
     save_model(model, given.out)
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
           f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
+    print(matched)
     if (why := unprotected(release.manifest)) is not None:
         print(why)
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
@@ -112,7 +114,7 @@ def run(given: argparse.Namespace) -> int:
               "plan says what to expect)")  # fmt: skip
     shares = class_shares(release, persons=persons)
     name = max(shares, key=lambda each: shares[each].value)
-    print(f"always saying {name}: {shares[name].value:.1%} "
+    print(f"always saying {printable(name)}: {shares[name].value:.1%} "
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
     print(f"wrote {given.out}")
     return 0
@@ -137,25 +139,42 @@ def _check_names(release: "Release", given: argparse.Namespace) -> None:
         )
 
 
-def _places(ids: NDArray, release: "Release", given: argparse.Namespace) -> NDArray[np.int64]:
-    """Returns where each row of the release is in the table, (N,)."""
-    position = {each: row for row, each in enumerate(ids.astype(str).tolist())}
-    wanted = release.row_ids.astype(str).tolist()
-    missing = [each for each in wanted if each not in position]
-    if missing:
+def _matched(
+    ids: NDArray | None, size: int, release: "Release", given: argparse.Namespace
+) -> tuple[NDArray[np.int64], "Release", str]:
+    """Returns where each row of the release is in the table, that release, and what is said of it.
+
+    Raises:
+        InputError: no row of one is in the other; without ids, another number of rows.
+    """
+    if ids is None:
+        wanted = release.row_ids.astype(np.int64)
+        is_whole = np.array_equal(wanted, np.arange(len(wanted)))
+        if int(wanted.max(initial=-1)) >= size or (is_whole and len(wanted) != size):
+            raise InputError(
+                f"{given.file} has {size:,} rows, and {given.release} {len(wanted):,}: without "
+                "ids they are matched by position, and must be the same (--row-id names rows)"
+            )
+        return wanted, release, "rows are matched by position"
+    places = pd.Index(ids.astype(str)).get_indexer(release.row_ids.astype(str))
+    here = places >= 0
+    if not here.any():
         raise InputError(
-            f"{given.file} lacks {len(missing):,} of the {len(wanted):,} rows of {given.release}, "
-            f"such as row id {missing[0]} (is it the same table, and does --row-id name the "
-            "same ids?)"
+            f"{given.file} has none of the rows of {given.release} (does --row-id name the same "
+            "ids?)"
         )
-    return np.array([position[each] for each in wanted])
+    said = f"rows are matched by {given.row_id}"
+    if not here.all() or here.sum() < size:
+        said += (
+            f": {here.sum():,}; left out are {(~here).sum():,} of {given.release} and "
+            f"{size - here.sum():,} of {given.file}"
+        )
+    return places[here], release if here.all() else release[here], said
 
 
-def _persons(
-    table: "pd.DataFrame", places: NDArray[np.int64], release: "Release"
-) -> NDArray | None:
+def _persons(file: "TableFile", places: NDArray[np.int64], release: "Release") -> NDArray | None:
     """Returns whose row each of the release is, (N,); None: nobody has two, or nobody can say."""
     unit = release.manifest.unit
-    if unit is None or unit.most_rows == 1 or unit.column not in table.columns:
+    if unit is None or unit.most_rows == 1 or unit.column not in file.names:
         return None
-    return table[unit.column].to_numpy()[places]
+    return file.read_names("unit", unit.column)[places]

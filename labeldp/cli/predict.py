@@ -11,11 +11,10 @@ import argparse
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from labeldp.cli.arguments import check_new
-from labeldp.cli.people import read_people, row_ids_of
+from labeldp.cli.arguments import add_separator, check_new, printable
 from labeldp.support.validate import InputError, did_you_mean
 
 
@@ -33,36 +32,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="a column that names each row; default: rows are counted from 0",
     )
+    add_separator(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Writes the predictions."""
     check_new(given.out, ".csv", ".parquet", replace=True, read=(given.file, given.model))
-    from labeldp.io.cells import check_finite, check_numbers
-    from labeldp.io.files import as_written
-    from labeldp.models import (
-        columns_of,
-        load_model,
-        numbers_of,
-        readable,
-        unknown_categories,
-    )
+    from labeldp.io.tables import TableFile
+    from labeldp.models import columns_of, load_model, numbers_of, unknown_categories
     from labeldp.support.files import replacing
 
     model = load_model(given.model)
-    table = read_people(given.file, given.row_id)
-    ids = _ids_as_written(table, given)
-    file, columns = str(given.file), columns_of(model)
+    table = TableFile(given.file, given.separator)
+    file, columns, numbers = str(given.file), columns_of(model), numbers_of(model)
     for name in columns:
-        if name not in table.columns:
+        if name not in table.names:
             raise InputError(f"{file} has no column {name}, which the model needs"
-                             f"{did_you_mean(name, list(table.columns))}")  # fmt: skip
-    numbers = numbers_of(model)
-    # Of few rows a category may look like a number, or a truth value.
-    table = as_written(given.file, table, [name for name in columns if name not in numbers])
-    table = check_numbers(file, table, numbers, ", which the model needs")
-    check_finite(file, table[numbers])
-    plain = readable(table, model)
+                             f"{did_you_mean(name, table.names)}")  # fmt: skip
+    plain = table.features(
+        names=columns,
+        numbers=numbers,
+        # Of few rows a category may look like a number, or a truth value.
+        categories=set(columns) - set(numbers),
+        advice=", which the model needs",
+    )
+    ids = np.arange(len(plain))
+    if given.row_id is not None:
+        ids = table.read_names("--row-id", given.row_id, are_distinct=True)
     for name, (cells, counts_as) in unknown_categories(model, plain).items():
         warnings.warn(
             f"{file}, column {name}: {len(cells):,} of {len(plain):,} rows have a category that "
@@ -80,9 +76,10 @@ def run(given: argparse.Namespace) -> int:
     )
     with replacing(given.out) as partial:
         if given.out.suffix == ".csv":
-            # Six digits are for probabilities: 1234567.0 is a row id, or a class.
-            names = found[["row", "predicted"]].select_dtypes("floating").columns
-            plain = found.astype(dict.fromkeys(names, object))
+            # Six digits are for probabilities, not for a class such as 1234567.0.
+            names = found[["predicted"]].select_dtypes("floating").columns
+            plain = found.astype(dict.fromkeys(names, object)).map(in_spreadsheet)
+            plain.columns = [in_spreadsheet(name) for name in found.columns]
             plain.to_csv(partial, index=False, float_format="%.6g")
         else:
             found.to_parquet(partial, index=False)
@@ -90,13 +87,18 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _ids_as_written(table: pd.DataFrame, given: argparse.Namespace) -> NDArray:
-    """Returns the row ids as the file has them: 007 is found again by its zeros only."""
-    from labeldp.io.files import as_written
+def in_spreadsheet(cell: object) -> object:
+    """Returns a cell that no spreadsheet takes for a formula.
 
-    ids = row_ids_of(table, given.row_id, given.file)
-    if given.row_id is None:
-        return ids
-    texts = as_written(given.file, table, [given.row_id])[given.row_id].to_numpy()
-    are_same = (texts.astype(str) == ids.astype(str)).all()
-    return ids if are_same else texts  # numbers stay numbers, in Parquet too
+    Class names come from whoever wrote the release.
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    if not text.startswith(("=", "+", "-", "@")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text

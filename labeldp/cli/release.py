@@ -13,26 +13,21 @@ must fit into it.
 
 import argparse
 import math
-import re
 import shlex
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from labeldp.cli.arguments import check_new, names, number, two_numbers
-from labeldp.cli.people import row_ids_in
+from labeldp.cli.arguments import add_separator, check_new, names, number, two_numbers
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
-    from labeldp.io.batches import TableFile
+    from labeldp.io.tables import TableFile
     from labeldp.ledger import Before, Ledger, Payers
     from labeldp.manifest import Manifest
 
-BETWEEN = re.compile(r"[\s;:|,]+")
-"""What may stand between the cells of a row."""
 THERE = "use it, or choose another name"
 
 
@@ -77,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="release at most M rows of each person; default: all",
     )
+    add_separator(parser)
     parser.add_argument(
         "--ledger",
         type=Path,
@@ -116,7 +112,7 @@ def run(given: argparse.Namespace) -> int:
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
-    from labeldp.io.batches import TableFile
+    from labeldp.io.tables import TableFile
     from labeldp.ledger import COMMAND, Ledger
     from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
     from labeldp.names import capped, spellings
@@ -132,9 +128,7 @@ def run(given: argparse.Namespace) -> int:
     known = REAL_MECHANISMS if given.classes is None else CLASS_MECHANISMS
     check_choice("--mechanism", given.mechanism, ["auto", *known])
 
-    table = TableFile(given.file)
-    _check_header(table, given)
-    table.check_column("--label", given.label)
+    table = TableFile(given.file, given.separator, secret=given.label)
     payers = _payers(table, given)
     unit = kept = None
     if payers.persons is not None:
@@ -190,28 +184,24 @@ def run(given: argparse.Namespace) -> int:
 def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
     """Returns whose labels the file holds."""
     from labeldp.ledger import Payers
-    from labeldp.names import check_texts
+    from labeldp.names import checked_row_ids
     from labeldp.streaming import digest_of_column
 
     digests: dict[str, tuple[bytes, int]] = {}
 
     def digest_of(column: str) -> bytes | None:
         if column not in digests:
-            if column not in table.columns():
+            if column not in table.names:
                 return None
             digests[column] = digest_of_column(table, column)
         return digests[column][0]
 
     ids = persons = None
     if given.row_id is not None:
-        ids = _row_ids(table, given.row_id)
+        ids = table.read_names("--row-id", given.row_id, are_distinct=True)
+        ids = checked_row_ids(ids, len(ids))
     if given.unit is not None:
-        column = table.column(table.check_column("--unit", given.unit))
-        for row in np.flatnonzero(column.isna())[:1]:
-            raise InputError(f"{given.file}, row {row + 1}, column {given.unit}: it is empty, but "
-                             "--unit names whose row it is")  # fmt: skip
-        persons = column.to_numpy()
-        check_texts(persons, f"{given.file}, column {given.unit}: persons")
+        persons = table.read_names("--unit", given.unit)
     known = ids if persons is None else persons
     if known is None:
         digest_of(given.label)
@@ -276,44 +266,3 @@ def _book(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None
                 f"{ledger.path} does not know (give --book {path}; or, if these are other rows, "
                 "write to another folder)"
             )
-
-
-def _check_header(table: "TableFile", given: argparse.Namespace) -> None:
-    """Refuses a file whose first row is data: what is said of its columns would show a label."""
-    if table.is_parquet:
-        return  # it names its columns apart from the rows
-    cells = table.first_row()
-    if given.label in cells:
-        return
-    # Cells with another sign between them are one cell to the reader.
-    pieces = [piece for cell in cells for piece in BETWEEN.split(cell)]
-    is_one = len(cells) == 1 and len(pieces) > 1
-    is_class = any(_is_class(piece, given.classes) for piece in pieces)
-    if is_one or is_class or any(_is_value(cell, given.classes) for cell in cells):
-        raise InputError(
-            f"{given.file} has no column {given.label}: its first row holds values, which are not "
-            "shown, and no names of columns (write a header)"
-        )
-
-
-def _is_value(text: str, classes: list[str] | None) -> bool:
-    try:
-        float(text)
-    except ValueError:  # a misspelled label is one too, although no release would take it
-        return _is_class(text, classes)
-    return True
-
-
-def _is_class(text: str, classes: list[str] | None) -> bool:
-    return text.strip().casefold() in {name.casefold() for name in classes or ()}
-
-
-def _row_ids(table: "TableFile", name: str) -> NDArray:
-    """Returns the ids in a column, whole numbers or texts.
-
-    They are held as a whole, unlike labels, as each must be there once.
-    """
-    from labeldp.names import checked_row_ids
-
-    column = table.column(table.check_column("--row-id", name))
-    return checked_row_ids(row_ids_in(column, table.path), len(column))

@@ -13,9 +13,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from labeldp.io import cells, files
 from labeldp.io.columns import encoded
-from labeldp.io.files import READERS
+from labeldp.io.tables import READERS, TableFile, label_texts, texts_of
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import (
@@ -366,42 +365,67 @@ class OwnTable(TableData):
     def read(self, data_dir: Path) -> Rows:
         """Returns the rows of the file."""
         path = Path(self.file).expanduser()
-        table = files.read_table(path)
+        options = ("dataset.file: ", "dataset.drop", "dataset.categorical")
+        table = TableFile(path, options=options)
         keys = {"label": [self.label], "unit": [self.unit] if self.unit else []}
         keys |= {key: list(map(str, getattr(self, key) or ())) for key in LISTS}
+        left_out = [str(self.label), *keys["drop"], *map(str, keys["unit"])]
         for key, names in keys.items():
-            for name in names:
-                files.check_column(path.name, table, f"dataset.{key}", str(name))
-        labels = table[str(self.label)]
-        classes = self._classes(labels)
-        if len(classes) < 2:  # of `public` ones; others were checked
-            raise InputError(
-                f"{path.name}, column {self.label}: dataset.classes=public finds {len(classes)} "
-                "different labels, and two or more are needed"
-            )
-        codes = cells.label_codes(path.name, labels, classes)
-        units = None if self.unit is None else table[self.unit]
-        if units is not None and units.isna().any():
-            row = int(np.flatnonzero(units.isna())[0])
-            raise InputError(f"{path.name}, row {row + 1}, column {self.unit}: the unit is missing")
-        left_out = [self.label, *keys["drop"], *keys["unit"]]
-        columns = table.drop(columns=left_out)
+            for name in map(str, names):
+                table.check_column(f"dataset.{key}", name)
+                if key in ("numeric", "categorical") and name in left_out:
+                    raise InputError(f"dataset.{key}={name} is not a column of features")
+        codes, num_classes = self._codes(table)
+        columns = table.features(
+            drop=left_out,
+            numbers=keys["numeric"],
+            categories=keys["categorical"],
+            advice=" (leave {name} out of dataset.numeric, and it is a category)",
+        )
         if not columns.shape[1]:
             raise InputError(f"{path.name} has no column beside {', '.join(left_out)}")
-        for key in ("numeric", "categorical"):
-            for name in keys[key]:
-                files.check_column(path.name, columns, f"dataset.{key}", name)
-        columns = cells.check_numbers(path.name, columns, keys["numeric"])
-        for name in keys["categorical"]:
-            columns[name] = columns[name].astype(str)
-        cells.check_finite(path.name, columns)
-        whose = None if units is None else np.array(cells.label_texts(units))  # less blanks
-        return Rows(self.name, columns, codes, len(classes), whose)
+        whose = None
+        if self.unit is not None:  # less blanks
+            whose = np.array(label_texts(table.read_names("dataset.unit", str(self.unit))))
+        return Rows(self.name, columns, codes, num_classes, whose)
 
-    def _classes(self, labels: pd.Series) -> list[str]:
+    def _codes(self, table: TableFile) -> tuple[NDArray[np.int64], int]:
+        """Returns the position of each label among the classes, int64 (N,), and how many there are.
+
+        Texts are compared as they are written, and otherwise as numbers: 1.0 is the class 1.
+        """
+        texts, places = texts_of(table.read_labels(str(self.label)).combine_chunks())
+        file, counts = table.path.name, np.bincount(places, minlength=len(texts))
         if self.classes == PUBLIC:
-            return sorted(set(cells.label_texts(labels.dropna())))
-        return cells.label_texts(pd.Series(list(self.classes or ()), dtype=object))
+            there = [text for text, count in zip(texts, counts, strict=True) if text and count]
+            numbers = list(map(_number_text, there))
+            classes = sorted(set(there if None in numbers else filter(None, numbers)))
+        else:
+            classes = label_texts(list(self.classes or ()))
+        if len(classes) < 2:  # of `public` ones; others were checked
+            raise InputError(
+                f"{file}, column {self.label}: dataset.classes=public finds {len(classes)} "
+                "different labels, and two or more are needed"
+            )
+        known = {name: place for place, name in enumerate(classes)}
+        code_of = [known.get(text, known.get(_number_text(text) or "", -1)) for text in texts]
+        codes = np.array(code_of, dtype=np.int64)[places]
+        for row in np.flatnonzero(codes < 0)[:1]:
+            where, text = f"{file}, row {row + 1}, column {self.label}", texts[places[row]]
+            if not text:
+                raise InputError(f"{where}: the label is missing")
+            raise InputError(
+                f"{where}: {text!r} is not one of dataset.classes=[{','.join(classes)}]"
+            )
+        return codes, len(classes)
+
+
+def _number_text(text: str) -> str | None:
+    """Returns a text of a number as the number is written; None: it is no number."""
+    try:
+        return f"{float(text):.15g}"
+    except ValueError:
+        return None
 
 
 LISTS = ("numeric", "categorical", "drop")

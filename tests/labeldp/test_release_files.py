@@ -1,6 +1,8 @@
 """Files of releases: what is not written, not read and not replaced."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
@@ -63,3 +65,18 @@ def test_a_name_that_says_no_parquet_is_refused(name, tmp_path):
     with pytest.raises(InputError, match=r"whose name must end in \.parquet, got .*" + name):
         released().save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_list_that_is_longer_than_the_classes_is_refused_before_it_fills_the_memory(tmp_path):
+    # 576 kB asked for 3.27 TiB.
+    classes = [f"c{number}" for number in range(400)]
+    given = {"classes": classes, "eps": 8.0, "mechanism": "subset_selection", "seed": 0}
+    release = ldp.privatize(["c1"] * 300, parameters={"size": 2}, **given)
+    release.save(tmp_path / "r.parquet")
+    table = pq.read_table(tmp_path / "r.parquet")
+    long = 3_000_000
+    ends = np.array([0] + [long] * 300, np.int32)
+    column = pa.ListArray.from_arrays(ends, np.zeros(long, np.int32))
+    pq.write_table(table.set_column(1, "released", column), tmp_path / "bomb.parquet")
+    with pytest.raises(InputError, match="more than 400 entries"):
+        ldp.load_release(tmp_path / "bomb.parquet")

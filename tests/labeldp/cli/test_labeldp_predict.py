@@ -5,8 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 
+import labeldp as ldp
 from labeldp.cli.__main__ import main
+from labeldp.models import load_model, save_model
 
 
 def fitted(folder, features):
@@ -30,7 +33,7 @@ def predicted(rows, name="p.csv"):
 def test_truth_values_stay_the_categories_they_were(third, tmp_path, monkeypatch):
     # pandas makes True of `true` where a file has no other text, and the category was another one.
     monkeypatch.chdir(tmp_path)
-    features = pd.DataFrame({"asked": ["true", "false", third] * 60, "x": range(180)})
+    features = pd.DataFrame({"asked": ["true", "false", third] * 60, "x": range(5, 185)})
     assert fitted(tmp_path, features) == 0
     whole = predicted(features)
     some = features.asked.isin(["true", "false"])
@@ -95,7 +98,9 @@ def test_an_empty_line_and_a_number_beyond_all_floats_in_a_file_of_one_column(
     assert "f.csv, row 2, column x: the number is infinite" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("ids", "kept"), [(["007", "010"], ["007", "010"]), ([7, 10], [7, 10])])
+@pytest.mark.parametrize(
+    ("ids", "kept"), [(["007", "010"], ["007", "010"]), ([7, 10], ["7", "10"])]
+)
 def test_row_ids_come_out_as_they_went_in(ids, kept, tmp_path, monkeypatch):
     # 007 came out as 7, by which no row is found in a file of texts.
     monkeypatch.chdir(tmp_path)
@@ -106,3 +111,34 @@ def test_row_ids_come_out_as_they_went_in(ids, kept, tmp_path, monkeypatch):
         assert main(predict) == 0
     assert pd.read_parquet("p.parquet").row.tolist() == kept
     assert pd.read_csv("p.csv", dtype=str).row.tolist() == list(map(str, kept))
+
+
+def test_class_names_are_no_formula_and_no_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names, x = ['=HYPERLINK("a"&A1)', "\x1b[31mno", "-2.5"], np.arange(-45.0, 45)
+    labels = np.repeat(names, 30).tolist()
+    ldp.privatize(labels, classes=names, eps=8.0, seed=0).save("r.parquet")
+    pd.DataFrame({"x": x}).to_csv("f.csv", index=False)
+    assert main(["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]) == 0
+    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
+    assert "\x1b" not in capsys.readouterr().out + Path("p.csv").read_text()
+    found = pd.read_csv("p.csv", dtype=str).predicted
+    assert set(found) == {'\'=HYPERLINK("a"&A1)', "\\x1b[31mno", "-2.5"}
+
+
+def test_a_crafted_model_with_trees_elsewhere_is_refused(tmp_path, monkeypatch, capsys):
+    # It read foreign memory: only the last step was looked at.
+    monkeypatch.chdir(tmp_path)
+    features = pd.DataFrame({"x": np.arange(-60.0, 60)})
+    assert fitted(tmp_path, features) == 0
+    model = load_model(tmp_path / "m.skops")
+    x = features.to_numpy()
+    trees = HistGradientBoostingRegressor(max_iter=1).fit(x, x[:, 0])
+    trees._predictors[0][0].nodes["left"][0] = 2**31 - 5
+    voting = VotingRegressor([("a", HistGradientBoostingRegressor(max_iter=1))]).fit(x, x[:, 0])
+    voting.estimators_ = [trees]
+    del voting.named_estimators_
+    model.steps.insert(1, ("vote", voting))
+    save_model(model, Path("evil.skops"))
+    assert main(["predict", "f.csv", "--model", "evil.skops", "--out", "p.csv"]) == 2
+    assert "is damaged" in capsys.readouterr().err

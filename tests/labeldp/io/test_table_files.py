@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from labeldp.io.columns import encoded
-from labeldp.io.files import read_table
+from labeldp.io.tables import TableFile
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.mechanisms.information import information_bits
 from labeldp.support.validate import InputError
@@ -132,8 +132,8 @@ def test_bad_input_is_one_line(tmp_path, change, keys, says):
     [
         (b"", "survey.csv is empty"),
         (b"age;answer\n1,5;yes\n2,5;no\n", "survey.csv has ';' between its cells"),
-        (b"age,answer\n1,yes,\n2,no,\n", "line 2 has 3 cells, and the header has 2"),
-        (b"age,answer\n1,yes\n2,no,9\n", "line 3 has 3 cells, and the header has 2"),
+        (b"age,answer\n1,yes,\n2,no,\n", "row 1 has 3 cells, and the header has 2"),
+        (b"age,answer\n1,yes\n2,no,9\n", "row 2 has 3 cells, and the header has 2"),
         ("age,answer\n1,yes\n2,é\n".encode("latin-1"), "survey.csv is not text in UTF-8"),
     ],
 )
@@ -149,7 +149,7 @@ def test_files_that_are_no_such_table_say_why(tmp_path, content, says):
 def test_a_name_may_hold_another_separator(tmp_path):
     path = tmp_path / "survey.csv"
     path.write_text("do you agree; yes or no\n1\n2\n")
-    assert read_table(path).columns.tolist() == ["do you agree; yes or no"]
+    assert TableFile(path).names == ["do you agree; yes or no"]
 
 
 def test_public_classes_are_two_or_more(tmp_path):

@@ -15,10 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from labeldp.cli.people import read_people
 from labeldp.file import read_rows
-from labeldp.io import files
-from labeldp.io.batches import TableFile, codes_of
+from labeldp.io.tables import TableFile, codes_of
 from labeldp.load import load_release
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
@@ -92,8 +90,7 @@ def head_of(path: Path) -> bytes:
 
 def coded(path: Path, column: str) -> object:
     """Reads a column in parts, as `labeldp release` does."""
-    table = TableFile(path)
-    table.check_column("--label", column)
+    table = TableFile(path, secret=column)
     return [codes_of(part, pd.Index(["yes", "no"])) for part in table.batches(column, 2)]
 
 
@@ -109,9 +106,9 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "images": ("tiny.npz", lambda path: ImageData("tiny", 3).draw(path.parent, 0)),
     "releases=": ("handover.npz", read_releases),
     "release of own labels": ("mine.parquet", load_release),
-    "people.csv": ("people.csv", read_people),
-    "table.csv": ("table.csv", files.read_table),
-    "table.parquet": ("mine.parquet", files.read_table),
+    "people.csv": ("people.csv", lambda path: TableFile(path).features()),
+    "table.csv": ("table.csv", lambda path: TableFile(path, secret="answer").features()),
+    "table.parquet": ("mine.parquet", lambda path: TableFile(path).features()),
     "rows of a release": ("mine.parquet", read_rows),
     "labels of people.csv": ("people.csv", lambda path: coded(path, "answer")),
     "labels of a Parquet file": ("mine.parquet", lambda path: coded(path, "row")),

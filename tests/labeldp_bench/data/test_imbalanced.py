@@ -10,7 +10,6 @@ from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import ImbalancedImages
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import read_experiment
 
 COUNTS = [60, 30, 10]
 REAL = Path(os.environ.get("LABELDP_DATA", "none"))
@@ -60,27 +59,6 @@ def test_sizes_of_the_paper(name, size):
     assert sum(dataset.train_counts) == size and not any(n % 10 for n in dataset.train_counts)
     assert (dataset.name, dataset.source, dataset.selection) == (name, "cifar10", "hash")
     assert cell.identity["model"] == "resnet18"
-
-
-def test_one_sigma_and_l_for_each_budget():
-    """If it failed, pages of BlockRR's second CIFAR-10 would follow different recipes."""
-    stated = recipes_of("table5")
-    for page in ("table7", "figure2", "figure3"):
-        for eps, recipe in recipes_of(page).items():
-            assert recipe.items() <= stated[eps].items()
-    shown = compose_cell(["mechanism=blockrr", "dataset=cifar10_2"])  # the YAML's, at eps=1
-    assert stated[1] == {key: shown.setting(key) for key in stated[1]}
-
-
-def recipes_of(page):
-    """Returns {eps: {sigma, l}} as far as an experiment fixes them."""
-    found = {}
-    for block in read_experiment(f"blockrr/{page}").blocks:
-        own, grid = block["set"], block["grid"]
-        keys = {"mechanism.sigma", "mechanism.favoured"} & own.keys()
-        for eps in grid.get("eps", [own.get("eps")]) if keys else []:
-            found[eps] = {key: own[key] for key in keys}
-    return found
 
 
 def test_every_copy_of_the_source_gives_the_same_arrays(tmp_path):

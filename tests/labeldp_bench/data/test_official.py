@@ -108,22 +108,6 @@ def test_official_idx_files_are_read_without_a_network(tmp_path, no_network, nam
     assert capsys.readouterr() == ("", "")
 
 
-def test_packed_official_files_are_checked_and_read(tmp_path, datasets, no_network, monkeypatch):
-    """If it failed, .gz files in place would be fetched again, or used although damaged."""
-    arrays = make_arrays((28, 28))
-    raw = tmp_path / "MNIST" / "raw"
-    resources = write_idx(raw, arrays, packed=True)
-    monkeypatch.setattr(datasets.MNIST, "resources", resources)
-    packed = raw / resources[0][0]
-    good = packed.read_bytes()
-    packed.write_bytes(good + b"x")
-    with pytest.raises(official.NotAvailable):
-        load_images(tmp_path, "mnist", 4)
-    packed.write_bytes(good)
-    load_images(tmp_path, "mnist", 4)
-    assert_same(tmp_path / "mnist.npz", arrays)
-
-
 @pytest.mark.parametrize(("name", "key"), [("cifar10", "labels"), ("cifar100", "fine_labels")])
 def test_official_cifar_pickles_are_read(tmp_path, datasets, no_network, monkeypatch, name, key):
     """If it failed, CIFAR would come out transposed, or CIFAR-100 with its coarse labels."""

@@ -7,7 +7,6 @@ import torch
 from scipy.stats import dlaplace
 from torch.nn import Linear
 
-from labeldp.audit.group_channels import group_epsilon
 from labeldp.mechanisms import (
     NoisyClusters,
     RandomizedResponse,
@@ -45,14 +44,6 @@ def test_counts_have_noise_of_scale_two_over_eps():
     noise = (noisy - 1).flatten()
     assert has_law(noise, dlaplace(1 / 4)) and not has_law(noise, dlaplace(1 / 3.7))
     assert torch.equal(exact, torch.ones(10_000, 3).double())
-
-
-def test_audit_finds_eps_and_catches_half_the_noise():
-    class HalfTheNoise(NoisyClusters):
-        scale = property(lambda self: 1 / self.eps)
-
-    assert group_epsilon(NoisyClusters(0.7)) == pytest.approx(0.7, abs=1e-12)
-    assert group_epsilon(HalfTheNoise(0.7)) == pytest.approx(1.4, abs=1e-12)
 
 
 @pytest.mark.parametrize("central", [True, False])

@@ -78,12 +78,12 @@ def check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classe
 def _absence(file: str, absent: np.ndarray, num_classes: int, used: int) -> str:
     """Returns the line on classes without an example; `used`: the largest label + 1."""
     names = ", ".join(map(str, absent[:MOST_CLASSES_NAMED].tolist()))
-    more = f" and {len(absent) - MOST_CLASSES_NAMED:,} more" * (len(absent) > MOST_CLASSES_NAMED)
-    which = f"class{'es' * (len(absent) > 1)} {names}{more}"
-    # All at the end: perhaps the number is wrong. Below two there is nothing to learn.
-    fits = len(absent) == num_classes - used and used >= 2
-    hint = f" (if there are only {used}: dataset.num_classes={used})" if fits else ""
-    return f"{file}: no example of {which}, of dataset.num_classes={num_classes}{hint}"
+    if len(absent) > MOST_CLASSES_NAMED:
+        names += f" and {len(absent) - MOST_CLASSES_NAMED:,} more"
+    line = f"{file}: no example of class {names}, of dataset.num_classes={num_classes}"
+    if len(absent) == num_classes - used and used >= 2:  # all at the end: is the number wrong?
+        line += f" (if there are only {used}: dataset.num_classes={used})"
+    return line
 
 
 @cache

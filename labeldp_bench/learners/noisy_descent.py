@@ -1,4 +1,4 @@
-"""Descents by noisy gradients and noisy steps; a curator sees the labels."""
+"""Learners with a curator who sees the labels: noisy moments, noisy gradients, noisy steps."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent
+from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
@@ -22,6 +22,53 @@ from labeldp.support.validate import (
 from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.models.networks import GradientNetwork
 from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
+
+
+@dataclass(frozen=True)
+class Moments(Learner):
+    """Asks a curator for X'Y once, and lets the model make of it what it can.
+
+    Source: WALR (Interoperable Private Attribution drafts, logistic_regression.md).
+
+    Args:
+        loss: `squared`.
+    """
+
+    needs_first: ClassVar[str] = "the features of a pre-trained network"
+
+    loss: str = "squared"
+
+    def __post_init__(self) -> None:
+        if self.loss != "squared":
+            raise InputError(
+                f"learner=moments fits least squares: learner.loss must be squared, got "
+                f"{self.loss!r}"
+            )
+
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses other mechanisms, and models that are not linear."""
+        if not isinstance(mechanism, NoisyMoments):
+            raise InputError(
+                "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
+                "releases of single labels)"
+            )
+        model.check_linear()
+
+    def fit(
+        self,
+        features: Tensor,
+        store: LabelStore,
+        mechanism: Mechanism,
+        model: Model,
+        session: Session,
+    ) -> Classifier:
+        """Returns the classifier that the noisy moments give."""
+        self.check(mechanism, model)
+        assert isinstance(mechanism, NoisyMoments)
+        linear = model.linear(features, session)
+        moments = store.release(ClassSums(mechanism, linear.rows))
+        return linear.fitted(moments, mechanism.stddev)
+
 
 PROJECTIONS = ("hull", "none")
 
@@ -64,10 +111,7 @@ class NoisyGradients(Learner):
     averaged: float = 0.5
 
     def __post_init__(self) -> None:
-        check_descent(
-            "noisy_gradients", self.loss, self.projection, self.public_batch, self.iterations,
-            self.learning_rate, self.averaged,
-        )  # fmt: skip
+        check_descent("noisy_gradients", self)
         check_number("learner.noise_reach", self.noise_reach, above=0)
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
@@ -126,26 +170,23 @@ class NoisyGradients(Learner):
         return total / kept
 
 
-def check_descent(
-    learner: str, loss: str, projection: str, public_batch: int, iterations: int,
-    learning_rate: float, averaged: float,
-) -> None:  # fmt: skip
+def check_descent(learner: str, recipe: "NoisyGradients | NoisySGD") -> None:
     """Refuses what no descent on noisy gradients can have; `learner` is its name, for messages.
 
     Raises:
         InputError: another loss than cross-entropy, an unknown projection, or a number out of
             range.
     """
-    if loss != "plain":
+    if recipe.loss != "plain":
         raise InputError(
             f"learner={learner} descends the cross-entropy: learner.loss must be plain, got "
-            f"{loss!r}"
+            f"{recipe.loss!r}"
         )
-    check_choice("learner.projection", projection, PROJECTIONS)
-    check_integer("learner.public_batch", public_batch, low=1)
-    check_integer("learner.iterations", iterations, low=1)
-    check_number("learner.learning_rate", learning_rate, above=0)
-    check_number("learner.averaged", averaged, above=0, high=1)
+    check_choice("learner.projection", recipe.projection, PROJECTIONS)
+    check_integer("learner.public_batch", recipe.public_batch, low=1)
+    check_integer("learner.iterations", recipe.iterations, low=1)
+    check_number("learner.learning_rate", recipe.learning_rate, above=0)
+    check_number("learner.averaged", recipe.averaged, above=0, high=1)
 
 
 def answering(learner: str, mechanism: Mechanism) -> LabelDPPro:
@@ -215,10 +256,7 @@ class NoisySGD(Learner):
     averaged: float = 0.25
 
     def __post_init__(self) -> None:
-        check_descent(
-            "noisy_sgd", self.loss, self.projection, self.public_batch, self.iterations,
-            self.learning_rate, self.averaged,
-        )  # fmt: skip
+        check_descent("noisy_sgd", self)
         check_number("learner.clip", self.clip, above=0)
         check_number("learner.momentum", self.momentum, low=0, below=1)
 

@@ -143,7 +143,7 @@ def test_labels_of_any_integer_type_are_the_same_data(tmp_path, kind):
         ((0, 1, 2), 4, "class 3, .*num_classes=4 .*only 3"),
         ((0, 2, 3), 4, "class 1, .*num_classes=4$"),
         ((0, 0, 0), 2, "class 1, .*num_classes=2$"),
-        ((0, 5), 99, "1, 2, 3, 4, 6 and 92 more, .*num_classes=99$"),
+        ((0, 5), 99, "class 1, 2, 3, 4, 6 and 92 more, .*num_classes=99$"),
     ],
 )
 def test_a_class_without_an_example_is_said_once(tmp_path, capsys, labels, classes, said):

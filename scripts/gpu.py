@@ -88,7 +88,9 @@ def main(arguments: list[str]) -> int:
         raise Refused(f"the first word must be prepare or run, got {verb!r}")
     except Refused as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+    except subprocess.CalledProcessError as error:
+        print(f"error: {shlex.join(map(str, error.cmd))[:200]} failed", file=sys.stderr)
+    return 2
 
 
 def keys_of(words: Sequence[str], own: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -128,7 +130,7 @@ def prepare(values: dict[str, str], others: list[str]) -> int:
     if not Path(values["installed"]).is_file():
         raise Refused(f"installed must be a file, got {values['installed']!r}")
     listed = set(re.findall(r"[a-z0-9][a-z0-9._-]*", Path(values["installed"]).read_text().lower()))
-    wheels = fetched(missing_packages(listed), into / "wheels", values["python"])
+    wheels = fetched(missing_packages(listed), into / "wheels" / values["python"], values["python"])
     files = git("ls-files", "-co", "--exclude-standard").splitlines()
     carried = sum((ROOT / name).stat().st_size for name in files if (ROOT / name).is_file())
     room = int(number(values, "call") * MIB) - carried - SPARE
@@ -220,19 +222,18 @@ def fetched(packages: list[str], folder: Path, python: str) -> list[Path]:
     pip = [sys.executable, "-m", "pip"]
     glibc = [f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")]
     place = [f"--python-version={python}", "--implementation=cp", *glibc]
+    wheels = []
     for package in packages:
         name = package.replace("-", "_").replace("==", "-")
-        if list(folder.glob(f"{name}-*.whl")):
-            continue
-        download = ["download", "-q", "--no-deps", "--only-binary=:all:", *place, "-d", str(folder)]
-        build = ["wheel", "-q", "--no-deps", "-w", str(folder)]
-        tries = (
-            subprocess.run([*pip, *verb, package], capture_output=True)
-            for verb in (download, build)
-        )
-        if all(each.returncode for each in tries):
+        download = ["download", "--only-binary=:all:", *place, "-d", str(folder)]
+        for verb in (download, ["wheel", "-w", str(folder)]):
+            if not list(folder.glob(f"{name}-*.whl")):
+                subprocess.run([*pip, *verb, "-q", "--no-deps", package], capture_output=True)
+        found = list(folder.glob(f"{name}-*.whl"))
+        if not found:
             raise Refused(f"there is no wheel of {package}, and none can be built")
-    return sorted(folder.glob("*.whl"))
+        wheels += found
+    return wheels
 
 
 def run(values: dict[str, str], overrides: list[str]) -> int:

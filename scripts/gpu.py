@@ -288,7 +288,7 @@ def machine() -> int:
     import torch
 
     sys.path[:0] = [str(ROOT)]
-    from benchmarks.ceilings import ceilings
+    from benchmarks.limits import Limits
 
     from labeldp_bench.support.device import describe_device, resolve_device
 
@@ -298,7 +298,7 @@ def machine() -> int:
         free, total = torch.cuda.mem_get_info()
         print(f"free memory {free / 2**30:.1f} of {total / 2**30:.1f} GiB, "
               f"cuDNN {torch.backends.cudnn.version()}")  # fmt: skip
-    print(ceilings(device, "bf16" if device.type == "cuda" else "float32"))
+    print(Limits.of(device, "bf16" if device.type == "cuda" else "float32"))
     return 0
 
 

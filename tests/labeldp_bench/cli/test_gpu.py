@@ -100,7 +100,8 @@ def test_a_stay_ends_at_its_deadline_and_goes_on_when_called_again(names, tmp_pa
         return subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
 
     first = run(300)
-    assert first.returncode == 0 and "1 of 2 parts" in first.stdout
+    assert first.returncode == 0, first.stderr
+    assert "1 of 2 parts" in first.stdout and "TFLOP/s" in first.stdout
     assert not (tmp_path / "work" / "runs").exists()
     shutil.move(tmp_path / "later", tmp_path / "parts" / "1")
     assert run(1).returncode == 75  # no time for a cell

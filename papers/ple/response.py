@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.rendering import markdown_table
 from papers.figures import PaperFigure
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of, name_of
 
 ADVANTAGES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of, model_name_of, name_of
 
 BOUNDS = {"sampled": ("o", "mechanism, draws"), "one_run_release": ("^", "release, one run"),

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.statistics import ENOUGH_SEEDS
 from papers.site.best_known import KINDS

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.collect import COMMITTED
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of, name_of
 from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
 from papers.site.differences import budgets_of, means_of

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.draws import records_of
-from labeldp_bench.reports.figures.small_multiples import draw_small_multiples
-from labeldp_bench.reports.figures.sweep import draw_sweep
+from labeldp_bench.reports.sweep_picture import draw_small_multiples, draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 

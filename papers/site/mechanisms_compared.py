@@ -20,7 +20,7 @@ from labeldp.mechanisms.laplace import argmax_retention
 from labeldp.mechanisms.subsets import p_outside, subset_information
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.support.checkout import CHECKOUT

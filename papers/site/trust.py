@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import DATA_SETS, name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from labeldp_bench.reports.statistics import holm

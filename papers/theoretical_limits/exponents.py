@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.statistics import SeedsEstimate
 from papers.figures import write_both
 from papers.theoretical_limits.series import Series, is_theory

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from scipy.stats import ncx2
 
 from labeldp_bench.records.record import Record
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.draws import score_of
-from labeldp_bench.reports.figures import plotting
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from papers.figures import Axis, PaperFigure, style_axes
 

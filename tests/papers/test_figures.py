@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.figures import plotting
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import reproduce

@@ -9,9 +9,9 @@ import pytest
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.reports.figures import plotting
-from labeldp_bench.reports.figures.sweep import draw_sweep
+from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.sweep_picture import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.site.attack import draw_attacks

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from labeldp_bench.records.collect import merge_diagnoses, read_diagnoses
-from labeldp_bench.reports.figures.plotting import save
+from labeldp_bench.reports.plotting import save
 from labeldp_bench.reports.rendering import markdown_of
 from labeldp_bench.reports.sweeps import sweep_frame, sweep_parts
 from papers.figures import picture_of

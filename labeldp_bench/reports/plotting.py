@@ -28,24 +28,54 @@ SKY, OLIVE, WINE, INDIGO, TEAL = "#56B4E9", "#999933", "#AA3377", "#332288", "#4
 PINK, BROWN, GREY, BLACK = "#CC79A7", "#8C564B", "#7F7F7F", "#000000"
 VIOLET, MAROON, FOREST = "#9467DD", "#7A0019", "#1B5E20"
 COLOURS = {
-    "none": GREY, "bayes": BLACK, "rr": BLUE, "lp_1st": BLUE, "lp_1st_star": SKY, "rappor": RED,
-    "alibi": ORANGE, "lp_2st": GREEN, "lp_2st_star": TEAL, "lp_mst": FOREST,
-    "subset_selection": WINE, "topk_subset": INDIGO, "blockrr": MAROON, "rrwithprior": TEAL,
-    "unary": PINK, "oue": SKY, "hadamard": BROWN, "local_hashing": OLIVE, "optimal": VIOLET,
-    "ple": BLACK, "laplace": BLUE, "clipped_laplace": SKY, "unbiased_randomizer": RED,
-    "rr_on_bins": GREEN, "rp_with_prior": ORANGE, "cube_means": INDIGO,
-}  # fmt: skip
+    "none": GREY,
+    "bayes": BLACK,
+    "rr": BLUE,
+    "lp_1st": BLUE,
+    "lp_1st_star": SKY,
+    "rappor": RED,
+    "alibi": ORANGE,
+    "lp_2st": GREEN,
+    "lp_2st_star": TEAL,
+    "lp_mst": FOREST,
+    "subset_selection": WINE,
+    "topk_subset": INDIGO,
+    "blockrr": MAROON,
+    "rrwithprior": TEAL,
+    "unary": PINK,
+    "oue": SKY,
+    "hadamard": BROWN,
+    "local_hashing": OLIVE,
+    "optimal": VIOLET,
+    "ple": BLACK,
+    "laplace": BLUE,
+    "clipped_laplace": SKY,
+    "unbiased_randomizer": RED,
+    "rr_on_bins": GREEN,
+    "rp_with_prior": ORANGE,
+    "cube_means": INDIGO,
+}
 SPARE = (SKY, PINK, OLIVE, TEAL, BROWN, INDIGO)
 Label = tuple[float, str, str]
 """The y of a line's end, a text and a colour."""
 LABEL_SIZE = 9.5
 STYLE: Any = {
-    "figure.dpi": 100, "savefig.dpi": 160, "font.size": 10, "font.family": "DejaVu Sans",
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11,
-    "axes.titlelocation": "left", "axes.grid": True, "axes.grid.axis": "y",
-    "grid.color": "#E3E3E3", "lines.linewidth": 2.0, "lines.markersize": 4.5,
-    "svg.hashsalt": "labeldp_bench", "pdf.fonttype": 42,
-}  # fmt: skip
+    "figure.dpi": 100,
+    "savefig.dpi": 160,
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#E3E3E3",
+    "lines.linewidth": 2.0,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "labeldp_bench",
+    "pdf.fonttype": 42,
+}
 
 
 def colour_of(mechanism: str, position: int = 0) -> str:
@@ -74,10 +104,8 @@ def new_figure(columns: int, rows: int = 1, height: float = 3.6) -> tuple[Figure
     """Returns a figure and its panels, an array (rows, columns), in the project's style."""
     plt.rcdefaults()
     plt.rcParams.update(STYLE)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(1.4 + 4.6 * columns, height * rows), squeeze=False,
-        layout="constrained",
-    )  # fmt: skip
+    size = (1.4 + 4.6 * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     return figure, axes
 
 
@@ -178,13 +206,18 @@ def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
     # As shares of the height, since a caption that is added later makes the panels smaller.
     heights = (levels + steps - low) / (high - low)
     for height, (y, text, colour) in zip(heights, ordered, strict=True):
+        leader = {"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 1}
         axes.annotate(
-            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(15, height),
-            textcoords=("offset points", "axes fraction"), va="center", color=colour,
+            text,
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(15, height),
+            textcoords=("offset points", "axes fraction"),
+            va="center",
+            color=colour,
             fontsize=LABEL_SIZE,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 1,
-                        "relpos": (0, 0.5)},
-        )  # fmt: skip
+            arrowprops=leader | {"relpos": (0, 0.5)},
+        )
 
 
 def legend_of(panels: Iterable[Axes]) -> dict[str, Artist]:

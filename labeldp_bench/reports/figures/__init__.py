@@ -1,1 +1,0 @@
-"""Pictures: papers' figures, sweeps, attacks, in one visual language."""

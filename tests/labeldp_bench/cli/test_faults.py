@@ -149,12 +149,3 @@ def test_a_disk_that_is_really_full_ends_the_sweep_and_the_same_command_finishes
     assert quick(line, folder.parent).returncode == 0
     assert len(records_under(folder)) == 18
     assert all(path.read_bytes() == content for path, content in before.items())
-
-
-def test_a_clock_that_leaps_forth_ends_a_sweep_too_early_and_loses_nothing(tmp_path):
-    # `minutes=` would have to be given anew, with cells that no command runs.
-    cells = ["-m", *TINY_CIRCLE, "mechanism=rr", "seed=0,1", "out_dir=runs"]
-    past = quick([*cells, "minutes=1e-9"], tmp_path)  # the deadline is over before the first cell
-    assert past.returncode == 75 and "the same command goes on" in past.stdout
-    assert quick(cells, tmp_path).returncode == 0
-    assert len(records_under(tmp_path)) == 2

@@ -6,20 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from labeldp.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
-from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.grid import expand
-from labeldp_bench.interfaces import Session
-from labeldp_bench.learners import MultiStage
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.training.augment import Cutout, Flip, Mixup, PadCrop
+from labeldp_bench.training.augment import Mixup
 from labeldp_bench.training.images import pixel_scale
-from labeldp_bench.training.schedules import EpochSteps
 from labeldp_bench.training.trainer import Trainer
 from tests.conftest import CHECKOUT
 
@@ -56,12 +51,6 @@ def trainer_of(recipe, *overrides):
     return found.build().model.trainer
 
 
-def test_every_table_is_counted():
-    # A new table would be checked by nothing below.
-    names = {f"{path.parent.name}/{path.stem}" for path in TABLES}
-    assert names >= {*COUNTS}
-
-
 @pytest.mark.parametrize("table", COUNTS)
 def test_table_has_its_cells_and_each_can_be_built(table):
     # `experiment=` would stop in the middle, or a column of the table would stay empty.
@@ -78,18 +67,6 @@ def test_table_has_its_cells_and_each_can_be_built(table):
     assert set(hashes.values()) == {1}
     seeds = len({overrides[-1] for overrides in every})
     assert len(hashes) * seeds == len(every)
-
-
-def test_lp_2st_at_4_has_the_values_of_the_released_profile():
-    # Ghazi et al. tuned them to eps; one set for all would be another method.
-    found = cell("vector_approximation/table2", mechanism="lp_2st", eps=4)
-    parts = found.build()
-    learner, model = parts.learner, parts.model
-    assert (learner.fractions, learner.temperature) == ([0.6, 0.4], 0.5)
-    assert learner.warm_start and learner.filter_earlier
-    assert [model.trainer.mixup.at(stage, 2).alpha for stage in (0, 1)] == [8, 4]
-    assert (model.trainer.epochs, model.trainer.batch_size) == (200, 512)
-    assert model.network.keywords["preactivation"] is True
 
 
 @pytest.mark.parametrize(
@@ -174,19 +151,6 @@ def test_recipe_builds_a_trainer_and_says_where_it_comes_from(recipe):
     assert "paper" in text or "stated" in text
 
 
-def test_blockrr_recipe_is_that_of_the_authors_code():
-    trainer = trainer_of("blockrr")
-    assert trainer.schedule == EpochSteps(epochs=160, decay_at=[0.3, 0.6, 0.9])
-    cutout = Cutout(size=8, scope="per_sample", skip_last=True)
-    assert list(trainer.augment) == [Flip(), PadCrop(4, "reflect"), cutout]
-    assert trainer.mixup == Mixup(8.0)
-    assert not trainer.reshuffle
-    images = torch.zeros(1, 2, 2, 3, dtype=torch.uint8)
-    mean, stddev = pixel_scale(trainer.pixels, images, CPU)
-    assert torch.allclose(mean / 255, torch.tensor([0.4914, 0.4822, 0.4465]))
-    assert torch.allclose(stddev / 255, torch.tensor([0.2023, 0.1994, 0.2010]))
-
-
 def test_decays_of_ghazi_can_be_moved():
     # T4: text and code differ; either must be one override away.
     schedule = trainer_of("ghazi_cifar10", "trainer.schedule.decay_anchor=post_warmup").schedule
@@ -232,35 +196,6 @@ def test_mixup_of_each_stage():
         mixup.at(0, 1)
     with pytest.raises(InputError, match="alpha must be a number > 0, got 0"):
         Mixup([16, 0])
-
-
-class Spy:
-    """A model that writes down which stage it was fitted for."""
-
-    def __init__(self):
-        self.stages = []
-
-    def fit(self, features, supervision, session):
-        self.stages.append((session.stage, session.stages))
-        return self
-
-    def scores(self, features):
-        return torch.zeros(len(features), 3)
-
-    def probabilities(self, features, temperature=1.0):
-        return self.scores(features).double().softmax(1)
-
-
-def test_learner_tells_the_stage_to_the_fit():
-    # All stages would take the first one's mixup; retraining belongs to the last.
-    labels = torch.arange(30) % 3
-    learner = MultiStage("plain", [0.5, 0.5], RandomizedResponse(1.0), retrain="consensus")
-    spy = Spy()
-    session = Session(0, torch.device("cpu"))
-    store = LabelStore(labels, 3).open(1.0, seed=0)
-    mechanism = RandomizedResponseWithPrior(1.0)
-    learner.fit(torch.zeros(30, 2), store, mechanism, spy, session)
-    assert spy.stages == [(0, 2), (1, 2), (1, 2)]
 
 
 def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch):

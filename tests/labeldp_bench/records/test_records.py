@@ -23,86 +23,66 @@ from labeldp_bench.records.collect import (
     read_committed,
     read_diagnoses,
 )
-from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
+from labeldp_bench.records.record import KEYS, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]
-LP_2ST = ["mechanism=lp_2st"]
+NET = " ".join(NETWORK)
+SAME = {
+    "": (
+        "out_dir=elsewhere data_dir=elsewhere device=cpu experiment=quickstart sweep=circle "
+        "mechanism=rappor dataset=circle model=knn eps=1 mechanism.eps=1 dataset.sigma=5e-2 "
+        "learner.loss=bce learner.retrain=none model.k=200 trainer.epochs=7"  # knn has no trainer
+    ),
+    "eps=1": "eps=1.0",
+    "eps=inf": "eps=1e400",
+    "mechanism=none": "eps=3",
+    NET: (
+        "dataset.limit_train=null trainer.augment=[] trainer.reshuffle=true "
+        "trainer.optimizer.lr=1e-3"
+    ),
+    "mechanism=lp_2st": "learner.warm_start=false learner.temperature=1",
+}
+"""{overrides of a cell: others, each of which leaves it the same cell}."""
+OTHER = {
+    "": (
+        "eps=1.5 eps=inf seed=1 mechanism=rr learner.loss=marginal learner.retrain=consensus "
+        "model.k=100 dataset.num_classes=10 dataset.sigma=2/K dataset.trials=99 "
+        "dataset.n_train=9999 dataset.n_test=999"
+    ),
+    "mechanism=rr": "mechanism=lp_1st",
+    "mechanism=unary": "mechanism.keep=0.7",
+    "mechanism=subset_selection": "mechanism.size=2 mechanism.rule=variance",
+    "mechanism=local_hashing": "mechanism.buckets=2",
+    "mechanism=blockrr": "learner.fraction=0.02",
+    "mechanism=lp_2st": "learner.fractions=[0.4,0.6] learner.temperature=0.5",
+    NET: (
+        "dataset.name=other dataset.limit_train=10 dataset.limit_test=10 trainer.epochs=6 "
+        "trainer.batch_size=64 trainer.optimizer.lr=0.01 trainer.selection=mean_last_10 "
+        "trainer.optimizer._target_=torch.optim.SGD model.network.dropout=0.1 model=linear"
+    ),
+}
+"""The same, each of which makes it another cell."""
 
 
-@pytest.mark.parametrize(
-    ("base", "same"),
-    [
-        ([], ["out_dir=elsewhere"]),
-        ([], ["data_dir=elsewhere"]),
-        ([], ["device=cpu"]),
-        ([], ["experiment=quickstart"]),
-        ([], ["sweep=circle"]),
-        ([], ["mechanism=rappor"]),
-        ([], ["dataset=circle", "model=knn"]),
-        ([], ["eps=1"]),
-        (["eps=1"], ["eps=1.0"]),
-        (["eps=inf"], ["eps=1e400"]),
-        ([], ["mechanism.eps=1"]),
-        ([], ["dataset.sigma=5e-2"]),
-        ([], ["learner.loss=bce"]),
-        ([], ["learner.retrain=none"]),
-        ([], ["model.k=200"]),
-        ([], ["trainer.epochs=7"]),  # neighbours have no trainer
-        (["mechanism=none"], ["mechanism=none", "eps=3"]),
-        (NETWORK, [*NETWORK, "dataset.limit_train=null"]),
-        (NETWORK, [*NETWORK, "trainer.augment=[]"]),  # the constructor's default is a tuple
-        (NETWORK, [*NETWORK, "trainer.reshuffle=true"]),
-        (NETWORK, [*NETWORK, "trainer.optimizer.lr=1e-3"]),
-        (LP_2ST, [*LP_2ST, "learner.warm_start=false"]),
-        (LP_2ST, [*LP_2ST, "learner.temperature=1"]),
-    ],
-)
+def each(overrides):
+    return [(base, one) for base, texts in overrides.items() for one in texts.split()]
+
+
+@pytest.mark.parametrize(("base", "same"), each(SAME))
 def test_identity_is_unchanged_by(base, same):
     # A finished cell would be run again after a spelling or a folder has changed.
-    assert compose_cell(base).config_hash == compose_cell(same).config_hash
+    cell = compose_cell(base.split())
+    assert cell.config_hash == compose_cell([*base.split(), same]).config_hash
 
 
-@pytest.mark.parametrize(
-    ("base", "other"),
-    [
-        ([], ["eps=1.5"]),
-        ([], ["eps=inf"]),
-        ([], ["seed=1"]),
-        ([], ["mechanism=rr"]),
-        ([], ["learner.loss=marginal"]),
-        ([], ["learner.retrain=consensus"]),
-        ([], ["model.k=100"]),
-        ([], ["dataset.num_classes=10"]),
-        ([], ["dataset.sigma=2/K"]),
-        ([], ["dataset.trials=99"]),
-        ([], ["dataset.n_train=9999"]),
-        ([], ["dataset.n_test=999"]),
-        (["mechanism=rr"], ["mechanism=lp_1st"]),
-        (["mechanism=unary"], ["mechanism=unary", "mechanism.keep=0.7"]),
-        (["mechanism=subset_selection"], ["mechanism=subset_selection", "mechanism.size=2"]),
-        (["mechanism=subset_selection"], ["mechanism=subset_selection", "mechanism.rule=variance"]),
-        (["mechanism=local_hashing"], ["mechanism=local_hashing", "mechanism.buckets=2"]),
-        (["mechanism=blockrr"], ["mechanism=blockrr", "learner.fraction=0.02"]),
-        (LP_2ST, [*LP_2ST, "learner.fractions=[0.4,0.6]"]),
-        (LP_2ST, [*LP_2ST, "learner.temperature=0.5"]),
-        (NETWORK, [*NETWORK, "dataset.name=other"]),
-        (NETWORK, [*NETWORK, "dataset.limit_train=10"]),
-        (NETWORK, [*NETWORK, "dataset.limit_test=10"]),
-        (NETWORK, [*NETWORK, "trainer.epochs=6"]),
-        (NETWORK, [*NETWORK, "trainer.batch_size=64"]),
-        (NETWORK, [*NETWORK, "trainer.optimizer.lr=0.01"]),
-        (NETWORK, [*NETWORK, "trainer.optimizer._target_=torch.optim.SGD"]),
-        (NETWORK, [*NETWORK, "trainer.selection=mean_last_10"]),
-        (NETWORK, [*NETWORK, "model.network.dropout=0.1"]),
-        (NETWORK, [*NETWORK[:-1], "model=linear"]),
-    ],
-)
+@pytest.mark.parametrize(("base", "other"), each(OTHER))
 def test_identity_is_changed_by(base, other):
     # A cell of a table would be filled by another cell's record.
-    assert compose_cell(base).config_hash != compose_cell(other).config_hash
+    cell = compose_cell(base.split())
+    assert cell.config_hash != compose_cell([*base.split(), other]).config_hash
 
 
 def test_identity_is_canonical_json_and_gives_the_folder():
@@ -304,16 +284,3 @@ def test_committed_records_are_still_found():
     assert len(rows) > 100
     for row in rows.itertuples():
         assert canonical(row.identity | {"seed": 0}) in wanted, row.config_hash
-
-
-def test_commit_of_a_copy_without_its_repository(tmp_path, monkeypatch):
-    # Records of a lent machine, where only files arrive, would not say which code made them.
-    monkeypatch.setattr("labeldp_bench.records.record.CHECKOUT", tmp_path)
-    monkeypatch.delenv("LABELDP_COMMIT", raising=False)
-    found = git_commit.__wrapped__
-    assert found() is None
-    monkeypatch.setenv("LABELDP_COMMIT", "0123abc")
-    assert found() == "0123abc"
-    monkeypatch.undo()
-    monkeypatch.setenv("LABELDP_COMMIT", "0123abc")
-    assert found() != "0123abc"  # a checkout knows better

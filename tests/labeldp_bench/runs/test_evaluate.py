@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeldp_bench.interfaces import Epoch
-from labeldp_bench.runs.evaluate import Evaluator, accuracy_of
+from labeldp_bench.runs.evaluate import Evaluator, accuracy_of, confusion_matrix, per_class_accuracy
 from tests.shell import quick, records_under
 
 
@@ -69,3 +69,10 @@ def test_epochs_that_are_not_scored_leave_the_result_alone(tiny_network, tmp_pat
     assert json.loads(every.read_text())["accuracy"] == json.loads(some.read_text())["accuracy"]
     rows = [line.split(",") for line in (some.parent / "history.csv").read_text().splitlines()]
     assert [row[0] for row in rows[1:] if not row[3]] == ["1", "2", "3", "4"]
+
+
+def test_rows_are_true_classes():
+    # Accuracies of classes would be precisions, and confusion.csv be read the wrong way round.
+    confusion = confusion_matrix(torch.tensor([0, 0, 0, 1]), torch.tensor([1, 1, 0, 1]), 3)
+    assert confusion.tolist() == [[1, 2, 0], [0, 1, 0], [0, 0, 0]]
+    assert per_class_accuracy(confusion) == [1 / 3, 1.0, None]

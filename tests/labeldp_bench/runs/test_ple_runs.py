@@ -82,47 +82,6 @@ def test_no_column_holds_it_beside_private_methods(both_losses):
     assert "PLE" in second and "RR" not in second and "response accuracy" in second
 
 
-BAD = {
-    "learner.k2=0": "learner.k2 must be >= 1, got 0",
-    "learner.k2=4": "learner.k2 must be in [1, 3], got 4",
-    "mechanism.punishment=1.0": "mechanism.punishment must be a number >= 0 and < 1, got 1.0",
-    "mechanism.punishment=-0.1": "mechanism.punishment must be a number >= 0 and < 1, got -0.1",
-    "mechanism.k1=4": "mechanism.k1 must be in [1, 3], got 4",
-    "dataset.limit_train=2": "learner.validation=0.2 of 2 examples leaves 2 to train on and 0 to",
-    "mechanism.eps=1": "ple guarantees nothing: it has no eps, got eps=1",
-    "learner.loss=marginal": "learner.loss must be one of enhanced, plain, got 'marginal'",
-}
-
-
-@pytest.mark.parametrize("override", BAD)
-def test_bad_input_is_one_clear_line(override, tiny_network, tmp_path):
-    # A user would see a traceback, or nothing.
-    plus = "+" if override.startswith("mechanism.eps") else ""
-    outcome = quick([*tiny_network, *SHORT[:2], "learner.k2=2", plus + override], tmp_path)
-    assert outcome.returncode != 0
-    (line,) = [line for line in outcome.lines if line.startswith("error:")]
-    assert BAD[override] in line
-
-
-def test_pairs_that_make_no_sense_are_refused(tiny_network, tmp_path):
-    # The circle's points have no network; vectors that nobody makes would be waited for.
-    circle = quick(["mechanism=ple"], tmp_path)
-    assert (
-        "mechanism=ple needs a network (use model=cnn on images, and tuning=none)" in circle.stderr
-    )
-    single = ["mechanism=ple", "learner=single_stage", "learner.loss=plain"]
-    assert "use learner=ple" in quick([*tiny_network, *single], tmp_path).stderr
-
-
-def test_another_mechanism_with_this_learner_is_refused(tiny_network, tmp_path):
-    # Randomised labels would go to a server that wants vectors, or true labels be trained on.
-    outcome = quick(
-        [*tiny_network, "mechanism=rr", "learner=ple", "learner.loss=enhanced"], tmp_path
-    )
-    assert "learner=ple goes with mechanism=ple, got RandomizedResponse" in outcome.stderr
-    assert outcome.returncode != 0
-
-
 def test_diagnoses_survive_collection(tmp_path, both_losses):
     # Figure 4 could be drawn only by who has the runs.
     _, records = both_losses

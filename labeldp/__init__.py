@@ -18,11 +18,10 @@ if TYPE_CHECKING:
         released_accuracy,
     )
     from labeldp.ledger import Ledger
-    from labeldp.load import load_release
     from labeldp.planning import plan
     from labeldp.privatization import manifest_for_clients, privatize
     from labeldp.regressor import LabelDPRegressor
-    from labeldp.release import Release
+    from labeldp.release import Release, load_release
 
 try:
     __version__ = version("labeldp-bench")
@@ -38,7 +37,7 @@ _MODULES = {
     "calibration": "estimates",
     "class_shares": "estimates",
     "estimate_accuracy": "estimates",
-    "load_release": "load",
+    "load_release": "release",
     "manifest_for_clients": "privatization",
     "plan": "planning",
     "privatize": "privatization",

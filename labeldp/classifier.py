@@ -22,8 +22,8 @@ from labeldp.io.tables import LARGEST
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName
+from labeldp.names import as_python
 from labeldp.network import checked_targets, fit_network
-from labeldp.recipe import as_python
 from labeldp.release import Release
 from labeldp.rows import as_numbers, check_order, keys_of
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number

@@ -72,6 +72,20 @@ def is_flat(values: Any) -> bool:
         return False
 
 
+def without_mask(values: Any) -> NDArray:
+    """Returns values as an array; what a mask hides is None."""
+    if isinstance(values, np.ma.MaskedArray):
+        plain = np.array(values.data, dtype=object)
+        plain[np.ma.getmaskarray(values)] = None
+        return plain
+    return np.asarray(values)
+
+
+def as_python(value: Any) -> Any:
+    """Returns a NumPy scalar as Python's, and anything else as it is: grids are of such scalars."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     """Returns `row_ids` as an array of numbers or texts, (N,); None counts from 0.
 
@@ -82,7 +96,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
         return np.arange(size)
     if not is_flat(row_ids):
         raise InputError("row ids must be a sequence or array, one for each label")
-    values = np.asarray(row_ids)
+    values = without_mask(row_ids)
     if len(values) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
     missing = np.flatnonzero(pd.isna(values))
@@ -112,7 +126,7 @@ def checked_persons(persons: ArrayLike, size: int, what: str = "persons") -> NDA
     """
     if not is_flat(persons):
         raise InputError(f"{what} must be a sequence or array, a person for each label")
-    names = np.asarray(persons)
+    names = without_mask(persons)
     if len(names) != size:
         raise InputError(f"{what} must name a person for each of {size} labels, got {len(names)}")
     check_texts(names, what)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from labeldp.named_mechanisms import all_informativeness, recommended
-from labeldp.recipe import as_python
+from labeldp.names import as_python
 from labeldp.support.validate import InputError, check_eps, check_integer
 
 MOST_CLASSES = 10_000

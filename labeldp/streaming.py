@@ -9,11 +9,11 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from labeldp.file import part_of, write_parts
 from labeldp.io.tables import ROWS, TableFile, codes_of, is_empty, numbers_of, texts_of
 from labeldp.ledger import digest_of_texts
 from labeldp.manifest import summary_of
-from labeldp.recipe import Recipe
+from labeldp.privatization import Recipe, scaled
+from labeldp.release import part_of, write_parts
 from labeldp.support.validate import InputError
 
 ENTRIES = 2**22
@@ -112,7 +112,7 @@ class Stream:
             wrong = np.flatnonzero(~np.isfinite(numbers))
             empty = np.isin(wrong, np.flatnonzero(is_empty(labels)))
             what = f"the label is no finite number ({SECRET})"
-            coded = ((numbers.clip(low, high) - (low + high) / 2) / ((high - low) / 2)).clip(-1, 1)
+            coded = scaled(numbers, low, high)
         else:
             coded = codes_of(labels, pd.Index(manifest.classes))
             wrong = np.flatnonzero(coded < 0)

@@ -63,9 +63,9 @@ def run(given: argparse.Namespace) -> int:
     check_choice("--model", given.model, SAID)
     from labeldp.estimates import class_shares
     from labeldp.io.tables import TableFile
-    from labeldp.load import load_release
     from labeldp.manifest import unprotected
     from labeldp.models import cross_validated, model_for, save_model
+    from labeldp.release import load_release
 
     release = load_release(given.release)
     if not release.classes:

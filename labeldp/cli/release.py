@@ -116,7 +116,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.ledger import COMMAND, Ledger
     from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
     from labeldp.names import capped, spellings
-    from labeldp.recipe import Recipe, check_bounds, check_classes, recipe_of, warn
+    from labeldp.privatization import Recipe, check_bounds, check_classes, recipe_of, warn
     from labeldp.streaming import Stream
     from labeldp.support.files import remove_torn, replacing
 
@@ -236,9 +236,9 @@ def _check_unfinished(ledger: "Ledger") -> None:
 
 def _book(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None:
     """Books the releases of --book; refuses others of these rows that the ledger does not know."""
-    from labeldp.file import holds_release, read_rows
     from labeldp.ledger import is_counted
     from labeldp.names import spellings
+    from labeldp.release import holds_release, read_rows
 
     read = {}
     for path in given.book:

@@ -19,7 +19,7 @@ import labeldp as ldp
 from labeldp.cli.__main__ import main
 from labeldp.ledger import Payers
 from labeldp.manifest import Manifest, Unit
-from labeldp.recipe import Recipe
+from labeldp.privatization import Recipe
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 

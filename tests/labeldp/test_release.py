@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -161,6 +162,31 @@ def test_wrong_input_is_one_line(change, message):
     with pytest.raises(InputError, match=message) as caught:
         released(**change)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, None, 1],
+        [0.0, float("nan"), 1.0],
+        np.ma.masked_array([0, 1, 1], mask=[0, 1, 0]),
+        pd.Series([0, None, 1], dtype="Int64"),
+        pd.Series([0, pd.NA, 1], dtype=object),
+        pd.array([0, None, 1], dtype="int64[pyarrow]"),
+        pa.array([0, None, 1]),
+        pa.chunked_array([[0], [None, 1]]),
+        pl.Series([0, None, 1]),
+    ],
+)
+def test_a_missing_label_of_any_container_is_refused_with_its_row(labels):
+    # What a mask hid was released.
+    for kind in ({"classes": [0, 1]}, {"bounds": (0, 1)}):
+        with pytest.raises(InputError, match="row 1: the label is missing"):
+            ldp.privatize(labels, eps=1.0, seed=0, **kind)
+    if isinstance(labels, np.ma.MaskedArray):
+        for key in ("row_ids", "persons"):
+            with pytest.raises(InputError, match="row 1"):
+                ldp.privatize([0, 1, 0], [0, 1], 1.0, seed=0, **{key: labels})
 
 
 def test_the_message_does_not_show_the_label():

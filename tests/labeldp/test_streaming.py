@@ -11,7 +11,7 @@ import pytest
 import labeldp as ldp
 from labeldp import streaming
 from labeldp.cli.__main__ import main
-from labeldp.recipe import Recipe
+from labeldp.privatization import Recipe
 
 SIZE = 1000
 CLASSES = ["yes", "no", "other"]

@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from labeldp.file import read_rows
 from labeldp.io.tables import TableFile, codes_of
-from labeldp.load import load_release
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize
+from labeldp.release import load_release, read_rows
 from labeldp.store import Drawn
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError

@@ -169,7 +169,8 @@ def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
             f"labels must be a sequence or array of N labels, got {type(labels).__name__} (of a "
             "table, give one column)"
         )
-    values = without_mask(labels).astype(object).tolist()
+    plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
+    values = np.asarray(plain, dtype=object).tolist()
     for row in np.flatnonzero(pd.Series(values, dtype=object).isna())[:1]:
         raise InputError(f"row {row}: the label is missing (leave the row out, or name a class)")
     return values

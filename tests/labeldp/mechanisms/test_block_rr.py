@@ -1,4 +1,4 @@
-"""BlockRR (peers.md 1.7): golden rates, partitions, hand-made matrices, Lemma 3.1."""
+"""BlockRR (peers.md 1.7): golden rates and partitions, Lemma 3.1, Theorem 3.2 on Tables 1 and 2."""
 
 import itertools
 import math
@@ -8,11 +8,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms import BlockRR, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.mechanisms import (
+    BlockRR,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    RPWithPrior,
+    RROnBins,
+)
+from labeldp.mechanisms.base import two_levels
 from labeldp.mechanisms.response import block_matrix, own_rates
 from labeldp.support.validate import InputError
 
 COUNTS_1 = [5000, 4900, 4700, 4600, 4500, 4800, 1000, 1500, 1000, 1500]
+
+
 COUNTS_2 = [5000, 4900, 4700, 4600, 4500, 4800, 600, 500, 700, 400]
 
 
@@ -44,11 +53,14 @@ def test_block_rates_are_the_golden_ones(eps, frequent, favoured, beta, gamma, k
 @pytest.mark.parametrize(
     ("counts", "sigma", "rare"),
     [
-        (COUNTS_1, 1.40, {6, 7, 8, 9}), (COUNTS_1, 1.20, {6, 7, 8, 9}), (COUNTS_1, 0.80, {6, 8}),
-        (COUNTS_1, 0.78, {6, 8}), (COUNTS_1, 0.50, set()), (COUNTS_2, 1.20, {6, 7, 8, 9}),
-        (COUNTS_2, 0.80, {6, 7, 8, 9}), (COUNTS_2, 0.50, {6, 7, 9}), (COUNTS_2, 0.20, set()),
+        (COUNTS_1, 1.40, {6, 7, 8, 9}),
+        (COUNTS_1, 0.80, {6, 8}),
+        (COUNTS_1, 0.50, set()),
+        (COUNTS_2, 0.80, {6, 7, 8, 9}),
+        (COUNTS_2, 0.50, {6, 7, 9}),
+        (COUNTS_2, 0.20, set()),
     ],
-)  # fmt: skip
+)
 def test_partition_follows_from_the_class_frequencies(counts, sigma, rare):
     """If this fails, the paper's tables are run on another partition."""
     frequent, favoured = BlockRR(eps=1.0, sigma=sigma, favoured=3).partition(prior_of(counts))
@@ -57,39 +69,14 @@ def test_partition_follows_from_the_class_frequencies(counts, sigma, rare):
 
 
 @pytest.mark.parametrize(
-    ("counts", "eps", "top_k"),
-    [(COUNTS_1, 0.6, 6), (COUNTS_1, 2, 6), (COUNTS_1, 3, 8), (COUNTS_1, 4, 10),
-     (COUNTS_2, 3, 6), (COUNTS_2, 4, 9), (COUNTS_2, 6, 10)],
-)  # fmt: skip
-def test_rrwithprior_on_the_imbalanced_data(counts, eps, top_k):
+    ("counts", "top_k"),
+    [(COUNTS_1, {0.6: 6, 2: 6, 3: 8, 4: 10}), (COUNTS_2, {3: 6, 4: 9, 6: 10})],
+)
+def test_rrwithprior_on_the_imbalanced_data(counts, top_k):
     """If this fails, BlockRR's competitor drops other classes than in its paper."""
-    assert int(RandomizedResponseWithPrior(eps=eps).top_k(prior_of(counts)[None])) == top_k
-
-
-@pytest.mark.parametrize("eps", [0.1, 1.0, 8.0, 100.0, math.inf])
-def test_block_rr_without_favoured_labels_is_rr(eps):
-    """If this fails, Table 2 row RR (l = 0) or Table 1 row RR (no rare label) does not hold."""
-    expected = RandomizedResponse(eps=eps).transition_matrix(10)
-    for mechanism in (
-        BlockRR(eps=eps, sigma=1.2, favoured=0),
-        BlockRR(eps=eps, sigma=0.05, favoured=6),
-    ):
-        found = mechanism.transition_matrix(10, prior_of(COUNTS_1))
-        assert torch.allclose(found, expected, atol=1e-15, rtol=1e-12)
-
-
-def test_block_rr_with_windows_is_rpwithprior():
-    """If this fails, Table 1 row RPWithPrior (on a grid) does not hold."""
-    # Labels 0..9, interval [3, 6], radius 1: outputs 2..7, three of them near a label inside.
-    labels, outputs, eps, radius = torch.arange(10), torch.arange(2, 8), 1.0, 1
-    frequent = (labels >= 3) & (labels <= 6)
-    near = ((labels[:, None] - outputs).abs() <= radius) & frequent[:, None]
-    found = block_matrix(eps, near, frequent, torch.ones(6, dtype=torch.bool))
-    window = 2 * radius + 1
-    high = 1 / (window + (6 - window) * math.exp(-eps))
-    expected = high * (math.exp(-eps) + (1 - math.exp(-eps)) * near.double())
-    expected[~frequent] = 1 / 6
-    assert torch.allclose(found, expected, atol=1e-15)
+    prior = prior_of(counts)[None]
+    found = {eps: int(RandomizedResponseWithPrior(eps=eps).top_k(prior)) for eps in top_k}
+    assert found == top_k
 
 
 def test_block_rr_refuses_outputs_shared_by_both_blocks():
@@ -100,10 +87,7 @@ def test_block_rr_refuses_outputs_shared_by_both_blocks():
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    eps=st.floats(0.01, 12), frequent=st.integers(1, 12), rare=st.integers(1, 12),
-    near=st.integers(1, 3),
-)  # fmt: skip
+@given(st.floats(0.01, 12), st.integers(1, 12), st.integers(1, 12), st.integers(1, 3))
 def test_lemma_3_1(eps, frequent, rare, near):
     """If this fails, beta does not rise or gamma does not fall in l."""
     frequent, rare = max(frequent, near), max(rare, near)
@@ -120,3 +104,120 @@ def test_lemma_3_1(eps, frequent, rare, near):
         assert (gain + frequent) * beta + rare * gamma == pytest.approx(1)
         rest = (frequent - l) * beta + (gain + rare) * gamma
         assert rest + l / (frequent + rare) == pytest.approx(1)
+
+
+LEVELS = 12
+
+
+BUDGETS = [0.3, 1.0, 2.0, 4.0, 8.0]
+
+
+def normalised(weights):
+    return torch.as_tensor(weights, dtype=torch.float64) / sum(weights)
+
+
+PRIORS = {
+    "uniform": normalised([1.0] * LEVELS),
+    "rising": normalised([float(i) for i in range(1, LEVELS + 1)]),
+    "steep": normalised([2.0**-i for i in range(LEVELS)]),
+    "two peaks": normalised([9, 5, 1, 1, 1, 1, 1, 1, 1, 3, 8, 2.0]),
+    "nearly one label": normalised([1e-3] * 6 + [1.0] + [1e-3] * 5),
+}
+
+
+everywhere = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+
+
+at_every_eps = pytest.mark.parametrize("eps", BUDGETS)
+
+
+def close(found, expected):
+    return torch.allclose(found, expected, atol=1e-14, rtol=1e-11)
+
+
+@everywhere
+@pytest.mark.parametrize("eps", [*BUDGETS, 100.0, math.inf])
+def test_rr(eps, prior):
+    # Table 1 (all labels frequent) or Table 2 (any blocks, l = 0), row RR, would not hold.
+    expected = RandomizedResponse(eps).transition_matrix(LEVELS)
+    for sigma in (0.05, 1.0, 5.0):
+        found = BlockRR(eps, sigma=sigma, favoured=0).transition_matrix(LEVELS, prior)
+        assert close(found, expected)
+
+
+@everywhere
+@at_every_eps
+@pytest.mark.parametrize("rule", ["paper", "released_code"])
+def test_rrwithprior(eps, prior, rule):
+    # Table 1, row RRWithPrior: l = |S~1| and no output for rare labels.
+    mechanism = RandomizedResponseWithPrior(eps, k_rule=rule)
+    size = int(mechanism.top_k(prior[None]))
+    frequent = torch.zeros(LEVELS, dtype=torch.bool)
+    frequent[prior.sort(descending=True, stable=True).indices[:size]] = True
+    outputs = frequent.nonzero().flatten()
+    near = torch.eye(LEVELS, dtype=torch.bool)[:, outputs]
+    found = block_matrix(eps, near, frequent, torch.ones(size, dtype=torch.bool))
+    assert close(found, mechanism.transition_matrix(LEVELS, prior)[:, outputs])
+
+
+@everywhere
+@at_every_eps
+def test_rr_on_bins(eps, prior):
+    # Rows RRonBins: Table 1, and Table 2 with blocks that no bin crosses.
+    mechanism = RROnBins(eps, levels=LEVELS)
+    which, centres = mechanism.bins(1.0, prior)
+    grid = mechanism.grid(1.0)
+    expected = mechanism.log_density(centres, grid, 1.0, prior).exp().T
+    near = torch.nn.functional.one_hot(which, len(centres)).bool()
+    nothing = torch.zeros(len(centres), dtype=torch.bool)
+    for last in range(len(centres)):
+        found = block_matrix(eps, near, which <= last, nothing)
+        assert close(found, expected)
+
+
+@pytest.mark.parametrize("eps", [0.3, 1.0, 2.0, 3.0])
+def test_rr_on_bins_is_out_of_reach_where_a_bin_crosses_the_blocks(eps):
+    # docs/theory-real-labels.md: a rare label gets beta on all of S~1, its own bin too.
+    prior = PRIORS["two peaks"]
+    which, centres = RROnBins(eps, levels=LEVELS).bins(1.0, prior)
+    near = torch.nn.functional.one_hot(which, len(centres)).bool()
+    frequent = prior > 0.05  # the likely labels, at both ends of the range
+    assert (near[~frequent] & near[frequent].any(0)).any()
+    with pytest.raises(InputError, match="none that a frequent and a rare label share"):
+        block_matrix(eps, near, frequent, torch.zeros(len(centres), dtype=torch.bool))
+    m = len(centres)
+    beta, gamma = (math.exp(-eps) * rate for rate in own_rates(eps, (m, 0), 0))
+    assert (beta, gamma) == pytest.approx([1 / (math.exp(eps) + m - 1)] * 2)
+    assert m * beta < 0.9  # the row of such a label, which has to sum to one
+
+
+@everywhere
+@at_every_eps
+@pytest.mark.parametrize("mass", [0.3, 0.9])
+def test_rp_with_prior(eps, prior, mass):
+    # Table 1, row RPWithPrior, in lengths: |B(y)| = 2 r, |S~1| = b - a + 2 r, l = |S~1|.
+    mechanism = RPWithPrior(eps, levels=LEVELS, mass=mass)
+    low, high, radius = mechanism.shape(1.0, prior)
+    length = high - low + 2 * radius
+    rates = own_rates(eps, (length, 0.0), length, near=2 * radius)
+    beta, gamma = (math.exp(-eps) * rate for rate in rates)
+    assert gamma == pytest.approx(0, abs=1e-12)
+    labels = torch.linspace(-1, 1, 81, dtype=torch.float64)
+    outputs = torch.linspace(low - radius, high + radius, 401, dtype=torch.float64)
+    inside = (labels >= low) & (labels <= high)
+    near = (outputs[None, :] - labels[:, None]).abs() <= radius
+    expected = two_levels(near, math.exp(eps) * beta, beta)
+    expected[~inside] = 1 / length
+    found = mechanism.log_density(outputs, labels, 1.0, prior).exp().T
+    # A window's very edge may fall on either side of a rounding.
+    edge = ((outputs[None, :] - labels[:, None]).abs() - radius).abs() < 1e-9
+    assert close(found[~edge], expected[~edge])
+
+
+def test_windows_of_labels_outside_the_interval_are_no_part_of_the_framework():
+    # docs/theory-real-labels.md says that B must be empty on S2: these windows reach into S~1.
+    labels, outputs = torch.arange(10), torch.arange(2, 8)
+    near = (labels[:, None] - outputs).abs() <= 1
+    frequent = (labels >= 3) & (labels <= 6)
+    with pytest.raises(InputError, match="none that a frequent and a rare label share"):
+        block_matrix(1.0, near, frequent, torch.ones(6, dtype=torch.bool))

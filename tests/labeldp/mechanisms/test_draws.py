@@ -79,11 +79,12 @@ def test_sets_are_uniform_given_whether_they_hold_their_own():
             assert chisquare(list(seen.values())).pvalue > 1e-3
 
 
+def words(*keys):
+    return np.array(keys, np.uint32).view(np.uint64)
+
+
 def test_equal_keys_are_drawn_again():
     # A set of d + 1 labels has probability 0 under every label: the audit could not see it.
-    def words(*keys):
-        return np.array(keys, np.uint32).view(np.uint64)
-
     keys = words(7, 50, 20, 50, 7, 1, 2, 3)  # two rows of four; own labels 0 and 3
     own, holds = np.array([0, 3]), np.array([True, False])
     stream = Scripted([*keys, *words(9, 30, 10, 40)])
@@ -93,9 +94,6 @@ def test_equal_keys_are_drawn_again():
 
 
 def test_keys_equal_to_a_forced_one_do_not_enlarge_a_set():
-    def words(*keys):
-        return np.array(keys, np.uint32).view(np.uint64)
-
     for holds, clash in ((True, 0), (False, draws.LAST_KEY)):
         size = 1 if holds else 3
         stream = Scripted([*words(5, clash, 6, 7), *words(5, 8, 6, 7)])
@@ -184,10 +182,12 @@ def test_grid_holds_a_thousand_steps_and_its_ends():
 @pytest.mark.parametrize(
     ("mechanism", "num_classes", "largest"),
     [
-        (HadamardResponse, 10, 36.7), (SubsetSelection, 10, 39.6), (Rappor, 10, 74.8),
+        (HadamardResponse, 10, 36.7),
+        (SubsetSelection, 10, 39.6),
+        (Rappor, 10, 74.8),
         (BlockRR, 10, 36.0),
     ],
-)  # fmt: skip
+)
 def test_eps_at_which_rounding_takes_the_noise_away_is_refused(mechanism, num_classes, largest):
     # An output would exclude a label for sure, while the ledger books a finite eps.
     labels = torch.arange(num_classes)

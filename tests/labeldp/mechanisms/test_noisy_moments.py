@@ -56,10 +56,8 @@ def test_draws_have_the_stated_noise_around_the_true_sums(generator):
     rows = torch.nn.functional.normalize(torch.randn(600, 4, generator=torch.Generator()))
     mechanism = NoisyMoments(eps=1.0)
     exact = torch.stack([rows[labels == label].double().sum(0) for label in range(3)], 1)
-    noise = torch.cat([
-        (mechanism.release_moments(labels, 3, rows, generator) - exact).flatten()
-        for _ in range(400)
-    ])  # fmt: skip
+    answers = (mechanism.release_moments(labels, 3, rows, generator) for _ in range(400))
+    noise = torch.cat([(answer - exact).flatten() for answer in answers])
     assert noise.std() == pytest.approx(SENSITIVITY * gaussian_stddev(1.0, 1e-5), rel=0.05)
     assert abs(float(noise.mean())) < 6 * mechanism.stddev / math.sqrt(len(noise))
 

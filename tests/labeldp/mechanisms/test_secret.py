@@ -96,13 +96,10 @@ def test_no_mechanism_draws_beside_it(name, monkeypatch):
     def refuse(*arguments, **keywords):
         raise AssertionError("drawn from a generator that can be guessed")
 
-    for owner, method in (
-        (torch, "rand"), (torch, "randint"), (torch, "randperm"), (torch, "randn"),
-        (torch, "multinomial"), (torch, "bernoulli"), (np.random, "default_rng"),
-    ):  # fmt: skip
-        monkeypatch.setattr(owner, method, refuse)
-    config = compose_cell([f"mechanism={name}", "eps=1"]).config["mechanism"]
-    mechanism = hydra.utils.instantiate(config, _convert_="all")
+    for method in ("rand", "randint", "randperm", "randn", "multinomial", "bernoulli"):
+        monkeypatch.setattr(torch, method, refuse)
+    monkeypatch.setattr(np.random, "default_rng", refuse)
+    mechanism = made(name)
     outputs = [released(mechanism, task) for task in mechanism.tasks for _ in range(2)]
     assert all(outputs)
     if mechanism.eps < 10:
@@ -148,8 +145,7 @@ def opened(task):
 @pytest.mark.parametrize("name", ["rr", "rrwithprior", "blockrr", "hadamard", "optimal", "rappor"])
 def test_secret_releases_have_the_law_of_the_likelihood(name):
     # A slip in the secret path would void eps where it matters most.
-    config = compose_cell([f"mechanism={name}", "eps=1"]).config["mechanism"]
-    mechanism = hydra.utils.instantiate(config, _convert_="all")
+    mechanism = made(name)
     prior = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     prior = prior if name in ("rrwithprior", "blockrr", "optimal") else None
     space = mechanism.output_space(3, prior)
@@ -171,7 +167,7 @@ def test_secret_releases_have_the_law_of_the_likelihood(name):
 def test_sums_over_groups_have_their_law():
     # Sums from a seed are drawn in one step, these label by label.
     labels, groups = torch.zeros(9000, dtype=torch.int64), torch.zeros(9000, dtype=torch.int64)
-    for mechanism in (Rappor(1.0), SubsetSelection(1.0), rr()):
+    for mechanism in (Rappor(1.0), SubsetSelection(1.0), made("rr")):
         sums = mechanism.release_groups(labels, 4, groups, 1, SecretGenerator())[0]
         if isinstance(mechanism, LabelMechanism):
             own, other = mechanism.transition_matrix(4)[0, :2].tolist()
@@ -181,8 +177,8 @@ def test_sums_over_groups_have_their_law():
         assert binomtest(int(sums[1]), 9000, other).pvalue > RARE
 
 
-def rr():
-    config = compose_cell(["mechanism=rr", "eps=1"]).config["mechanism"]
+def made(name):
+    config = compose_cell([f"mechanism={name}", "eps=1"]).config["mechanism"]
     return hydra.utils.instantiate(config, _convert_="all")
 
 
@@ -195,5 +191,5 @@ def test_a_cell_with_secret_noise_is_another_cell_and_a_seeded_one_the_same_as_b
     assert plain.config_hash == named.config_hash != secret.config_hash
     assert "noise" not in plain.identity and secret.identity["noise"] == "secret"
     assert plain.title in secret.title and secret.title.endswith("secret noise")
-    with pytest.raises(InputError, match="noise must be one of seeded, secret; got 'hidden'"):
+    with pytest.raises(InputError, match=r"noise must be .* got 'hidden'"):
         compose_cell(["noise=hidden"])

@@ -9,17 +9,13 @@ from scipy.stats import dlaplace, kstest
 from labeldp.audit.audit import exact_real_epsilon
 from labeldp.audit.group_channels import group_epsilon
 from labeldp.mechanisms import (
-    ClippedCubeMeans,
     ClippedLaplace,
     CubeMeans,
     ExponentialCubes,
-    FullClippedCubeMeans,
-    FullCubeMeans,
     FullExponentialCubes,
     GroupSums,
     Laplace,
     LocalFull,
-    NoisyClusters,
     Rappor,
 )
 from labeldp.mechanisms.noise import step_of
@@ -29,11 +25,6 @@ from labeldp.support.validate import InputError
 from tests.laws import has_law
 
 LOCAL = [Laplace(0.7), ClippedLaplace(0.7, clip=2.5)]
-GROUPS = [
-    ExponentialCubes(0.7), FullExponentialCubes(0.7), FullExponentialCubes(0.7, constant="tight"),
-    CubeMeans(0.7), ClippedCubeMeans(0.7, clip=3.0), FullCubeMeans(0.7),
-    FullClippedCubeMeans(0.7, clip=3.0), LocalFull(0.7), NoisyClusters(0.7),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("mechanism", LOCAL)
@@ -45,19 +36,10 @@ def test_local_mechanisms_reach_their_eps(mechanism):
     densities = mechanism.log_density(grid, values, 1.0)
     # The breakpoints are no arbitrary choice: nothing between them is worse.
     assert float((densities.amax(1) - densities.amin(1)).max()) <= 0.7 + 1e-9
-    mass = torch.trapezoid(
-        mechanism.log_density(torch.linspace(-99, 99, 200_001).double(), values[:1], 1.0).exp(),
-        dx=198 / 200_000, dim=0,
-    )  # fmt: skip
+    wide = torch.linspace(-99, 99, 200_001).double()
+    density = mechanism.log_density(wide, values[:1], 1.0).exp()
+    mass = torch.trapezoid(density, dx=198 / 200_000, dim=0)
     assert float(mass) == pytest.approx(1, abs=1e-3)
-
-
-@pytest.mark.parametrize("mechanism", GROUPS, ids=repr)
-def test_group_mechanisms_hold_their_eps(mechanism):
-    # The same for those that answer about cubes.
-    found = group_epsilon(mechanism)
-    assert found <= 0.7 + 1e-9
-    assert found > (0.3 if mechanism == FullExponentialCubes(0.7) else 0.6)
 
 
 def test_weight_eps_over_four_is_half_of_the_budget():

@@ -17,11 +17,11 @@ from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import all_but_seed
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.draws import average, left_out
-from labeldp_bench.reports.naming import counted, method_name, name_of, setting_of
+from labeldp_bench.reports.naming import counted, name_of, setting_of
 from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number_text, with_errors
-from labeldp_bench.reports.statistics import PLUS_MINUS
+from labeldp_bench.reports.statistics import PLUS_MINUS, average, left_out
 from papers.checks import Statement, Verdict, compare, judge
+from papers.naming import method_name
 from papers.tables import method_of
 
 NOTE = """\

@@ -7,7 +7,7 @@ results/published, and how it is laid out by the `table:` node of the YAML.
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,19 +21,21 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.draws import OLDER, left_out, newest, records_of, without_zeros
 from labeldp_bench.reports.estimates import examples_of
-from labeldp_bench.reports.naming import SMALLER, method_name, setting_of
+from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of, number_text
 from labeldp_bench.reports.statistics import (
+    OLDER,
     PLUS_MINUS,
     SeedsEstimate,
-    against_printed,
     from_seeds,
-    holm,
-    is_significant,
+    left_out,
+    newest,
+    without_zeros,
 )
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from papers.comparisons import against_printed, holm, is_significant
+from papers.naming import SMALLER, method_name
 from papers.published import read_published
 
 TABLES = CHECKOUT / "results" / "tables"
@@ -164,8 +166,8 @@ class AccuracyTable(Table):
         difference in standard deviations over seeds), marked; printed_eps, the column of the paper;
         model, epochs, examples, selection. Percent throughout; `class` is missing but for
         per-class tables, `ours` until a cell is done. `marked` says that p is below 5 %; never
-        where one seed alone is done. `older` counts runs that are left out (see `reports.draws`);
-        there is no such column without any.
+        where one seed alone is done. `older` counts runs that are left out (see
+        `statistics.newest`); there is no such column without any.
         """
         printed = self._published.rename(columns={"value": "published", "std": "published_std"})
         printed = printed[[*KEY, "published", "published_std", "usable", "note", "printed_eps"]]
@@ -325,6 +327,11 @@ class AccuracyTable(Table):
         for names_alike, texts in alike.items():
             those = ", ".join(["", *names_alike]) if len(alike) > 1 else ""
             yield f"- {whose}{those}: {' or '.join(texts)}."
+
+
+def records_of(cells: Iterable[Cell], records: Records) -> list[Record]:
+    """Returns the records of those cells that are done: exactly its own identity fills a cell."""
+    return [records[cell.config_hash] for cell in cells if cell.config_hash in records]
 
 
 def accuracy_table(name: str) -> AccuracyTable:

@@ -289,7 +289,6 @@ def machine() -> int:
 
     sys.path[:0] = [str(ROOT)]
     from benchmarks.limits import Limits
-
     from labeldp_bench.support.device import describe_device, resolve_device
 
     device = resolve_device("auto")

@@ -11,9 +11,9 @@ from labeldp.support.progress import duration, say
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import Records, is_heuristic, read_record
-from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
+from labeldp_bench.reports.statistics import score_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
 from labeldp_bench.reports.sweeps import (
     RISKS,

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from labeldp_bench.reports.statistics import SeedsEstimate
-
 Part: TypeAlias = str | pd.DataFrame
 """A paragraph of Markdown, or a frame of texts that is shown without its index."""
 LATEX = str.maketrans(
@@ -114,29 +112,3 @@ def with_errors(points: pd.DataFrame) -> list[str]:
         number_text(y, "{:.2f}" + number_text(error, " ± {:.2f}", unknown=""))
         for y, error in zip(points.y, points.error, strict=True)
     ]
-
-
-def mean_text(mean: SeedsEstimate) -> str:
-    """Returns a mean with its interval, where it has one, and its number of seeds.
-
-    >>> mean_text(SeedsEstimate(47.31, by_seed={0: 47.31}))
-    '47.3 (1)'
-    """
-    half = number_text(mean.half_width, " ± {:.1f}", unknown="")
-    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
-
-
-def difference_text(gap: SeedsEstimate, p: float) -> str:
-    """Returns a difference with interval and test, and a p value that the caller has corrected.
-
-    >>> difference_text(SeedsEstimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
-    '+2.0 ± 2.2 (3 pairs), p=0.057'
-    >>> difference_text(SeedsEstimate(-0.01), math.nan)
-    '+0.0 (not tested)'
-    >>> difference_text(SeedsEstimate(2.0), math.nan)
-    '+2.0 (not tested)'
-    """
-    if math.isnan(p):
-        return f"{gap.value:+z.1f} (not tested)"
-    test = f"{len(gap.by_seed)} pairs" if gap.by_seed else "Welch"
-    return f"{gap.value:+z.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"

@@ -1,20 +1,21 @@
-"""Intervals and tests for means of few runs: every `±`, star and verdict comes from here.
+"""Means of few runs over seeds, with their intervals: every `±` comes from here.
 
-Student's t, since a cell has two to ten seeds. Two methods that share seeds are compared seed by
-seed, others by Welch's test. Where a table makes many comparisons, their p values are corrected
-after Holm (1979).
+Student's t, since a cell has two to ten seeds. Runs of two versions of the samplers are never
+averaged: the newest version counts.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
+from labeldp_bench.records.record import Record, draws_of
+
 CONFIDENCE = 0.95
-LEVEL = 0.05
-"""A difference is called one only if its corrected p value is below this."""
 ENOUGH_SEEDS = 3
 """A mean of fewer stands without an interval beside others."""
 ROUNDING = 1e-9
@@ -139,76 +140,78 @@ def combined(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
     return math.sqrt(variance), variance**2 / weights if weights else math.inf
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns p values corrected for their number (Holm 1979); NaN stays, and does not count.
+OLDER = "older"
+"""The column that counts runs which are left out; there is none without any."""
+ONE_BEST_LABEL = ("none", "rr", "lp_1st", "lp_1st_star", "alibi", "ple")
+"""Mechanisms whose release always fits one label best."""
 
-    >>> holm([0.04, 0.01, math.nan])
-    [0.04, 0.02, nan]
+
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Returns those of one point's records that have the newest version of the samplers.
+
+    Runs without privacy draw no noise: all of them count.
     """
-    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
-    corrected, least = [math.nan] * len(p_values), 0.0
-    for rank, (p, place) in enumerate(known):
-        least = max(least, min(1.0, (len(known) - rank) * p))
-        corrected[place] = least
-    return corrected
+    if all(record.get("mechanism") == "none" for record in records):
+        return list(records)
+    version = max(map(draws_of, records), default=None)
+    return [record for record in records if draws_of(record) == version]
 
 
-def is_significant(p: float) -> bool:
-    """Returns whether a corrected p value is below `LEVEL`; never where it is unknown."""
-    return p < LEVEL
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How far runs of one kind lie apart.
+class Average(NamedTuple):
+    """A point of several seeds.
 
     Attributes:
-        variance: of one run.
-        freedom: its degrees of freedom, > 0.
+        kept: the records that count.
+        estimate: mean of their scores with its error over seeds; of one record, over its trials.
+        older: how many records are left out.
     """
 
-    variance: float
-    freedom: float
+    kept: list[Record]
+    estimate: SeedsEstimate
+    older: int
 
 
-def pooled(estimates: Sequence[SeedsEstimate]) -> Spread | None:
-    """Returns the spread of runs over seeds that several methods share; None without two runs."""
-    found = [(len(each.by_seed), each.error) for each in estimates if len(each.by_seed) > 1]
-    freedom = sum(count - 1 for count, _ in found)
-    if not freedom:
-        return None
-    total = sum((count - 1) * count * error**2 for count, error in found)
-    return Spread(total / freedom, freedom)
+def average(records: Sequence[Record], score: str) -> Average:
+    """Returns the average of a field of records that differ in the seed alone."""
+    kept = newest(records)
+    seeds = {
+        int(record.get("seed", place)): value
+        for place, record in enumerate(kept)
+        if (value := score_of(record, score)) is not None
+    }
+    estimate = from_seeds(seeds)
+    if len(kept) == 1 and kept[0].get(f"{score}_sem") is not None:
+        trials = kept[0].get("trials") or math.inf
+        error = float(kept[0][f"{score}_sem"])
+        estimate = SeedsEstimate(estimate.value, error, trials - 1, seeds)
+    return Average(kept, estimate, len(records) - len(kept))
 
 
-def against_printed(
-    ours: SeedsEstimate,
-    printed: float,
-    n_test: float,
-    alike: Spread | None = None,
-    *,
-    spread: float = math.nan,
-    runs: int = 1,
-) -> SeedsEstimate:
-    """Returns our mean minus a printed value, both accuracies in percent.
+def score_of(record: Record, score: str) -> float | None:
+    """Returns a field of a record; None where it is not known.
 
-    The variance has three parts: our mean's, the printed value's, and that of drawing the test
-    images. Where a paper states no spread, its runs are taken to spread as ours do.
-
-    Args:
-        ours: over seeds; of one seed the error is unknown, and that of the difference too.
-        printed: what the paper prints.
-        n_test: how many test images the value is as good as.
-        alike: how our runs, and the paper's, spread; None: as those of `ours`.
-        spread: the standard deviation of the paper's runs; NaN where it states none.
-        runs: how many runs its value averages.
+    `response_accuracy` is how often the first choice of a release is the true label. Older records
+    lack it. They have `released_agreement`, which counts a release that fits m labels equally well
+    as 1/m. Both are equal where one label always fits best: there the older field is used.
     """
-    share, seeds = printed / 100, len(ours.by_seed)
-    images = (1e4 * share * (1 - share) / n_test, math.inf)
-    if not math.isnan(spread):
-        parts = [(ours.error**2, ours.freedom), (spread**2 / runs, max(1, runs - 1)), images]
-    elif alike is not None:
-        parts = [(alike.variance * (1 / seeds + 1 / runs), alike.freedom), images]
-    else:
-        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
-    return SeedsEstimate(ours.value - printed, *combined(parts))
+    value = record.get(score)
+    if value is None and score == "response_accuracy" and record["mechanism"] in ONE_BEST_LABEL:
+        value = record.get("released_agreement")
+    return None if value is None else float(value)
+
+
+def without_zeros(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows without the column `OLDER` if nothing is left out."""
+    return rows if rows[OLDER].any() else rows.drop(columns=OLDER)
+
+
+def left_out(rows: pd.DataFrame) -> list[str]:
+    """Returns the line of a page that says how many older runs are left out, and why; or none."""
+    runs = int(rows[OLDER].sum()) if OLDER in rows else 0
+    if not runs:
+        return []
+    those = "1 older run is" if runs == 1 else f"{runs} older runs are"
+    return [
+        f"{those} left out: the same cell has runs of a newer version of the samplers (`draws`), "
+        "and two versions are never averaged."
+    ]

@@ -10,10 +10,17 @@ import pandas as pd
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, is_heuristic
-from labeldp_bench.reports.draws import OLDER, average, left_out, newest, score_of, without_zeros
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import Part, lines_over_x, number_text, with_errors
-from labeldp_bench.reports.statistics import PLUS_MINUS
+from labeldp_bench.reports.statistics import (
+    OLDER,
+    PLUS_MINUS,
+    average,
+    left_out,
+    newest,
+    score_of,
+    without_zeros,
+)
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that take the place of accuracy where there are no classes to predict."""

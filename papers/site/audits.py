@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import data_name_of, model_name_of, name_of
+from labeldp_bench.reports.naming import data_name_of, name_of
+from papers.naming import model_name_of
 
 BOUNDS = {"sampled": ("o", "mechanism, draws"), "one_run_release": ("^", "release, one run"),
           "one_run_model": ("s", "model, one run"),

@@ -12,18 +12,10 @@ from functools import partial
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import average
 from labeldp_bench.reports.naming import data_name_of
 from labeldp_bench.reports.rendering import markdown_table
-from labeldp_bench.reports.statistics import (
-    NOTHING,
-    PLUS_MINUS,
-    SeedsEstimate,
-    against_printed,
-    from_seeds,
-    holm,
-    is_significant,
-)
+from labeldp_bench.reports.statistics import NOTHING, PLUS_MINUS, SeedsEstimate, average, from_seeds
+from papers.comparisons import against_printed, holm, is_significant
 
 PRINTED = {
     ("mnist", 0.1): 10.9,

@@ -10,9 +10,8 @@ import pandas as pd
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Record
-from labeldp_bench.reports.draws import average
-from labeldp_bench.reports.rendering import difference_text
-from labeldp_bench.reports.statistics import SeedsEstimate, holm
+from labeldp_bench.reports.statistics import SeedsEstimate, average
+from papers.comparisons import difference_text, holm
 from papers.tables import accuracy_table
 
 

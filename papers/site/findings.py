@@ -12,7 +12,8 @@ from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.records.collect import COMMITTED
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of, name_of
-from labeldp_bench.reports.statistics import SeedsEstimate, holm, is_significant
+from labeldp_bench.reports.statistics import SeedsEstimate
+from papers.comparisons import holm, is_significant
 from papers.site.differences import budgets_of, means_of
 from papers.site.tuned import SOFT_LABEL
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import records_of
 from labeldp_bench.reports.sweep_picture import draw_small_multiples, draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.tables import records_of
 
 DOCS = CHECKOUT / "docs"
 PIXELS = {"default": "pixels", "pretrain=simclr": "SimCLR's features"}

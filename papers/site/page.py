@@ -17,10 +17,10 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.naming import PAPERS
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import FIGURES
 from papers.catalog import paper_tables
+from papers.naming import PAPERS
 from papers.site.embedding import Picture, picture_of
 from papers.site.html import TEMPLATES, html_of
 from papers.tables import AccuracyTable, Table

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
-from labeldp_bench.reports.statistics import LEVEL, from_seeds, holm, is_significant
+from labeldp_bench.reports.statistics import from_seeds
+from papers.comparisons import LEVEL, holm, is_significant
 from papers.figures import Axis, PaperFigure, style_axes
 
 LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}

@@ -13,7 +13,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import DATA_SETS, name_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
-from labeldp_bench.reports.statistics import holm
+from papers.comparisons import holm
 from papers.figures import Axis, PaperFigure, style_axes
 
 COLOURS = {

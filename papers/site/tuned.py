@@ -17,18 +17,20 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import Chosen, read_committed
 from labeldp_bench.records.record import Records
-from labeldp_bench.reports.draws import OLDER, average, left_out, records_of
-from labeldp_bench.reports.naming import counted, data_name_of, method_name
+from labeldp_bench.reports.naming import counted, data_name_of
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import (
     ENOUGH_SEEDS,
+    OLDER,
     PLUS_MINUS,
     SeedsEstimate,
-    holm,
-    is_significant,
+    average,
+    left_out,
 )
+from papers.comparisons import holm, is_significant
+from papers.naming import method_name
 from papers.published import read_published
-from papers.tables import TABLES, Row, accuracy_table, method_of, write_csv, write_page
+from papers.tables import TABLES, Row, accuracy_table, method_of, records_of, write_csv, write_page
 
 STEM = "tuned_vs_stated"
 TUNED = "mechanisms/tuned"

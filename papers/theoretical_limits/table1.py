@@ -11,10 +11,9 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.draws import records_of
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
-from papers.tables import Table
+from papers.tables import Table, records_of
 from papers.theoretical_limits.series import Series, eps_of, is_theory, read_series
 from papers.theoretical_limits.slopes import fit_slope
 

@@ -19,8 +19,8 @@ from scipy.stats import ncx2
 
 from labeldp_bench.records.record import Record
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.draws import score_of
 from labeldp_bench.reports.rendering import markdown_table, number_text
+from labeldp_bench.reports.statistics import score_of
 from papers.figures import Axis, PaperFigure, style_axes
 
 DRAWS = 20_000

@@ -8,7 +8,7 @@ from scipy import stats
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import Chosen, merge_choices, read_choices
 from labeldp_bench.reports.rendering import markdown_of
-from labeldp_bench.reports.statistics import holm
+from papers.comparisons import holm
 from papers.figures import write_both
 from papers.published import read_published
 from papers.site.tuned import (

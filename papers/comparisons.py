@@ -1,0 +1,116 @@
+"""Tests of differences between means of few runs, corrected for their number.
+
+Two methods that share seeds are compared seed by seed, others by Welch's test. Where a table makes
+many comparisons, their p values are corrected after Holm (1979).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labeldp_bench.reports.rendering import number_text
+from labeldp_bench.reports.statistics import SeedsEstimate, combined
+
+LEVEL = 0.05
+"""A difference is called one only if its corrected p value is below this."""
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p values corrected for their number (Holm 1979); NaN stays, and does not count.
+
+    >>> holm([0.04, 0.01, math.nan])
+    [0.04, 0.02, nan]
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    corrected, least = [math.nan] * len(p_values), 0.0
+    for rank, (p, place) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * p))
+        corrected[place] = least
+    return corrected
+
+
+def is_significant(p: float) -> bool:
+    """Returns whether a corrected p value is below `LEVEL`; never where it is unknown."""
+    return p < LEVEL
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far runs of one kind lie apart.
+
+    Attributes:
+        variance: of one run.
+        freedom: its degrees of freedom, > 0.
+    """
+
+    variance: float
+    freedom: float
+
+
+def pooled(estimates: Sequence[SeedsEstimate]) -> Spread | None:
+    """Returns the spread of runs over seeds that several methods share; None without two runs."""
+    found = [(len(each.by_seed), each.error) for each in estimates if len(each.by_seed) > 1]
+    freedom = sum(count - 1 for count, _ in found)
+    if not freedom:
+        return None
+    total = sum((count - 1) * count * error**2 for count, error in found)
+    return Spread(total / freedom, freedom)
+
+
+def against_printed(
+    ours: SeedsEstimate,
+    printed: float,
+    n_test: float,
+    alike: Spread | None = None,
+    *,
+    spread: float = math.nan,
+    runs: int = 1,
+) -> SeedsEstimate:
+    """Returns our mean minus a printed value, both accuracies in percent.
+
+    The variance has three parts: our mean's, the printed value's, and that of drawing the test
+    images. Where a paper states no spread, its runs are taken to spread as ours do.
+
+    Args:
+        ours: over seeds; of one seed the error is unknown, and that of the difference too.
+        printed: what the paper prints.
+        n_test: how many test images the value is as good as.
+        alike: how our runs, and the paper's, spread; None: as those of `ours`.
+        spread: the standard deviation of the paper's runs; NaN where it states none.
+        runs: how many runs its value averages.
+    """
+    share, seeds = printed / 100, len(ours.by_seed)
+    images = (1e4 * share * (1 - share) / n_test, math.inf)
+    if not math.isnan(spread):
+        parts = [(ours.error**2, ours.freedom), (spread**2 / runs, max(1, runs - 1)), images]
+    elif alike is not None:
+        parts = [(alike.variance * (1 / seeds + 1 / runs), alike.freedom), images]
+    else:
+        parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
+    return SeedsEstimate(ours.value - printed, *combined(parts))
+
+
+def mean_text(mean: SeedsEstimate) -> str:
+    """Returns a mean with its interval, where it has one, and its number of seeds.
+
+    >>> mean_text(SeedsEstimate(47.31, by_seed={0: 47.31}))
+    '47.3 (1)'
+    """
+    half = number_text(mean.half_width, " ± {:.1f}", unknown="")
+    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
+
+
+def difference_text(gap: SeedsEstimate, p: float) -> str:
+    """Returns a difference with interval and test, and a p value that the caller has corrected.
+
+    >>> difference_text(SeedsEstimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
+    '+2.0 ± 2.2 (3 pairs), p=0.057'
+    >>> difference_text(SeedsEstimate(-0.01), math.nan)
+    '+0.0 (not tested)'
+    >>> difference_text(SeedsEstimate(2.0), math.nan)
+    '+2.0 (not tested)'
+    """
+    if math.isnan(p):
+        return f"{gap.value:+z.1f} (not tested)"
+    test = f"{len(gap.by_seed)} pairs" if gap.by_seed else "Welch"
+    return f"{gap.value:+z.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"

@@ -1,4 +1,4 @@
-"""The picture of the best-known table: printed and ours, a panel per data set. Imports no torch."""
+"""The picture of the best-known table: printed and ours, a panel per data set."""
 
 import math
 

@@ -163,7 +163,7 @@ def main(options: dict[str, str]) -> Iterator[Row]:
     most = integer("labels", options["labels"], low=10)
     seconds = integer("seconds", options["seconds"], low=1)
     torch.set_num_threads(1)
-    keep_memory()  # as runs do: else the system clears a batch's pages anew each time
+    keep_memory()  # as runs do: else the system clears a batch's pages again each time
     rows = []
     for name in MECHANISMS:
         for num_classes in several:

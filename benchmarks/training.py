@@ -124,7 +124,7 @@ def measure(
 
 
 def peak_mib(device: torch.device) -> float:
-    """Returns the most memory that was in use: of the card, or of this process so far."""
+    """Returns the most memory that was in use: of the GPU, or of this process so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -33,7 +33,7 @@ TOLERANCES = (1e-7, 1e-9)
 AT_ONCE = 2**20
 """Examples times classes of one part of a loss: the next part uses its 8 MB of memory again.
 
-That of all examples at once is cleared anew for each array: 2,000 classes took 6 times as long."""
+That of all examples at once is cleared again for each array: 2,000 classes took 6 times as long."""
 Split = tuple[Tensor, Tensor]
 """Positions of the examples that fit and of those that choose."""
 

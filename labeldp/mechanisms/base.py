@@ -303,8 +303,8 @@ class ClassMechanism(Mechanism[int]):
     ) -> Tensor:
         """Returns the sum, in each group, of one release of every label, float64 (G, K).
 
-        A released label counts as its one-hot vector. A subclass may draw from the exact law of
-        the sum.
+        A released label counts as its one-hot vector. A subclass may draw from the exact
+        distribution of the sum.
         """
         released = self.release(labels, num_classes, generator)
         if released.dim() == 1:

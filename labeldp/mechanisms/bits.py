@@ -92,7 +92,7 @@ class BitFlips(BitMechanism):
     ) -> Tensor:
         """Returns how many bits of each class are 1 in each group, float64 (G, K).
 
-        From a seed, drawn from the exact law: a binomial number of kept ones plus one of
+        From a seed, drawn from the exact distribution: a binomial number of kept ones plus one of
         flipped zeros.
         """
         check_noise(type(self).__name__, self.eps, 1 - self.p_drop, self.p_flip)
@@ -397,7 +397,7 @@ class LocalHashing(BitFlips):
     labels to buckets without looking at the label, and the randomised bucket r. We release the
     bits z_i = 1[h(i) = r]. They lose nothing: P(h, r | label) = P(h) P(r | h, label) depends on
     the label through z alone. Averaged over h the bits are independent, the own one 1 with
-    probability e^eps / (e^eps + g - 1), every other with 1/g, and are drawn from that law.
+    probability e^eps / (e^eps + g - 1), every other with 1/g, and are drawn from that distribution.
 
     eps-label-DP under label replacement, tight: with p the own bit's probability,
     p (1 - 1/g) / ((1 - p) / g) = p (g - 1) / (1 - p) = e^eps.
@@ -445,7 +445,7 @@ class LocalHashing(BitFlips):
     def encoding(self, num_classes: int) -> Hashes:
         """Returns the form that keeps the message alone: the seed of a hash, and a bucket.
 
-        Its draws are not those of `release`, which needs no hash; their law is the same but for
-        what tells the hash from a random function.
+        Its draws are not those of `release`, which needs no hash; their distribution is the same
+        but for what tells the hash from a random function.
         """
         return Hashes(self.eps, 1 - self.p_drop, self.num_buckets, num_classes)

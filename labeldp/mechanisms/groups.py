@@ -350,7 +350,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     half of eps goes to the indicator over cubes, half to the label in its cube (clipped, moved by
     up to 2 bound in L1): scales 4/eps and 4 bound/eps. Noise is discrete, on whole numbers
     and on a grid of labels (`draws.step_of`). All N examples add noise to every entry, so
-    the sums of noise are drawn from their exact law.
+    the sums of noise are drawn from their exact distribution.
 
     Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
     et al. (2025), theoretical_limits, table I.

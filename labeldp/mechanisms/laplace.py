@@ -241,7 +241,7 @@ class Laplace(RealMechanism):
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
-        """Returns sums of releases, float64 (G,), drawn from their exact law."""
+        """Returns sums of releases, float64 (G,), drawn from their exact distribution."""
         reach, scale = self.reach(bound), self.scale(bound)
         if scale == 0:
             return group_sums(values.clamp(-reach, reach), groups, num_groups)

@@ -215,7 +215,7 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
     right to within 2^-53, which is 2^-40 of itself for scales up to 2000 steps.
 
     Source: Canonne, Kamath, Steinke (2020), "The discrete Gaussian for differential privacy",
-    section 5.2, for the law.
+    section 5.2, for the distribution.
 
     Args:
         shape: of the result.
@@ -327,7 +327,7 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
 
     Such a variable is a difference of two geometric ones, so that n of them are a difference of two
     negative binomial ones; 0 where there are none. Single ones are drawn digit by digit; of secret
-    sums the uniforms are inverted, so that their law holds to 2^-53.
+    sums the uniforms are inverted, so that their distribution holds to 2^-53.
 
     Raises:
         InputError: see `check_scale`.
@@ -351,7 +351,7 @@ DRAWS = 2
 """Version of the draws of a mechanism that names no other as its `draws`.
 
 Two runs of one cell under one seed have the same releases if they have the same version, and
-releases of the same law otherwise. A record has the largest version of what was released.
+releases of the same distribution otherwise. A record has the largest version of what was released.
 test_version.py pins what every mechanism releases and fails where its number was
 not raised.
 

@@ -153,7 +153,7 @@ class RandomizedResponse(LabelMechanism):
     ) -> Tensor:
         """Returns how often each label is released in each group, float64 (G, K).
 
-        From a seed, drawn from the exact law: a label is kept for certain or replaced by a
+        From a seed, drawn from the exact distribution: a label is kept for certain or replaced by a
         uniform one, itself included, with probability K p_flip.
         """
         stream = numpy_stream(generator)

@@ -31,13 +31,14 @@ class DataBundle:
         selection_sha256: hash that names the chosen subset whatever the order of the file; None
             where no fixed subset was chosen.
         label_unit: size of one unit of real labels in the units that the data came in, for scores.
-        truth: where the law of the labels is known: class probabilities, float64 (M, K), or the
-            regression function, float64 (M,), at `test_features`, whose points weigh the same.
-        bayes_accuracy: of the best classifier, where the law of the points is known.
+        truth: where the distribution of the labels is known: class probabilities, float64 (M, K),
+            or the regression function, float64 (M,), at `test_features`, whose points weigh the
+            same.
+        bayes_accuracy: of the best classifier, where the distribution of the points is known.
         extra_tests: further test sets, name -> (features, labels), reported besides the main one.
         labels_per_unit: how many training labels one unit of privacy has at most; each is released
             with eps / labels_per_unit.
-        fresh_labels: whether each trial draws its labels anew; of the same labels the eps of all
+        fresh_labels: whether each trial draws its labels again; of the same labels the eps of all
             trials adds up.
         scores_probabilities: whether predicted probabilities are scored too (AUC and the like).
     """

@@ -129,7 +129,7 @@ class HolderData:
 
 @dataclass(frozen=True, kw_only=True)
 class HolderClassification(HolderData):
-    """Classes with a Hölder continuous law and a margin.
+    """Classes with a Hölder continuous distribution and a margin.
 
     Two contested classes 0 and 1 with eta_0 - eta_1 = c sign(w) |w|^(1/gamma); the others share
     what is left evenly. P(0 < eta* - eta_s <= t) grows as t^gamma, as w passes 0 with a density.
@@ -138,7 +138,7 @@ class HolderClassification(HolderData):
 
     Args:
         num_classes: number of classes K, >= 2.
-        gamma: margin exponent, > 0; gamma * beta <= d, else no such law exists.
+        gamma: margin exponent, > 0; gamma * beta <= d, else no such distribution exists.
     """
 
     num_classes: int

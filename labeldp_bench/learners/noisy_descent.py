@@ -83,7 +83,7 @@ class NoisyGradients(Learner):
     examples: it does not know the batch. The last weights are averaged. All of it is
     post-processing.
 
-    The convex hull is that of AltConv in the paper: its public examples are drawn anew for every
+    The convex hull is that of AltConv in the paper: its public examples are drawn again for every
     step, from all of them. A span in place of the hull does nothing here: of more examples than
     features it holds every sum.
 
@@ -227,7 +227,7 @@ class NoisySGD(Learner):
     A step gets the noisy mean of clipped gradients over a secret batch. `projection` replaces it by
     the nearest mean gradient that soft labels of public examples can give: without labels it is
     known where gradients can be, and nearly all of the noise is elsewhere. The convex hull is that
-    of AltConv in the paper, each example with the same weight; its examples are drawn anew for
+    of AltConv in the paper, each example with the same weight; its examples are drawn again for
     every step. The last weights are averaged. All but the noisy means is post-processing.
 
     Source: Ghazi et al. (2024), LabelDP-Pro, ICLR, algorithm 1; products with the Jacobian in place

@@ -56,7 +56,7 @@ FLAT = 0.0025
 """Added to the variance in a patch of standardised pixels: the 10 of Coates et al., whose CIFAR-10
 has a variance of 4,000."""
 VALUES_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
-"""Responses that are held at a time: more would leave the cache, or fill a card."""
+"""Responses that are held at a time: more would leave the cache, or fill a GPU."""
 
 
 class PatchNetwork(nn.Module):

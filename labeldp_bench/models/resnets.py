@@ -21,7 +21,7 @@ class ResNet(nn.Module):
     read from their code: nothing between stem and first block, no BatchNorm on a shortcut,
     BatchNorm and ReLU before the average. We deviate from the code of Ghazi et al. in two places:
     strided convolutions are padded on both sides (Flax: on the far side only), and weights start
-    from the normal law of `start_weights` (Flax: variance 1 / fan-in, truncated).
+    from the normal distribution of `start_weights` (Flax: variance 1 / fan-in, truncated).
 
     Args:
         num_classes: K >= 2.
@@ -156,7 +156,7 @@ class Projection(nn.Conv2d):
 
 
 def start_weights(network: nn.Module) -> None:
-    """Draws every convolution from the normal law with variance 2 / fan-out.
+    """Draws every convolution from the normal distribution with variance 2 / fan-out.
 
     Source: He et al. (2015), arXiv:1502.01852, equation 14. The papers of the benchmark do not
     state theirs; the linear layer and BatchNorm keep PyTorch's default.

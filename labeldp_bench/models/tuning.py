@@ -215,7 +215,7 @@ class HeldOutReleases:
         check_number("tuning.held_out", self.held_out, above=0, below=1)
 
     def of(self, model: Model) -> "TunedNetwork":
-        """Returns the model with a recipe that is chosen anew in each fit.
+        """Returns the model with a recipe that is chosen again in each fit.
 
         Raises:
             InputError: the model has no trainer, or one that chooses by validation labels.

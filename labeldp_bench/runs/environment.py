@@ -15,7 +15,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import read_record
-from labeldp_bench.support.device import own_card, resolve_device
+from labeldp_bench.support.device import own_gpu, resolve_device
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Environment:
 
     def on_own_card(self) -> "Environment":
         """Returns the same for the process that runs: of several GPUs it takes one for itself."""
-        return replace(self, device=own_card(self.device))
+        return replace(self, device=own_gpu(self.device))
 
 
 def environment_of(

@@ -71,33 +71,33 @@ def device_failed(error: BaseException) -> bool:
     return out_of_memory(error) or isinstance(error, ACCELERATOR_ERROR)
 
 
-def own_card(device: torch.device) -> torch.device:
-    """Returns the card that this process takes, where `cuda` names none of several.
+def own_gpu(device: torch.device) -> torch.device:
+    """Returns the GPU that this process takes, where `cuda` names none of several.
 
-    Each card has a lock that a process holds until it ends: the first one free is taken, and those
-    beyond the number of cards share them evenly. So workers of a launcher, and shells beside each
-    other, spread over the cards. A device with a number, or the only card, stays as it is.
+    Each GPU has a lock that a process holds until it ends: the first one free is taken, and those
+    beyond the number of GPUs share them evenly. So workers of a launcher, and shells beside each
+    other, spread over the GPUs. A device with a number, or the only GPU, stays as it is.
     """
     if device.type != "cuda" or device.index is not None or torch.cuda.device_count() < 2:
         return device
-    return torch.device("cuda", _kept_card()[0])
+    return torch.device("cuda", _kept_gpu()[0])
 
 
 @cache
-def _kept_card() -> tuple[int, FileLock]:
-    """Returns this process's card; the lock lives as long as the process."""
+def _kept_gpu() -> tuple[int, FileLock]:
+    """Returns this process's GPU; the lock lives as long as the process."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = visible.split(",") if visible else []
     number = torch.cuda.device_count()
     cards = names if len(names) == number else [str(card) for card in range(number)]
-    return take_card(cards, Path(tempfile.gettempdir()) / f"labeldp-cards-{getpass.getuser()}")
+    return take_gpu(cards, Path(tempfile.gettempdir()) / f"labeldp-cards-{getpass.getuser()}")
 
 
-def take_card(cards: list[str], folder: Path) -> tuple[int, FileLock]:
-    """Returns the place of a card that the fewest processes hold, and the lock on it.
+def take_gpu(names: list[str], folder: Path) -> tuple[int, FileLock]:
+    """Returns the place of a GPU that the fewest processes hold, and the lock on it.
 
     Args:
-        cards: what the machine calls them, such as `0`, the same in all processes.
+        names: what the machine calls them, such as `0`, the same in all processes.
         folder: of the locks, of this machine; made if need be.
 
     Raises:
@@ -106,8 +106,8 @@ def take_card(cards: list[str], folder: Path) -> tuple[int, FileLock]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for round_ in count():
-            for place, card in enumerate(cards):
-                lock = FileLock(folder / f"{card.strip().replace('/', '_')}.{round_}.lock")
+            for place, name in enumerate(names):
+                lock = FileLock(folder / f"{name.strip().replace('/', '_')}.{round_}.lock")
                 try:
                     lock.acquire(timeout=0)
                 except Timeout:
@@ -115,6 +115,6 @@ def take_card(cards: list[str], folder: Path) -> tuple[int, FileLock]:
                 return place, lock
     except OSError as error:
         raise InputError(
-            f"cannot deal out cards in {folder}: {error.strerror} (name one: device=cuda:0)"
+            f"cannot deal out GPUs in {folder}: {error.strerror} (name one: device=cuda:0)"
         ) from error
     raise AssertionError("count() has no end")

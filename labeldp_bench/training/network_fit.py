@@ -100,14 +100,15 @@ class CapturedStep:
     """A step of training that is recorded once, and from then on replayed.
 
     A replay reads and writes the memory of the recording: inputs are copied to where they were
-    then, and the learning rate is a number on the card. Random numbers of the step, such as
-    dropout's, go on from replay to replay, since torch registers the card's generator. Images of
-    another size are recorded anew. A step that cannot be recorded is said once, and runs as before.
+    then, and the learning rate is a number on the GPU. Random numbers of the step, such as
+    dropout's, go on from replay to replay, since torch registers the GPU's generator. Images of
+    another size are recorded again. A step that cannot be recorded is said once, and runs as
+    before.
 
     Source: torch's notes on CUDA graphs, whole-network capture.
 
     Args:
-        learn: one step, of tensors whose shapes seldom change; reads nothing back from the card.
+        learn: one step, of tensors whose shapes seldom change; reads nothing back from the GPU.
         optimizer: the one that `learn` uses; its rates are those of each replay.
         session: is told where recording fails; its notes say `captured` where it succeeds.
     """
@@ -161,7 +162,7 @@ class CapturedStep:
 
 
 def record(work: Callable[[], None]) -> Callable[[], None]:
-    """Returns what does `work` again on the card; records it without doing it."""
+    """Returns what does `work` again on the GPU; records it without doing it."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         work()

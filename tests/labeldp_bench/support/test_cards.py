@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeldp.support.validate import InputError
-from labeldp_bench.support.device import own_card, take_card
+from labeldp_bench.support.device import own_gpu, take_gpu
 
 FORK = multiprocessing.get_context("fork")
 
@@ -18,7 +18,7 @@ def work(folder, barrier, taken):
     import tempfile
 
     tempfile.tempdir = str(folder)
-    first, second = (own_card(torch.device("cuda")) for _ in range(2))
+    first, second = (own_gpu(torch.device("cuda")) for _ in range(2))
     assert first == second
     taken.put(str(first))
     barrier.wait(60)  # both are at work at the same time
@@ -37,32 +37,32 @@ def test_two_workers_take_two_cards(tmp_path):
 
 
 def test_more_workers_than_cards_share_them_evenly(tmp_path):
-    held = [take_card(["0", "1"], tmp_path) for _ in range(5)]
+    held = [take_gpu(["0", "1"], tmp_path) for _ in range(5)]
     assert [card for card, _ in held] == [0, 1, 0, 1, 0]
     held[1][1].release()  # that worker ended, or was killed
-    assert take_card(["0", "1"], tmp_path)[0] == 1
+    assert take_gpu(["0", "1"], tmp_path)[0] == 1
 
 
 def test_cards_are_told_apart_by_the_names_of_the_machine(tmp_path):
     # Two shells with CUDA_VISIBLE_DEVICES=0,1 and 1,2 both call their first card 0.
-    place, lock = take_card(["1", "2"], tmp_path)
+    place, lock = take_gpu(["1", "2"], tmp_path)
     assert place == 0 and lock.is_locked
-    assert take_card(["0", "1"], tmp_path)[0] == 0
-    assert take_card(["1"], tmp_path)[0] == 0  # the only one, shared
+    assert take_gpu(["0", "1"], tmp_path)[0] == 0
+    assert take_gpu(["1"], tmp_path)[0] == 0  # the only one, shared
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda:1"])
 def test_a_device_that_is_named_stays(name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert own_card(torch.device(name)) == torch.device(name)
+    assert own_gpu(torch.device(name)) == torch.device(name)
 
 
 def test_the_only_card_needs_no_lock(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert own_card(torch.device("cuda")) == torch.device("cuda")
+    assert own_gpu(torch.device("cuda")) == torch.device("cuda")
 
 
 def test_locks_that_cannot_be_written_are_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"device=cuda:0"):
-        take_card(["0", "1"], Path(tmp_path / "file"))
+        take_gpu(["0", "1"], Path(tmp_path / "file"))

@@ -3,7 +3,6 @@
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from labeldp.io.columns import numeric_columns, to_features
 from labeldp.linear import PENALTIES
 from labeldp.names import numbered
 from labeldp.release import Release
+from labeldp.rows import objects_in
 from labeldp.support.files import replacing
 from labeldp.support.progress import duration, progress_bar, say
 from labeldp.support.validate import InputError, check_choice
@@ -45,31 +45,12 @@ def check_trees(model: object, file: str) -> None:
     Raises:
         InputError: a tree that no fit can have made.
     """
-    for each in _objects(model):
+    for each in objects_in(model):
         if isinstance(each, BaseHistGradientBoosting):
             width = vars(each).get("n_features_in_")
             trees = [tree for stage in vars(each).get("_predictors", []) for tree in stage]
             if not isinstance(width, int) or not all(_sound(tree, width) for tree in trees):
                 raise InputError(f"{file} is damaged: a tree leads out of its table of nodes")
-
-
-def _objects(root: object) -> Iterator[object]:
-    """Yields an object and all that it holds, each once."""
-    seen, left = set[int](), [root]
-    while left:
-        each = left.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        if isinstance(each, dict):
-            left += [*each.keys(), *each.values()]
-        elif isinstance(each, list | tuple | set | frozenset):
-            left += each
-        elif isinstance(each, np.ndarray):
-            left += each.ravel().tolist() if each.dtype == object else []
-        else:
-            left += vars(each).values() if hasattr(each, "__dict__") else []
 
 
 def _sound(tree: object, width: int) -> bool:

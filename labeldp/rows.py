@@ -1,13 +1,14 @@
 """Rows of features: as numbers, in the order of a release, and which of them a fit has seen."""
 
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
+from torch import Tensor
 
 from labeldp.io.tables import LARGEST
 from labeldp.release import Release
@@ -51,15 +52,15 @@ def keys_of(release: Release) -> NDArray[np.uint64]:
 
 
 def refuse_fitted_rows(model: Any, release: Release) -> None:
-    """Refuses a release of rows that the model was fitted to.
+    """Refuses a release of rows that the model, or any model inside it, was fitted to.
 
     Raises:
         InputError: how many they are.
     """
-    seen = vars(innermost(model)).get("fitted_rows_")
-    if seen is None:  # a model of somebody else, who knows what it was fitted to
+    seen = [vars(each)["fitted_rows_"] for each in objects_in(model) if _is_fitted(each)]
+    if not seen:  # a model of somebody else, who knows what it was fitted to
         return
-    shared = int(np.isin(keys_of(release), seen).sum())
+    shared = int(np.isin(keys_of(release), np.concatenate(seen)).sum())
     if shared:
         raise InputError(
             f"{shared:,} of {len(release):,} rows were used in the fit, which says nothing of new "
@@ -68,11 +69,38 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
         )
 
 
-def check_order(X: Any, release: Release) -> None:
-    """Refuses a data frame whose index has the release's row ids in another order.
+def _is_fitted(each: object) -> bool:
+    return "fitted_rows_" in getattr(each, "__dict__", ())
 
-    An index that is no permutation of the row ids says nothing of the order: ids may have been
-    counted, or the frame read anew.
+
+def objects_in(root: object) -> Iterator[object]:
+    """Yields an object and all that it holds, in attributes, lists and dicts, each once."""
+    seen, left = set[int](), [root]
+    kept = []  # so that no other object gets the id of one that is gone
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        kept.append(each)
+        yield each
+        if isinstance(each, dict):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+        elif isinstance(each, np.ndarray):
+            left += each.ravel().tolist() if each.dtype == object else []
+        elif not isinstance(each, type | ModuleType | Tensor):
+            left += getattr(each, "__dict__", {}).values()
+            left.append(getattr(each, "__self__", None))  # of a method
+            left += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+
+
+def check_order(X: Any, release: Release) -> None:
+    """Refuses a data frame whose index names other rows than the release, or in another order.
+
+    Rows that were counted, and an index that counts, say nothing; unless one is another order of
+    the other.
 
     Raises:
         InputError: the first row that differs.
@@ -81,22 +109,20 @@ def check_order(X: Any, release: Release) -> None:
         return
     index, ids = X.index.astype(str), pd.Index(release.row_ids.astype(str))
     differ = np.flatnonzero(index != ids)
-    if len(differ) and index.is_unique and index.isin(ids).all():
-        row = int(differ[0])
+    if not len(differ):
+        return
+    row = int(differ[0])
+    here = f"row {row} is {index[row]} in X and {ids[row]} in the release"
+    are_counted = isinstance(X.index, pd.RangeIndex) or release.manifest.row_id == ""
+    are_numbers = [pd.api.types.is_integer_dtype(each.dtype) for each in (X.index, release.row_ids)]
+    if index.is_unique and index.isin(ids).all():
         raise InputError(
-            f"X has its rows in another order than the release: row {row} is {index[row]} in X and "
-            f"{ids[row]} in the release (take X.loc[release.row_ids]; or, if row for row they "
-            "belong together and the index means nothing, X.reset_index(drop=True))"
+            f"X has its rows in another order than the release: {here} (take "
+            "X.loc[release.row_ids]; or, if row for row they belong together and the index means "
+            "nothing, X.reset_index(drop=True))"
         )
-
-
-def innermost(model: Any) -> Any:
-    """Returns the model at the end of pipelines and searches."""
-    while True:
-        if isinstance(model, Pipeline):
-            model = model.steps[-1][1]
-        elif isinstance(model, GridSearchCV | RandomizedSearchCV):
-            check_is_fitted(model)
-            model = model.best_estimator_
-        else:
-            return model
+    if not are_counted and are_numbers[0] == are_numbers[1]:
+        raise InputError(
+            f"X has other rows than the release: {here} (take the rows that both have; or, if row "
+            "for row they belong together, X.reset_index(drop=True))"
+        )

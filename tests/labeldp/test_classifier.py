@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,19 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    cross_val_score,
+)
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
@@ -295,3 +305,51 @@ def test_a_loss_that_is_no_number_for_each_row_is_refused(estimator, monkeypatch
     labels = ldp.privatize(NAMES[Y], classes=NAMES.tolist(), eps=3.0, mechanism="rr", seed=1)
     with pytest.raises(InputError, match="must return the loss of each example"):
         ldp.LabelDPClassifier(estimator, loss="mean_losses.Mean").fit(X, labels)
+
+
+def wrapped():
+    """Ways to wrap a fitted model, from scikit-learn and from a user."""
+
+    class Own:
+        def __init__(self, model):
+            self.models = {"best": [model]}
+
+        def predict(self, features):
+            return self.models["best"][0].predict(features)
+
+    class Closure:
+        def __init__(self, model):
+            self.predict = lambda features: model.predict(features)
+
+    yield lambda model, X, release: FrozenEstimator(model)
+    yield lambda model, X, release: FixedThresholdClassifier(FrozenEstimator(model)).fit(X, Y[:60])
+    yield lambda model, X, release: Pipeline([("all", "passthrough"), ("last", model)])
+    yield lambda model, X, release: Own(model)
+    yield lambda model, X, release: Closure(model)
+    halving = partial(HalvingGridSearchCV, min_resources=30)
+    for search in (GridSearchCV, partial(RandomizedSearchCV, n_iter=1), halving):
+        yield lambda model, X, release, search=search: search(
+            clone(model), {"penalty": [1e-6]}, cv=KFold(2)
+        ).fit(X, release)
+
+
+@pytest.mark.parametrize("wrap", wrapped())
+def test_fitted_rows_are_refused_however_the_model_is_wrapped(wrap):
+    # Useless features had an accuracy of 1 on the rows that they were fitted to.
+    stream = np.random.default_rng(0)
+    X, labels = stream.normal(size=(60, 40)), stream.integers(0, 2, 60)
+    release = ldp.privatize(labels, [0, 1], eps=6.0, seed=0)
+    model = ldp.LabelDPClassifier(penalty=1e-6).fit(X, release)
+    with pytest.raises(InputError, match="60 of 60 rows were used in the fit"):
+        ldp.estimate_accuracy(wrap(model, X, release), X, release)
+
+
+def test_a_frame_of_other_rows_is_refused():
+    ids = [f"p{number}" for number in range(60)]
+    release = ldp.privatize([0, 1] * 30, [0, 1], 6.0, row_ids=ids, seed=0)
+    X = pd.DataFrame({"x": [0.0, 1.0] * 30}, index=ids)
+    ldp.LabelDPClassifier().fit(X, release)
+    ldp.LabelDPClassifier().fit(X.reset_index(drop=True), release)  # counted: by position
+    for index in ([f"q{number}" for number in range(60)], [*ids[1:], "q"], ids[::-1]):
+        with pytest.raises(InputError, match="than the release: row 0 is"):
+            ldp.LabelDPClassifier().fit(X.set_axis(index), release)

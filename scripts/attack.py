@@ -36,7 +36,7 @@ from labeldp_bench.records.record import git_commit
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import FIGURES
-from papers.site.attack import draw_attacks
+from papers.site.attacks import draw_attacks
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 RUNS = CHECKOUT / "results" / "runs"

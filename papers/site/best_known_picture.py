@@ -1,6 +1,7 @@
 """The picture of the best-known table: printed and ours, a panel per data set."""
 
 import math
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,10 +17,13 @@ SERIES = {
     "printed_central": ("printed, central (delta > 0)", plotting.GREY, "^", "white"),
     "ours": ("ours, local", plotting.RED, "o", plotting.RED),
     "ours_features": (
-        "ours, local, features of unlabelled images", plotting.BLUE, "o", plotting.BLUE,
+        "ours, local, features of unlabelled images",
+        plotting.BLUE,
+        "o",
+        plotting.BLUE,
     ),
     "ours_central": ("ours, central", plotting.SKY, "^", plotting.SKY),
-}  # fmt: skip
+}
 """{column: label, colour, marker, its inside}."""
 PREFIXES = {kind.column: prefix for prefix, kind in KINDS.items()}
 COLUMNS = 3
@@ -49,10 +53,8 @@ def draw_best_known(rows: pd.DataFrame) -> Figure:
         axes.set_ylabel("test accuracy, %")
     shown = plotting.legend_of(all_axes)
     ordered = [label for label, *_ in SERIES.values() if label in shown]
-    figure.legend(
-        [shown[label] for label in ordered], ordered, loc="outside upper left", ncols=5,
-        frameon=False, fontsize=plotting.LABEL_SIZE,
-    )  # fmt: skip
+    handles, size = [shown[label] for label in ordered], plotting.LABEL_SIZE
+    figure.legend(handles, ordered, loc="outside upper left", ncols=5, frameon=False, fontsize=size)
     plotting.title_and_caption(figure, "", CAPTION)
     return figure
 
@@ -67,15 +69,11 @@ def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
             few = known[f"{prefix}seeds"] < ENOUGH_SEEDS
             half = ((known[f"{prefix}high"] - known[f"{prefix}low"]) / 2).mask(few, 0)
         x = known.index + APART * (place - (len(shown) - 1) / 2)
-        axes.errorbar(
-            x, known[column], half, fmt=marker, color=colour, mfc=inside, markersize=6.5,
-            linewidth=1.4, label=label,
-        )  # fmt: skip
+        style: Any = {"color": colour, "markersize": 6.5}
+        line: Any = {"mfc": inside, "linewidth": 1.4, "label": label}
+        axes.errorbar(x, known[column], half, fmt=marker, **style, **line)
         if few is not None:
-            axes.plot(
-                x[few], known[column][few], marker, color=colour, mfc="white", markersize=6.5,
-                zorder=3,
-            )  # fmt: skip
+            axes.plot(x[few], known[column][few], marker, mfc="white", zorder=3, **style)
     axes.set_ylim(0, 102)
     axes.set_xlim(-0.5, len(points) - 0.5)
     axes.set_xticks(points.index, [f"{eps:g}" for eps in points.eps])

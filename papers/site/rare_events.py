@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,15 +14,15 @@ from labeldp_bench.reports.statistics import from_seeds
 from papers.comparisons import LEVEL, holm, is_significant
 from papers.figures import Axis, PaperFigure, style_axes
 
-LOSSES = {"plain": "plain", "softmax_bits": "plain", "unbiased": "unbiased", "marginal": "marginal"}
-"""The loss of a cell -> what it is here: bits as if they were true are plain too."""
 COLOURS = {"plain": plotting.BLUE, "unbiased": plotting.ORANGE, "marginal": plotting.GREEN}
+"""{loss: colour}; softmax_bits, bits as if they were true, is called plain too."""
 DASHES = {"rr": "-", "subset_selection": "--"}
 MODELS = {"logistic": "linear", "boosted_trees": "trees"}
 OTHERS = {
-    "average_precision": "average precision", "normalised_log_likelihood": "log-likelihood",
+    "average_precision": "average precision",
+    "normalised_log_likelihood": "log-likelihood",
     "calibration_error": "calibration error",
-}  # fmt: skip
+}
 OTHERS_AT = 1.0
 SEEDS_OF_A_BAND = 3
 INTRO = """\
@@ -46,18 +44,31 @@ CAPTION = (
 
 def draw_rare_events(points: pd.DataFrame, figure: PaperFigure) -> Figure:
     """Returns lines over eps; the panels of a data set share their range."""
-    table = scores_by_seed(points, (figure.y.key,))
     panels = list(dict.fromkeys(points.panel))
     drawn, axes = plotting.new_figure(len(panels), rows=len(MODELS), height=3.3)
+    models = points.cell.map(lambda cell: cell.identity["model"])
     for column, panel in zip(axes.T, panels, strict=True):
-        for place, model in zip(column, MODELS, strict=True):
-            rows = table[(table.panel == panel) & (table.model == model)]
-            place.set_title(f"{figure.panel_title(panel)}, {MODELS[model]}")
+        for place, (model, name) in zip(column, MODELS.items(), strict=True):
+            place.set_title(f"{figure.panel_title(panel)}, {name}")
             style_axes(place, figure.x, figure.y, sorted(points.x.dropna().unique()))
-            _lines(place, rows.assign(y=figure.y.scale * rows[figure.y.key]))
+            _draw_lines(place, points[(points.panel == panel) & (models == model) & (points.n > 0)])
         plotting.share_y(list(column))
     axes[0][0].legend(fontsize=8.5, loc="lower right", frameon=False)
     return drawn
+
+
+def _draw_lines(axes: Axes, points: pd.DataFrame) -> None:
+    for y in points.y[points.x.isna()]:
+        axes.axhline(y, color=plotting.GREY, ls=":", label="no privacy")
+    for _, line in points.dropna(subset="x").groupby("line", sort=False):
+        line = line.sort_values("x")
+        # That of two seeds may be wider than all that is possible, and would set the axis.
+        band = line.error.where(line.n >= SEEDS_OF_A_BAND, 0.0)
+        mechanism, loss = line.mechanism.iloc[0], _loss_of(line.records.iloc[0][0]["loss"])
+        style, name = DASHES.get(mechanism, "-."), f"{name_of(mechanism)}, {loss}"
+        axes.plot(line.x, line.y, style, marker="o", color=COLOURS[loss], label=name)
+        low, high = line.y - band, line.y + band
+        axes.fill_between(line.x, low, high, color=COLOURS[loss], alpha=0.15, lw=0)
 
 
 def losses_compared(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
@@ -69,28 +80,33 @@ def losses_compared(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
     known = compared[compared.p.notna()]
     sure = known[known.p < LEVEL].difference
     verdict = VERDICT.format(
-        count=len(known), more=(known.difference > 0).sum(), less=(known.difference < 0).sum(),
-        better=(sure > 0).sum(), worse=(sure < 0).sum(), level=LEVEL,
-    )  # fmt: skip
-    lines = [_line(row) for row in compared.to_dict("records")]
-    parts = [INTRO.format(count=len(known), level=LEVEL), markdown_table(lines), verdict]
+        count=len(known),
+        more=(known.difference > 0).sum(),
+        less=(known.difference < 0).sum(),
+        better=(sure > 0).sum(),
+        worse=(sure < 0).sum(),
+        level=LEVEL,
+    )
+    intro = INTRO.format(count=len(known), level=LEVEL)
     others = _others(table[(table.x == OTHERS_AT) | table.x.isna()])
-    return [*parts, MORE.format(eps=OTHERS_AT), markdown_table(others)] if others else parts
+    parts = [intro, _spelled(compared), verdict, MORE.format(eps=OTHERS_AT), others]
+    return [part if isinstance(part, str) else markdown_table(part) for part in parts]
 
 
 def scores_by_seed(points: pd.DataFrame, scores: Sequence[str]) -> pd.DataFrame:
-    """Returns a row per record: panel, model, mechanism, loss, x, seed and its scores."""
+    """Returns a row per record: panel, x, model, mechanism, loss, seed and its scores."""
     rows = [
-        {
-            "panel": point["panel"], "model": record["model"], "mechanism": record["mechanism"],
-            "loss": LOSSES.get(str(record["loss"]), str(record["loss"])), "x": point["x"],
-            "seed": int(record["seed"]), **{score: record.get(score) for score in scores},
-        }
-        for point in points.to_dict("records")
-        for record in point["records"]
-    ]  # fmt: skip
-    columns = ["panel", "model", "mechanism", "loss", "x", "seed", *scores]
+        {"panel": panel, "x": x, "loss": _loss_of(record["loss"]), "seed": int(record["seed"])}
+        | {key: record.get(key) for key in ("model", "mechanism", *scores)}
+        for panel, x, records in zip(points.panel, points.x, points.records, strict=True)
+        for record in records
+    ]
+    columns = ["panel", "x", "model", "mechanism", "loss", "seed", *scores]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("x", *scores), float))
+
+
+def _loss_of(loss: object) -> str:
+    return "plain" if loss == "softmax_bits" else str(loss)
 
 
 def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
@@ -101,91 +117,69 @@ def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
     NaN below two seeds). Differences are seed by seed.
     """
     rows = []
-    private = table[table.x.notna()]
-    for keys, group in private.groupby(["panel", "model", "mechanism", "x"], sort=False):
-        panel, model, mechanism, x = keys
+    keys = ["panel", "model", "mechanism", "x"]
+    for place, group in table[table.x.notna()].groupby(keys, sort=False):
+        panel, model, *_ = place
         by_seed = group.pivot_table(index="seed", columns="loss", values=score)
         bare = table[(table.panel == panel) & (table.model == model) & table.x.isna()]
         by_seed = by_seed.join(bare.set_index("seed")[score].rename("none"))
-        if not {"plain", "unbiased", "marginal"} <= set(by_seed):
+        if not set(COLOURS) <= set(by_seed):
             continue
-        by_seed = by_seed.dropna(subset=["plain", "unbiased", "marginal"])
+        by_seed = by_seed.dropna(subset=[*COLOURS])
         difference = from_seeds((by_seed.marginal - by_seed.unbiased).to_dict())
         gap = from_seeds((by_seed.none - by_seed.plain).dropna().to_dict())
-        means = by_seed.mean()
         rows.append(
-            {
-                "panel": panel, "model": model, "mechanism": mechanism, "x": x,
-                "seeds": len(by_seed), "none": means["none"],
-                "gap": gap.value, "gap_half_width": gap.half_width,
-                **{loss: means[loss] for loss in ("plain", "unbiased", "marginal")},
-                "difference": difference.value, "half_width": difference.half_width,
-                "p": difference.p if difference.error else math.nan,
-            }
-        )  # fmt: skip
+            dict(zip(keys, place, strict=True))
+            | by_seed[["none", *COLOURS]].mean().to_dict()
+            | {"seeds": len(by_seed), "gap": gap.value, "gap_half_width": gap.half_width}
+            | {"difference": difference.value, "half_width": difference.half_width}
+            | {"p": difference.p if difference.error else math.nan}
+        )
     frame = pd.DataFrame(rows)
-    if len(frame):
-        frame["p"] = holm(frame.p.tolist())
-    return frame
+    return frame.assign(p=holm(frame.p.tolist())) if len(frame) else frame
 
 
-def _lines(axes: Axes, rows: pd.DataFrame) -> None:
-    bare = rows[rows.x.isna()].y
-    if len(bare):
-        axes.axhline(bare.mean(), color=plotting.GREY, ls=":", label="no privacy")
-    for (mechanism, loss), line in rows.dropna(subset="x").groupby(
-        ["mechanism", "loss"], sort=False
-    ):
-        found = {
-            x: from_seeds(dict(zip(own.seed, own.y, strict=True))) for x, own in line.groupby("x")
+def _spelled(compared: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of `comparisons` as texts."""
+    means = {loss: compared[loss].map("{:.3f}".format) for loss in COLOURS}
+    is_known = compared.gap > compared.gap_half_width
+    closed = {
+        f"{loss} closed": [
+            number_text(share, "{:.0f} %")
+            for share in (100 * (compared[loss] - compared.plain) / compared.gap).where(is_known)
+        ]
+        for loss in ("unbiased", "marginal")
+    }
+    differences = [
+        f"{mean:+z.4f}" + number_text(half, " ± {:.4f}", unknown="")
+        for mean, half in zip(compared.difference, compared.half_width, strict=True)
+    ]
+    bold = ["**" * is_significant(p) for p in compared.p]
+    return pd.DataFrame(
+        {
+            "data": compared.panel,
+            "model": compared.model.map(lambda model: MODELS.get(model, model)),
+            "release": compared.mechanism.map(name_of),
+            "eps": compared.x.map("{:g}".format),
+            "seeds": compared.seeds.map(str),
+            "no privacy": compared.none.map("{:.3f}".format),
+            **means,
+            **closed,
+            "marginal - unbiased": [f"{b}{d}{b}" for b, d in zip(bold, differences, strict=True)],
+            "p": [number_text(p, "{:.2g}") for p in compared.p],
         }
-        places, means = list(found), np.array([each.value for each in found.values()])
-        # That of two seeds may be wider than all that is possible, and would set the axis.
-        band = np.array([
-            each.half_width if len(each.by_seed) >= SEEDS_OF_A_BAND else 0.0
-            for each in found.values()
-        ])  # fmt: skip
-        colour = COLOURS[str(loss)]
-        name = f"{name_of(str(mechanism))}, {loss}"
-        dashes = DASHES.get(str(mechanism), "-.")
-        axes.plot(places, means, dashes, marker="o", color=colour, label=name)
-        axes.fill_between(places, means - band, means + band, color=colour, alpha=0.15, lw=0)
+    )
 
 
-def _line(row: dict[str, Any]) -> dict[str, str]:
-    is_known = row["gap"] > row["gap_half_width"]
-
-    def closed(loss: str) -> str:
-        share = (row[loss] - row["plain"]) / row["gap"] if is_known else math.nan
-        return number_text(100 * share, "{:.0f} %")
-
-    half = number_text(row["half_width"], " ± {:.4f}", unknown="")
-    difference = f"{row['difference']:+z.4f}{half}"
-    if is_significant(row["p"]):
-        difference = f"**{difference}**"
-    return {
-        "data": row["panel"], "model": MODELS.get(row["model"], row["model"]),
-        "release": name_of(row["mechanism"]), "eps": f"{row['x']:g}",
-        "seeds": str(row["seeds"]), "no privacy": f"{row['none']:.3f}",
-        "plain": f"{row['plain']:.3f}", "unbiased": f"{row['unbiased']:.3f}",
-        "marginal": f"{row['marginal']:.3f}", "unbiased closed": closed("unbiased"),
-        "marginal closed": closed("marginal"), "marginal - unbiased": difference,
-        "p": number_text(row["p"], "{:.2g}"),
-    }  # fmt: skip
-
-
-def _others(table: pd.DataFrame) -> list[dict[str, str]]:
-    rows = []
+def _others(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns the means of the other scores as texts."""
     keys = ["panel", "model", "mechanism", "loss"]
-    for (panel, model, mechanism, loss), group in table.groupby(keys, sort=False):
-        rows.append(
-            {
-                "data": str(panel), "model": MODELS.get(str(model), str(model)),
-                "release": name_of(str(mechanism)), "loss": str(loss), "seeds": str(len(group)),
-                **{name: f"{group[score].mean():.3f}" for score, name in OTHERS.items()},
-            }
-        )  # fmt: skip
-    return rows
+    groups = table.groupby(keys, sort=False)
+    means = groups[[*OTHERS]].mean().map("{:.3f}".format).rename(columns=OTHERS)
+    means.insert(0, "seeds", groups.size().map(str))
+    rows = means.reset_index().rename(columns={"panel": "data", "mechanism": "release"})
+    named = {"model": rows.model.map(lambda model: MODELS.get(model, model))}
+    return rows.assign(**named, release=rows.release.map(name_of))
 
 
 FIGURE = PaperFigure(

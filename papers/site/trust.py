@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import hydra
 import numpy as np
@@ -62,10 +63,9 @@ def draw_trust(points: pd.DataFrame, figure: PaperFigure) -> Figure:
                 place.axvline(at, color=plotting.GREY, lw=1.2)
     plotting.share_y(list(axes[1]))
     # Above there is no room that lines or bands leave free.
-    axes[1][-1].legend(
-        *axes[0][0].get_legend_handles_labels(), loc="center left", fontsize=8,
-        title="lines above", alignment="left", bbox_to_anchor=(0.0, 0.62),
-    )  # fmt: skip
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    where: Any = {"loc": "center left", "alignment": "left", "bbox_to_anchor": (0.0, 0.62)}
+    axes[1][-1].legend(handles, labels, title="lines above", fontsize=8, **where)
     axes[1][0].legend(fontsize=8, loc="lower right")
     plotting.thin_ticks(drawn)
     return drawn

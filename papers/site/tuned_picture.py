@@ -1,5 +1,7 @@
 """The picture of tuned and stated recipes: print, ours as stated and ours tuned, by method."""
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -33,12 +35,16 @@ def draw_tuned(rows: pd.DataFrame) -> Figure | None:
         _draw_panel(axes, points)
         axes.set(title=data_name_of(str(dataset)), xlabel="privacy budget eps")
     all_axes[0].set_ylabel("test accuracy, %")
+    methods = [
+        Line2D([], [], color=plotting.colour_of(name), label=name_of(name))
+        for name in OWN_LOSS
+        if name in set(rows.method)
+    ]
+    keys = [_key("x", "printed"), _key("o", "stated", mfc="white"), _key("o", "tuned")]
+    size = plotting.LABEL_SIZE
     figure.legend(
-        handles=[*(Line2D([], [], color=plotting.colour_of(name), label=name_of(name))
-                   for name in OWN_LOSS if name in set(rows.method)),
-                 _key("x", "printed"), _key("o", "stated", mfc="white"), _key("o", "tuned")],
-        loc="outside right center", frameon=False, fontsize=plotting.LABEL_SIZE,
-    )  # fmt: skip
+        handles=[*methods, *keys], loc="outside right center", frameon=False, fontsize=size
+    )
     plotting.title_and_caption(figure, TITLE, CAPTION)
     return figure
 
@@ -51,10 +57,9 @@ def _draw_panel(axes: Axes, points: pd.DataFrame) -> None:
         colour = plotting.colour_of(method)
         axes.plot(x, here.printed, "x", color=colour, markersize=7)
         for key, side, inside in (("stated", -APART, "white"), ("tuned", APART, colour)):
-            axes.errorbar(
-                x + side, here[key], (here[f"{key}_high"] - here[key]).fillna(0), fmt="o",
-                color=colour, mfc=inside, markersize=6, linewidth=1.4,
-            )  # fmt: skip
+            half = (here[f"{key}_high"] - here[key]).fillna(0)
+            style: Any = {"color": colour, "mfc": inside, "markersize": 6, "linewidth": 1.4}
+            axes.errorbar(x + side, here[key], half, fmt="o", **style)
     axes.set_ylim(top=min(102.0, axes.get_ylim()[1]))
     axes.set_xticks(range(len(budgets)), [f"{eps:g}" for eps in budgets])
 

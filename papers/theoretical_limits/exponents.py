@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -126,21 +127,21 @@ def _exponents(table: ExponentTable, rows: pd.DataFrame) -> Figure:
         for tuning, shift, inside in (("theory", -0.004, colour), ("best", 0.004, "white")):
             part = rows[(rows.trust == trust) & (rows.tuning == tuning)]
             if len(part):
-                axes.errorbar(
-                    part.predicted + shift, part.measured,
-                    [part.measured - part.low, part.high - part.measured], fmt=mark, ms=6,
-                    color=colour, mfc=inside, label=f"{name}, {tuning}", lw=1.2,
-                )  # fmt: skip
+                bars = [part.measured - part.low, part.high - part.measured]
+                style: Any = {"fmt": mark, "ms": 6, "color": colour, "mfc": inside, "lw": 1.2}
+                x, label = part.predicted + shift, f"{name}, {tuning}"
+                axes.errorbar(x, part.measured, bars, label=label, **style)
     axes.set_xlim(*ends)
     axes.set_ylim(*ends)
     axes.set_xlabel("exponent of the theorem")
     axes.set_ylabel("measured slope")
     axes.legend(fontsize=8, loc="upper left", frameon=False)
     plotting.title_and_caption(
-        figure, "Exponents of Table I: measured against predicted",
+        figure,
+        "Exponents of Table I: measured against predicted",
         f"Filled: the theorem's tuning; open: the best of the grid, beside it. On the line both "
         f"agree; grey: within {tolerance:g}. Bars: 95 % intervals.",
-    )  # fmt: skip
+    )
     return figure
 
 

@@ -20,7 +20,7 @@ from labeldp_bench.support.checkout import CHECKOUT
 from papers import reproduce
 from papers.figures import Axis, counts, numbers, page, picture_of, write_figure
 from papers.reproduce import ALL, write_figures
-from papers.site.audits import draw_audits
+from papers.site.attacks import draw_audits
 from tests.made_up import SEM, figure, records_of, write_pinned
 
 BY_NAME = {drawn.name: drawn for drawn in ALL}

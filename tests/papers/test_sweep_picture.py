@@ -14,7 +14,7 @@ from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.site.attack import draw_attacks
+from papers.site.attacks import draw_attacks
 
 
 @pytest.fixture

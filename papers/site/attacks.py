@@ -1,11 +1,10 @@
-"""Utility against advantage: what an attacker gains from a release, beside what a model gains.
-
-Imports no torch.
-"""
+"""Pictures of what attackers gain from a release, and of the eps that audits find in models."""
 
 import itertools
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import data_name_of, name_of
+from labeldp_bench.reports.naming import data_name_of, model_name_of, name_of
 
 ADVANTAGES = {
     "additive": ("right guesses that only\nthe release gives, points", 100, (0, 1, 3, 10, 30, 100)),
@@ -22,6 +21,12 @@ ADVANTAGES = {
 """What each row of panels shows: column, label, factor, ticks."""
 MARKERS = "voD^P*X"
 """One for each eps, in order."""
+BOUNDS = {
+    "sampled": ("o", "mechanism, draws"),
+    "one_run_release": ("^", "release, one run"),
+    "one_run_model": ("s", "model, one run"),
+    "observational": ("D", "model, observational"),
+}
 
 
 def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
@@ -68,11 +73,12 @@ def draw_attacks(rows: pd.DataFrame, path: Path) -> bool:
     data = data_name_of(str(rows.dataset.iloc[0]))
     seeds = ", ".join(str(seed) for seed in sorted(rows.seed.unique()))
     plotting.title_and_caption(
-        figure, f"{data}, seed {seeds}: utility against additive and multiplicative advantage",
+        figure,
+        f"{data}, seed {seeds}: utility against additive and multiplicative advantage",
         "Advantage of who has the release over who knows the images and as many labels. LP-2ST "
         "(halves) and top-k subset release within sets that a model of other releases chose, and "
         "the sets tell of the image too. Axes of y are linear up to 1, logarithmic above.",
-    )  # fmt: skip
+    )
     plotting.save(figure, path)
     return True
 
@@ -99,3 +105,34 @@ def _draw_panel(
             if not bare:
                 axes.plot(one_x, one_y, markers[eps], color=colour, markersize=4.5)
     return shown
+
+
+def draw_audits(rows: pd.DataFrame, path: Path) -> None:
+    """Writes a panel per data set and model of results/audits/end_to_end.csv."""
+    rows = rows[np.isfinite(rows.claimed)]
+    panels = list(rows.groupby(["dataset", "model"], sort=False))
+    figure, axes = plotting.new_figure(len(panels), rows=1, height=3.4)
+    figure.set_figwidth(3.1 * len(panels) + 1.6)
+    names = list(rows.mechanism.unique())
+    shown = {}
+    for panel, (key, points) in zip(axes[0], panels, strict=True):
+        dataset, model = map(str, key)
+        panel.set_title(f"{data_name_of(dataset).replace('_', ' ')}, {model_name_of(model)}")
+        top = points.claimed.max()
+        panel.plot([0, top], [0, top], color="0.6", linewidth=1)
+        for name in names:
+            colour = plotting.colour_of(name)
+            own = points[points.mechanism == name].sort_values("claimed")
+            for column, (marker, words) in BOUNDS.items():
+                if own[column].notna().any():
+                    style: Any = {"markersize": 5, "linewidth": 1, "alpha": 0.85, "color": colour}
+                    (line,) = panel.plot(own.claimed, own[column], marker=marker, **style)
+                    if name == names[0]:
+                        shown[words] = line
+        panel.set_xlabel("eps claimed")
+    axes[0][0].set_ylabel("eps at least")
+    colours = [axes[0][0].plot([], [], color=plotting.colour_of(name))[0] for name in names]
+    handles, labels = [*colours, *shown.values()], [*map(name_of, names), *shown]
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)

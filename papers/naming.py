@@ -18,6 +18,7 @@ MODELS = {
     "knn": "kNN", "graph_gaussian_process": "Gaussian process",
 }  # fmt: skip
 FEATURES = {
+    "imagenet": "ImageNet",
     "simclr": "SimCLR", "patches_simclr": "patches and SimCLR",
     "mirrored": "patches and SimCLR, mirrored",
 }  # fmt: skip

@@ -7,7 +7,7 @@ Two halves: the formula's worst log ratio, and draws of every sampler that a run
 confidence bound, a comparison with the formula, and which leak the draws would have shown.
 Exit status 0: the claim holds, or there is none; 1: it does not; 2: bad input. Further keys:
 `prior=[0.5,0.3,0.2]` (global), `draws` (of each sampler), `seed`, and every parameter as
-`mechanism.<name>`. `mechanism=histogram` is the store's own noisy histogram.
+`mechanism.<name>`. `mechanism=histogram` is the noisy histogram of held-out labels.
 Mechanisms for real labels are audited at the breakpoints of their density for labels in [-1, 1];
 mechanisms that answer about groups over neighbouring small data sets; those with a delta at it. See
 docs/audits.md.
@@ -25,16 +25,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from labeldp.audit.audit import Audit, audit, audit_histogram
-from labeldp.audit.sum_channels import releases_sums
-from labeldp.mechanisms import (
-    ClassMechanism,
-    GroupMechanism,
-    LabelEnhancement,
-    Mechanism,
-    PateFM,
-    RealMechanism,
-)
+from labeldp.audit.audit import Audit, audit
+from labeldp.mechanisms import ClassMechanism, LabelEnhancement, LaplaceHistogram, Measurement
 from labeldp.mechanisms.base import check_global_prior
 from labeldp.support.progress import say
 from labeldp.support.validate import (
@@ -58,19 +50,7 @@ def main(arguments: list[str]) -> int:
     """Prints the audit and returns the exit status."""
     options, parameters = parse(arguments)
     name, num_classes = options["mechanism"], options["num_classes"]
-    if name == HISTOGRAM:
-        taken = {"mechanism", "eps", "draws", "seed"}
-        given = [key for key, value in DEFAULTS.items() if options[key] != value]
-        given += [f"mechanism.{key}" for key in parameters]
-        if other := [key for key in given if key not in taken]:
-            raise InputError(f"mechanism={HISTOGRAM} takes eps, draws and seed, got {other[0]}")
-        say(f"mechanism  {HISTOGRAM} (label counts with Laplace noise, from the store)")
-        return report(audit_histogram(options["eps"], options["draws"], options["seed"]))
     mechanism = build(name, options["eps"], parameters)
-    kinds = ClassMechanism | RealMechanism | GroupMechanism | PateFM
-    is_known = isinstance(mechanism, kinds)
-    if not is_known and not releases_sums(mechanism):
-        raise InputError(f"mechanism={name} releases no single labels: there is nothing to audit")
     prior = read_prior(options)
     if prior is not None and not isinstance(mechanism, ClassMechanism):
         raise InputError(f"mechanism={name} takes no prior over classes")
@@ -121,8 +101,12 @@ def parse(arguments: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, parameters
 
 
-def build(name: str, eps: float, parameters: dict[str, Any]) -> Mechanism:
-    """Returns the mechanism that configs/mechanism/<name>.yaml describes."""
+def build(name: str, eps: float, parameters: dict[str, Any]) -> Measurement:
+    """Returns the mechanism that configs/mechanism/<name>.yaml describes, or the histogram."""
+    if name == HISTOGRAM:
+        if parameters:
+            raise InputError(f"mechanism={HISTOGRAM} takes no mechanism.{next(iter(parameters))}")
+        return LaplaceHistogram(eps)
     known = mechanism_names()
     if name not in known:
         raise InputError(

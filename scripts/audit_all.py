@@ -14,8 +14,7 @@ import hydra
 import pandas as pd
 import torch
 
-from labeldp.audit.audit import exact_epsilon, exact_real_epsilon
-from labeldp.audit.group_channels import group_epsilon
+from labeldp.audit.exact import exact_epsilon, exact_real_epsilon, group_epsilon
 from labeldp.mechanisms import (
     ClassMechanism,
     ClippingMechanism,

@@ -25,8 +25,9 @@ import torch
 from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 
-from labeldp.audit.audit import exact_epsilon, sampled_epsilon
+from labeldp.audit.audit import sampled_epsilon
 from labeldp.audit.end_to_end import Game, accuracy, bound, one_run_epsilon, pair_epsilon
+from labeldp.audit.exact import exact_epsilon
 from labeldp.mechanisms import ClassMechanism, NoPrivacy
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier

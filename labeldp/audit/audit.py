@@ -1,23 +1,22 @@
 """The audit of one mechanism of the library: exact where possible, and by draws."""
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 
 from labeldp.audit import statistics
-from labeldp.audit.channels import BEYOND, Channel, Mixed, of_one
-from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
-from labeldp.audit.group_channels import (
-    STORE_HISTOGRAM,
-    Histogram,
+from labeldp.audit.channels import (
+    Channel,
+    class_channels,
     group_channels,
-    group_epsilon,
     histogram_channel,
-    histogram_epsilon,
+    real_channels,
 )
+from labeldp.audit.curator_channels import sums_channels, votes_channel
+from labeldp.audit.exact import formula_epsilon
+from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
 from labeldp.audit.statistics import (
     ROWS,
     Literals,
@@ -29,93 +28,21 @@ from labeldp.audit.statistics import (
     row_independence_test,
     two_inputs,
 )
-from labeldp.audit.sum_channels import (
-    releases_sums,
-    sums_channels,
-    sums_epsilon,
-    votes_channels,
-    votes_epsilon_exactly,
-)
 from labeldp.mechanisms import (
     ClassMechanism,
     GroupMechanism,
+    LabelDPPro,
     LabelEnhancement,
-    Laplace,
+    LaplaceHistogram,
+    Measurement,
     Mechanism,
+    NoisyMoments,
     PateFM,
     RealMechanism,
 )
-from labeldp.mechanisms.base import check_sums
-from labeldp.mechanisms.encodings import AsReleased
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
-from labeldp.support.validate import InputError, check_eps, check_integer
-
-CHUNK = 50_000
-
-
-def exact_epsilon(
-    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None = None
-) -> float:
-    """Returns the largest log ratio of the likelihoods of two labels, over all outputs.
-
-    Enumerates the output space; where that is infinite or too large, the mechanism's extreme
-    outputs, among which the worst ratio is attained. Trusts the likelihood, and draws nothing.
-
-    Args:
-        mechanism: any with an output space or extreme outputs.
-        num_classes: K >= 2.
-        prior: global, float64 (K,), or None for uniform.
-
-    Returns:
-        Infinity too if a likelihood is NaN somewhere, or if no output is possible.
-
-    Raises:
-        InputError: the likelihoods do not sum to 1.
-    """
-    check_integer("num_classes", num_classes, low=2)
-    try:
-        outputs, are_all = mechanism.output_space(num_classes, prior), True
-    except InputError:
-        outputs, are_all = mechanism.extreme_outputs(num_classes, prior), False
-    sums = torch.zeros(num_classes, dtype=torch.float64)
-
-    def likelihoods() -> Iterator[Tensor]:
-        for part in outputs.split(CHUNK):
-            found = mechanism.log_likelihood(part, num_classes, prior)
-            sums.add_(found.exp().sum(0))
-            yield found
-
-    worst = _worst_ratio(likelihoods())
-    if are_all and math.isfinite(worst):
-        # The ratios of what is no law say nothing of the draws.
-        check_sums(sums, "the likelihoods of all outputs under label {} sum to {:.6g}, not to 1")
-    return worst
-
-
-def exact_real_epsilon(
-    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
-) -> float:
-    """Returns the largest log ratio of the densities under two labels, over the breakpoints.
-
-    Infinity too if a density is NaN somewhere, or 0 everywhere.
-    """
-    outputs, values = mechanism.breakpoints(bound, prior)
-    return _worst_ratio([mechanism.log_density(outputs, values, bound, prior)])
-
-
-def _worst_ratio(log_likelihoods: Iterable[Tensor]) -> float:
-    """Returns the largest log ratio within any row; infinity where it cannot be told."""
-    largest = []
-    for part in log_likelihoods:
-        if part.isnan().any():
-            return math.inf
-        high, low = part.max(1).values, part.min(1).values
-        # An output that no label gives says nothing, and its -inf - -inf would be NaN.
-        ratios = (high - low)[high > -math.inf]
-        largest += [float(ratios.max())] if len(ratios) else []
-    return max(largest, default=math.inf)
-
+from labeldp.support.validate import InputError, check_integer
 
 PILOT = 1000
 """Draws of each input that say what to look at; used for nothing else."""
@@ -210,10 +137,10 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
 
 def _apart(channel: Channel, size: int, generator: Generator) -> float:
     """Returns whether rows are drawn apart, as a p-value; asked last, so that no bound moves."""
-    if channel.mixed is None:
+    if not channel.in_one_call:
         return 1.0
     numbers = two_inputs(size, (0, len(channel.inputs) - 1), generator)
-    return row_independence_test(channel.mixed(numbers, generator), numbers > 0)
+    return row_independence_test(channel.ask(numbers, generator), numbers > 0)
 
 
 def _look(
@@ -224,104 +151,27 @@ def _look(
     return literals(outputs, law), law
 
 
-MOST_INPUTS = 10
-MOST_VALUES = 5
-MOST_ENTRIES = 100_000_000
-"""Entries that may be drawn in one audit: 1,000 classes leave 100,000 draws."""
-IN_MEMORY = 2_000_000
-
-
-def channels_of(mechanism: Mechanism, num_classes: int, prior: Tensor | None) -> list[Channel]:
-    """Returns a channel for each sampler of the mechanism.
+def channels_of(measurement: Measurement, num_classes: int, prior: Tensor | None) -> list[Channel]:
+    """Returns a channel for each way in which a measurement draws.
 
     Args:
-        mechanism: for classes, real labels or groups.
+        measurement: a mechanism for classes, real labels, groups, sums or votes, or a histogram.
         num_classes: K, of mechanisms for classes.
         prior: global, float64 (K,), or None for uniform; for mechanisms for classes.
     """
-    if isinstance(mechanism, ClassMechanism):
-        return _class_channels(mechanism, num_classes, prior)
-    if isinstance(mechanism, RealMechanism):
-        return _real_channels(mechanism)
-    if isinstance(mechanism, GroupMechanism):
-        return group_channels(mechanism)
-    if releases_sums(mechanism):
-        return sums_channels(mechanism)
-    if isinstance(mechanism, PateFM):
-        return votes_channels(mechanism)
-    raise InputError(f"no audit by draws is known for {type(mechanism).__name__}")
-
-
-def _class_channels(
-    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None
-) -> list[Channel]:
-    half = MOST_INPUTS // 2
-    ends = [*range(half), *range(num_classes - half, num_classes)]
-    labels = list(range(num_classes)) if num_classes <= MOST_INPUTS else ends
-    inputs = tuple(f"label {label}" for label in labels)
-    chosen = torch.tensor(labels)
-
-    def release(asked: Tensor, generator: Generator) -> Tensor:
-        return mechanism.release(asked, num_classes, generator, prior)
-
-    def sums(asked: Tensor, generator: Generator) -> Tensor:
-        size = len(asked)
-        sums = mechanism.release_groups(asked, num_classes, torch.arange(size), size, generator)
-        single = mechanism.release(asked[:1], num_classes, torch.Generator().manual_seed(0), prior)
-        return sums.argmax(1) if single.dim() == 1 else sums.to(single.dtype)
-
-    def law(outputs: Tensor) -> Tensor:
-        return mechanism.log_likelihood(outputs, num_classes, prior)[:, chosen]
-
-    chunk, most = max(1, IN_MEMORY // num_classes), max(1000, MOST_ENTRIES // num_classes)
-
-    def channel(name: str, sampler: Mixed, chunk: int) -> Channel:
-        def mixed(numbers: Tensor, generator: Generator) -> Tensor:
-            return sampler(chosen[numbers], generator)
-
-        return Channel(name, inputs, of_one(mixed), law, most, chunk, mixed=mixed)
-
-    channels = [channel("release", release, chunk)]
-    # Sums and messages take no prior: they are drawn as without one.
-    if prior is None and chunk > 1000:
-        channels.append(channel("release_groups", sums, min(chunk, 20_000)))
-    form = mechanism.encoding(num_classes) if prior is None else None
-    if form is not None and not isinstance(form, AsReleased):  # own labels leave by its own draws
-
-        def messages(asked: Tensor, generator: Generator) -> Tensor:
-            return form.outputs(form.draw(asked, generator))
-
-        channels.append(channel("release_messages", messages, chunk))
-    return channels
-
-
-def _real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]:
-    reach = mechanism.reach(bound) if isinstance(mechanism, Laplace) else bound
-    values = mechanism.breakpoints(bound)[1]
-    ends = values[torch.linspace(0, len(values) - 1, MOST_VALUES).round().long().unique()].tolist()
-    if isinstance(mechanism, Laplace):  # it clips; the others never see a label beyond the bound
-        ends = [-BEYOND * reach, *ends, BEYOND * reach]
-    inputs = tuple(f"label {value:g}" for value in ends)
-    places = torch.tensor(ends, dtype=torch.float64)
-    clipped = places.clamp(-reach, reach)
-
-    def release(asked: Tensor, generator: Generator) -> Tensor:
-        return mechanism.release(asked, bound, generator)
-
-    def sums(asked: Tensor, generator: Generator) -> Tensor:
-        size = len(asked)
-        return mechanism.release_groups(asked, bound, torch.arange(size), size, generator)
-
-    def law(outputs: Tensor) -> Tensor:
-        return mechanism.log_density(outputs, clipped, bound)
-
-    def channel(name: str, sampler: Mixed) -> Channel:
-        def mixed(numbers: Tensor, generator: Generator) -> Tensor:
-            return sampler(places[numbers], generator)
-
-        return Channel(name, inputs, of_one(mixed), law, mixed=mixed)
-
-    return [channel("release", release), channel("release_groups", sums)]
+    if isinstance(measurement, ClassMechanism):
+        return class_channels(measurement, num_classes, prior)
+    if isinstance(measurement, RealMechanism):
+        return real_channels(measurement)
+    if isinstance(measurement, GroupMechanism):
+        return group_channels(measurement)
+    if isinstance(measurement, NoisyMoments | LabelDPPro):
+        return sums_channels(measurement)
+    if isinstance(measurement, PateFM):
+        return [votes_channel(measurement)]
+    if isinstance(measurement, LaplaceHistogram):
+        return [histogram_channel(measurement)]
+    raise InputError(f"no audit by draws is known for {measurement.name}")
 
 
 CONFIDENCE = 0.99
@@ -418,70 +268,47 @@ def _power(found: Sampled, claimed: float) -> list[str]:
 
 
 def audit(
-    mechanism: Mechanism,
+    measurement: Measurement,
     num_classes: int = 10,
     prior: Tensor | None = None,
     draws: int = 1_000_000,
     seed: int = 0,
 ) -> Audit:
-    """Returns both halves of the audit of a mechanism.
+    """Returns both halves of the audit of a measurement.
 
     Args:
-        mechanism: for classes, real labels, groups, sums of features, or teachers' votes.
+        measurement: as `channels_of`.
         num_classes: K, of mechanisms for classes.
         prior: global, float64 (K,), for mechanisms for classes; None tries a skewed and a uniform
             one: under a uniform prior some mechanisms are plain randomised response.
-        draws: of each sampler, in all; 0 leaves the draws out.
+        draws: of each sampler, in total; 0 leaves the draws out.
         seed: of the audit.
     """
-    if isinstance(mechanism, LabelEnhancement):
+    if isinstance(measurement, LabelEnhancement):
         raise InputError("what is published follows from the true labels: there is no eps to find")
+    is_of_classes = isinstance(measurement, ClassMechanism)
     priors: dict[str, Tensor | None] = {"uniform": None}
     if prior is not None:
         priors = {"given": prior}
-    elif isinstance(mechanism, ClassMechanism):
+    elif is_of_classes:
         priors = {"skewed": skewed_prior(num_classes), "uniform": None}
-    if isinstance(mechanism, ClassMechanism):
-        found = {name: exact_epsilon(mechanism, num_classes, one) for name, one in priors.items()}
-        worst = max(found, key=lambda name: found[name])
-        exact, how = found[worst], f"exactly, from the likelihood ({worst} prior)"
-    elif isinstance(mechanism, RealMechanism):
-        exact, how = exact_real_epsilon(mechanism), "from the density at its breakpoints"
-    elif isinstance(mechanism, GroupMechanism):
-        exact = group_epsilon(mechanism, min(num_classes, 3))
-        how = f"over neighbouring small data sets, {mechanism.trust}, protects {mechanism.protects}"
-    elif releases_sums(mechanism):
-        exact = sums_epsilon(mechanism)
-        how = f"from the stated noise and what one label moves, {mechanism.trust}"
-    elif isinstance(mechanism, PateFM):
-        exact = votes_epsilon_exactly(mechanism)
-        how = f"from both noises and what one teacher moves, {mechanism.trust}"
-    else:
-        raise InputError(f"no audit is known for {type(mechanism).__name__}")
-    if not mechanism.private or math.isinf(mechanism.eps):
+    found = {name: formula_epsilon(measurement, num_classes, one) for name, one in priors.items()}
+    worst = max(found, key=lambda name: found[name][0])
+    exact, how = found[worst]
+    how += f" ({worst} prior)" if is_of_classes else ""
+    is_private = not isinstance(measurement, Mechanism) or measurement.private
+    if not is_private or math.isinf(measurement.eps):
         return Audit(math.inf, exact, how, ())
+    if draws and is_of_classes:
+        check_integer("draws", draws, low=4 * num_classes)
     channels = [
         replace(channel, name=f"{channel.name} ({name} prior)") if name != "uniform" else channel
         for name, one in priors.items()
-        if name != "skewed" or found[name] > 0  # one label is left: the output says nothing
-        for channel in channels_of(mechanism, num_classes, one)
+        if name != "skewed" or found[name][0] > 0  # one label is left: the output says nothing
+        for channel in channels_of(measurement, num_classes, one)
     ]
-    if draws and isinstance(mechanism, ClassMechanism):
-        check_integer("draws", draws, low=4 * num_classes)
     sampled = sampled_all(channels if draws else [], draws, seed)
-    return Audit(mechanism.eps, exact, how, sampled, mechanism.delta)
-
-
-def audit_histogram(
-    eps: float, draws: int = 1_000_000, seed: int = 0, histogram: Histogram = STORE_HISTOGRAM
-) -> Audit:
-    """Returns both halves of the audit of the store's noisy histogram."""
-    check_eps(eps)
-    if math.isinf(eps):
-        return Audit(math.inf, math.inf, "exact counts", ())
-    channels = [histogram_channel(eps, histogram)] if draws else []
-    exact, how = histogram_epsilon(eps, histogram), "from the stated scale and what one label moves"
-    return Audit(eps, exact, how, sampled_all(channels, draws, seed))
+    return Audit(measurement.eps, exact, how, sampled, measurement.delta)
 
 
 def sampled_all(channels: list[Channel], draws: int, seed: int) -> tuple[Sampled, ...]:
@@ -494,7 +321,7 @@ def sampled_all(channels: list[Channel], draws: int, seed: int) -> tuple[Sampled
 
 
 def sampled_epsilon(
-    mechanism: Mechanism,
+    measurement: Measurement,
     num_classes: int,
     draws: int = 200_000,
     seed: int = 0,
@@ -507,7 +334,7 @@ def sampled_epsilon(
     """
     check_integer("num_classes", num_classes, low=2)
     check_integer("draws", draws, low=4 * num_classes)
-    channel = channels_of(mechanism, num_classes, prior)[0]
+    channel = channels_of(measurement, num_classes, prior)[0]
     return sample(channel, draws, seeding.generator(seed, "audit"), confidence).bound
 
 

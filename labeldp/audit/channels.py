@@ -1,57 +1,74 @@
-"""Mechanisms as channels that an audit draws from: the local ones, and their edge cases."""
+"""Measurements of single labels and of groups as channels that an audit draws from."""
 
-import math
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from scipy.stats import binom, chisquare, dlaplace, norm
 from torch import Generator, Tensor
 
-from labeldp.audit.fit import DETECTED, Calibration, GoodnessOfFit, all_of, laplace_law
-from labeldp.audit.statistics import LEVEL
-from labeldp.mechanisms import LocalFull
-from labeldp.support import seeding
-
-Draw = Callable[[int, int, Generator], Tensor]
-Law = Callable[[Tensor], Tensor]
-Mixed = Callable[[Tensor, Generator], Tensor]
-
-
-def of_one(mixed: Mixed) -> Draw:
-    """Returns how outputs of one input are drawn, by what draws an output of each of many."""
-    return lambda number, size, generator: mixed(torch.full((size,), number), generator)
+from labeldp.audit.fit import (
+    Ask,
+    GoodnessOfFit,
+    Law,
+    all_of,
+    certain,
+    laplace_fit,
+    laplace_law,
+    laplace_shape,
+    misfit,
+    own_stream,
+)
+from labeldp.mechanisms import (
+    ClassMechanism,
+    CubeMeans,
+    ExponentialCubes,
+    FullCubeMeans,
+    GroupMechanism,
+    GroupSums,
+    Laplace,
+    LaplaceHistogram,
+    LocalFull,
+    Messages,
+    NoisyClusters,
+    RealMechanism,
+)
+from labeldp.mechanisms.encodings import AsReleased
+from labeldp.mechanisms.noise import step_of
+from labeldp.support.validate import InputError
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What an audit by draws needs to know of a sampler.
+    """What an audit by draws needs to know of a measurement.
 
     Attributes:
-        name: which sampler it is, such as `release` or `release_groups`.
+        name: which measurement it is.
         inputs: a few words for each input, I >= 2 of them. Any two differ in what the mechanism
             protects: one label, or one whole example.
-        draw: (number of the input, n, generator) -> n independent outputs, first axis n.
-        law: outputs -> their claimed log probability, or log density, under each input, float64
-            (n, I), up to a term that all inputs share; None where it is not known.
-        most: draws in all that can be afforded.
+        ask: gives an output of each input that is numbered, drawn independently.
+        law: the claimed log probability, or log density, of outputs under each input, up to a term
+            that all inputs share; None where it is not known.
+        most: draws in total that can be afforded.
         chunk: outputs that are held in memory at once.
         noise: (draws, generator) -> a further comparison with the stated noise, or None.
         delta: of the claim.
-        mixed: (numbers of inputs, int64 (n,), generator) -> an output of each, all of one call;
-            None where the sampler has no rows.
+        in_one_call: whether the outputs of `ask` come from one call, and might share noise.
     """
 
     name: str
     inputs: tuple[str, ...]
-    draw: Draw
+    ask: Ask
     law: Law | None
     most: int = 4_000_000
     chunk: int = 50_000
     noise: Callable[[int, Generator], GoodnessOfFit | None] | None = None
     delta: float = 0.0
-    mixed: Mixed | None = None
+    in_one_call: bool = True
+
+    def draw(self, number: int, size: int, generator: Generator) -> Tensor:
+        """Returns so many outputs of one input."""
+        return self.ask(torch.full((size,), number), generator)
 
     def batches(self, size: int) -> list[int]:
         """Returns the sizes of the batches that `size` draws of one input are made in."""
@@ -59,81 +76,217 @@ class Channel:
         return [self.chunk] * whole + ([rest] if rest else [])
 
 
-MOST = 80_000
-"""Draws of a look."""
-FEW = 5
-"""Draws that a cell of a chi-square test must expect."""
-
-
-def own_stream(generator: Generator, name: str) -> Generator:
-    """Returns a stream that follows from the audit's seed, and moves no draw of the audit."""
-    return seeding.generator(generator.initial_seed(), "audit", name)
-
-
-def misfit(
-    draw: Draw, law: Law, inputs: int, draws: int, generator: Generator
-) -> GoodnessOfFit | None:
-    """Returns how far draws of some inputs are from their law; None if by no more than chance.
-
-    Args:
-        draw: as of a `Channel`.
-        law: as of a `Channel`.
-        inputs: how many there are.
-        draws: in all.
-        generator: see `own_stream`.
-    """
-    found = Calibration()
-    for number in range(inputs):
-        found.add(law(draw(number, max(1, min(draws, MOST) // inputs), generator)), number)
-    return certain(found.fit())
-
-
-def certain(fit: GoodnessOfFit) -> GoodnessOfFit | None:
-    """Returns a misfit that is beyond chance, or None."""
-    return fit if fit.p_value < LEVEL else None
-
-
-def noise_misfit(noise: Tensor, scale: float) -> GoodnessOfFit | None:
-    """Returns how far whole numbers are from discrete Laplace noise, each column by itself.
-
-    None if by no more than chance.
-
-    Args:
-        noise: outputs less the true answers, float64 (n, D).
-        scale: as stated.
-    """
-    values = [laplace_shape(column.abs().numpy(), 1 / scale) for column in noise.T]
-    return certain(GoodnessOfFit(min(1.0, len(values) * min(values)), 0.0))
-
-
-def laplace_shape(sizes: np.ndarray, rate: float) -> float:
-    """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
-    count = len(sizes)
-    last = max(1, int(dlaplace.ppf(1 - 20 / count, rate)))  # beyond it few are expected
-    # Cells in which less than a few are expected have no chi-square law: wide noise needs wide ones
-    rarest = 2 * count * dlaplace.pmf(last - 1, rate)
-    starts = np.append(np.arange(0, last, max(1, math.ceil(FEW / rarest))), last)
-    beyond = np.append(1.0, 2 * dlaplace.sf(starts[1:] - 1, rate))
-    chances = beyond - np.append(beyond[1:], 0.0)
-    seen = np.bincount(starts.searchsorted(sizes, "right") - 1, minlength=len(starts))
-    if chances[-1] * count < FEW:  # nearly all are 0
-        tails = binom(count, chances[-1])
-        return float(min(1.0, 2 * min(tails.sf(seen[-1] - 1), tails.cdf(seen[-1]))))
-    return float(chisquare(seen, chances / chances.sum() * count).pvalue)
-
-
+MOST_INPUTS = 10
+MOST_VALUES = 5
+MOST_ENTRIES = 100_000_000
+"""Entries that may be drawn in one audit: 1,000 classes leave 100,000 draws."""
+IN_MEMORY = 2_000_000
 BEYOND = 10.0
 """Real labels this many times beyond the bound must be treated as the bound."""
 CALLS = 20_000
-"""Draws in all where every draw is a call."""
-SIMULATED = 200_000
-FEW_CALLS = 500
-"""Of which a group without labels is looked at."""
+"""Draws in total where every draw is a call."""
+K = 3
+FEW = 4
+LEVELS = ((0, 1, 3), (10, 100, 1000))
+"""Counts of three classes whose noise is looked at: of no label, of few and of many."""
+COPIES = 2000
 
 
-def local_channels(mechanism: LocalFull) -> list[Channel]:
-    """Returns the channels for classes and for real labels."""
-    return [_local_classes(mechanism), _local_values(mechanism)]
+def class_channels(
+    mechanism: ClassMechanism, num_classes: int, prior: Tensor | None
+) -> list[Channel]:
+    """Returns the channels of a mechanism for classes: its release, sums and messages."""
+    half = MOST_INPUTS // 2
+    ends = [*range(half), *range(num_classes - half, num_classes)]
+    labels = torch.tensor(list(range(num_classes)) if num_classes <= MOST_INPUTS else ends)
+    form = mechanism.encoding(num_classes)
+
+    def release(numbers: Tensor, generator: Generator) -> Tensor:
+        return mechanism.release(labels[numbers], num_classes, generator, prior)
+
+    def sums(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
+        asked = GroupSums(mechanism, torch.arange(size), size)
+        single = release(numbers[:1], torch.Generator().manual_seed(0))
+        found = asked(labels[numbers], num_classes, generator)
+        return found.argmax(1) if single.dim() == 1 else found.to(single.dtype)
+
+    def messages(numbers: Tensor, generator: Generator) -> Tensor:
+        return form.outputs(Messages(mechanism)(labels[numbers], num_classes, generator))
+
+    def law(outputs: Tensor) -> Tensor:
+        return mechanism.log_likelihood(outputs, num_classes, prior)[:, labels]
+
+    inputs = tuple(f"label {label}" for label in labels.tolist())
+    chunk, most = max(1, IN_MEMORY // num_classes), max(1000, MOST_ENTRIES // num_classes)
+    first = Channel("release", inputs, release, law, most, chunk)
+    channels = [first]
+    # Sums and messages take no prior: they are drawn as without one.
+    if prior is None and chunk > 1000:
+        channels.append(replace(first, name="GroupSums", ask=sums, chunk=min(chunk, 20_000)))
+    if prior is None and not isinstance(form, AsReleased):  # leaves by draws of its own
+        channels.append(replace(first, name="Messages", ask=messages))
+    return channels
+
+
+def real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]:
+    """Returns the channels of a mechanism for real labels: its release, and sums."""
+    reach = mechanism.reach(bound) if isinstance(mechanism, Laplace) else bound
+    values = mechanism.breakpoints(bound)[1]
+    ends = values[torch.linspace(0, len(values) - 1, MOST_VALUES).round().long().unique()].tolist()
+    if isinstance(mechanism, Laplace):  # it clips; the others never see a label beyond the bound
+        ends = [-BEYOND * reach, *ends, BEYOND * reach]
+    labels = torch.tensor(ends, dtype=torch.float64)
+    clipped = labels.clamp(-reach, reach)
+
+    def release(numbers: Tensor, generator: Generator) -> Tensor:
+        return mechanism.release(labels[numbers], bound, generator)
+
+    def sums(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
+        return GroupSums(mechanism, torch.arange(size), size)(labels[numbers], bound, generator)
+
+    def law(outputs: Tensor) -> Tensor:
+        return mechanism.log_density(outputs, clipped, bound)
+
+    first = Channel("release", tuple(f"label {value:g}" for value in ends), release, law)
+    return [first, replace(first, name="GroupSums", ask=sums)]
+
+
+def group_channels(mechanism: GroupMechanism) -> list[Channel]:
+    """Returns the channels of a mechanism for groups: for classes, real labels, or both."""
+    if isinstance(mechanism, ExponentialCubes):
+        return [_cube_classes(mechanism)]
+    if isinstance(mechanism, NoisyClusters):
+        return [_cluster_counts(mechanism)]
+    if isinstance(mechanism, CubeMeans):
+        return [_cube_means(mechanism)]
+    if isinstance(mechanism, LocalFull):
+        return [_local_classes(mechanism), _local_values(mechanism)]
+    raise InputError(f"no audit by draws is known for {mechanism.name}")
+
+
+def _entries(answers: Tensor) -> Tensor:
+    return answers.flatten(1)
+
+
+def copies(
+    mechanism: GroupMechanism,
+    limit: float,
+    contents: list[list[Tensor]],
+    read: Callable[[Tensor], Tensor] = _entries,
+) -> Ask:
+    """Returns how many copies of small data sets are drawn in one call.
+
+    Args:
+        mechanism: answers about groups.
+        limit: K, or the bound of real labels.
+        contents: of each input, the labels of each group of its data set, (n_g,); a group may be
+            empty. All inputs have as many labels, and as many groups.
+        read: answers of each copy, (n, G, ...) -> outputs, first axis n.
+    """
+    labels = torch.stack([torch.cat(groups) for groups in contents])
+    sizes = torch.tensor([[len(part) for part in groups] for groups in contents])
+    count = sizes.shape[1]
+    members = torch.stack([torch.arange(count).repeat_interleave(each) for each in sizes])
+
+    def ask(numbers: Tensor, generator: Generator) -> Tensor:
+        copy = count * torch.arange(len(numbers))
+        groups = (members[numbers] + copy[:, None]).flatten()
+        asked = GroupSums(mechanism, groups, count * len(numbers))
+        answers = asked(labels[numbers].flatten(), limit, generator)
+        return read(answers.unflatten(0, (len(numbers), count)))
+
+    return ask
+
+
+def _joined(others: list[Tensor], group: int, own: float) -> list[Tensor]:
+    """Returns the labels of each group with the own one, which is in `group`."""
+    return [
+        torch.cat([part, torch.tensor([own] if g == group else []).to(part.dtype)])
+        for g, part in enumerate(others)
+    ]
+
+
+def _cube_classes(mechanism: ExponentialCubes) -> Channel:
+    """Two groups; the own example is in the first one or, if features are protected, in either."""
+    others = [torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1])]
+    groups = (0, 1) if mechanism.protects == "labels and features" else (0,)
+    own = list(itertools.product(groups, range(K)))
+    contents = [_joined(others, group, label) for group, label in own]
+    tables = []
+    for content in contents:
+        counts = torch.stack([torch.bincount(part, minlength=K) for part in content])
+        first, second = mechanism.log_probabilities(counts)
+        tables.append((first[:, None] + second[None, :]).flatten())
+    table = torch.stack(tables, 1)
+    inputs = tuple(f"class {label} in group {group}" for group, label in own)
+    ask = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
+    return Channel("GroupSums", inputs, ask, lambda outputs: table[outputs])
+
+
+def _cluster_counts(mechanism: NoisyClusters) -> Channel:
+    """One group of three labels, two of them known."""
+    contents = [_joined([torch.tensor([0, 1])], 0, label) for label in range(K)]
+    means = torch.stack([torch.bincount(part, minlength=K) for (part,) in contents]).double()
+
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
+        """Looks at counts of all sizes: none may be left out, cut off, or shown as it is."""
+        numbers, values = torch.zeros(min(max(100, draws), COPIES), dtype=torch.int64), []
+        for counts in LEVELS:
+            content = [torch.arange(K).repeat_interleave(torch.tensor(counts))]
+            drawn = copies(mechanism, K, [content])(numbers, own_stream(generator, "counts"))
+            sizes = (drawn - torch.tensor(counts)).abs().numpy()
+            values += [laplace_shape(column, 1 / mechanism.scale) for column in sizes.T]
+        return certain(GoodnessOfFit(min(1.0, len(values) * min(values)), 0.0))
+
+    return Channel(
+        "GroupSums",
+        tuple(f"class {label}" for label in range(K)),
+        copies(mechanism, K, contents),
+        lambda outputs: laplace_law(outputs, means, mechanism.scale),
+        noise=noise,
+    )
+
+
+def _cube_means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
+    """The own label may lie beyond the bound.
+
+    One group of three labels, two of them known. Where features are secret: three groups, about as
+    large as n_0, n_0 and the rest, and the own example in one of two. There a moved example changes
+    both means by nearly as much as the noise allows for.
+    """
+    reach, is_full = mechanism.reach(bound), isinstance(mechanism, FullCubeMeans)
+    others = [torch.tensor([reach, -reach / 2], dtype=torch.float64)]
+    few = [torch.zeros(0).double(), torch.zeros(6 * FEW).double()]
+    if is_full:
+        others = [
+            torch.full((size,), value).double()
+            for size, value in ((FEW, reach), (FEW, -reach), (4 * FEW - 1, 0.0))
+        ]
+        few = [torch.zeros(size).double() for size in (0, 0, 6 * FEW - 1)]
+    places = [reach * place for place in (-BEYOND, -1.0, 1.0, BEYOND)]
+    own = list(itertools.product((0, 1) if is_full else (0,), places))
+    seen = 3 if is_full else 1  # the noise of other groups has scales of their own
+
+    def mean(parts: list[Tensor]) -> Tensor:
+        sums = torch.stack([part.clamp(-reach, reach).sum() for part in parts])
+        return (sums / mechanism.divisors(torch.tensor([len(part) for part in parts])))[:seen]
+
+    def asked(rest: list[Tensor]) -> tuple[Ask, Law]:
+        contents = [_joined(rest, group, value) for group, value in own]
+        means = torch.stack([mean(content) for content in contents])
+        sizes = torch.tensor([len(part) for part in contents[0]])
+        scale = float(mechanism.scales(sizes, bound)[0])
+        ask = copies(mechanism, bound, contents, lambda answers: answers[:, :seen])
+        return ask, lambda outputs: laplace_law(outputs, means, scale)
+
+    def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
+        """Looks at small groups beside large ones, where a mean is divided by little."""
+        return misfit(*asked(few), len(own), draws, own_stream(generator, "few"))
+
+    inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
+    return Channel("GroupSums", inputs, *asked(others), chunk=20_000, noise=noise)
 
 
 def _local_classes(mechanism: LocalFull) -> Channel:
@@ -143,111 +296,82 @@ def _local_classes(mechanism: LocalFull) -> Channel:
     for number, (group, label) in enumerate(own):
         means[number, 2 * group + label] = 1
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
+    def answer(number: int, groups: int, generator: Generator) -> Tensor:
         group, label = (torch.tensor([part]) for part in own[number])
-        calls = [mechanism.release_groups(label, 2, group, 2, generator) for _ in range(size)]
-        return torch.stack(calls).reshape(size, 4)
+        return GroupSums(mechanism, group, groups)(label, 2, generator)
+
+    def ask(numbers: Tensor, generator: Generator) -> Tensor:
+        return torch.stack([answer(n, 2, generator).flatten() for n in numbers.tolist()])
 
     def noise(draws: int, generator: Generator) -> GoodnessOfFit:
-        one, groups = torch.tensor([0]), draws // 2
-        rows = mechanism.release_groups(one, 2, one, groups, generator)[1:]
-        sizes, rate = rows.flatten().abs().numpy(), 1 / mechanism.class_scale
-        mean = 1 / math.sinh(rate)  # of the size of a discrete Laplace variable
-        error = math.sqrt((dlaplace.var(rate) - mean**2) / len(sizes))
-        z = (sizes.mean() - mean) / error
-        values = [2 * norm.sf(abs(z)), laplace_shape(sizes, rate)]
-        # How much the mean moves with the scale: its derivative, times the scale.
-        slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
-        return GoodnessOfFit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
+        rows = answer(2, draws // 2, generator)
+        return laplace_fit(rows[2:].flatten(), mechanism.class_scale)
 
-    inputs = tuple(f"class {label} in group {group}" for group, label in own)
-    return Channel("release_groups, classes", inputs, draw,
-                   lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
-                   most=CALLS, noise=noise)  # fmt: skip
+    return Channel(
+        "GroupSums, classes",
+        tuple(f"class {label} in group {group}" for group, label in own),
+        ask,
+        lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
+        most=CALLS,
+        noise=noise,
+        in_one_call=False,
+    )
 
 
 def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
-    """One example in the only group; its mean is a ratio of two noisy sums.
-
-    The law of the ratio has no closed form: the noise is compared with a simulation of our own, at
-    as many labels as make the mean about a third of the clip in size.
-    """
+    """One example, two groups: the noisy sum and size of each; means are made of them alone."""
     reach = mechanism.reach(bound)
-    own = [reach * place for place in (-BEYOND, -1.0, 1.0, BEYOND)]
+    places = (-BEYOND, -1.0, 1.0, BEYOND)
+    own = [*((0, reach * place) for place in places), (1, reach)]
+    scales = torch.tensor([mechanism.value_scale(reach), mechanism.size_scale]).double()
+    means = torch.zeros((len(own), 2, 2), dtype=torch.float64)
+    for number, (group, value) in enumerate(own):
+        means[number, :, group] = torch.tensor([min(max(value, -reach), reach), 1.0])
 
-    def draw(number: int, size: int, generator: Generator) -> Tensor:
-        value, alone = torch.tensor([own[number]]).double(), torch.tensor([0])
-        calls = [mechanism.release_groups(value, bound, alone, 1, generator) for _ in range(size)]
-        return torch.cat(calls)
+    def answer(number: int, groups: int, generator: Generator) -> Tensor:
+        group, value = own[number]
+        label = torch.tensor([value], dtype=torch.float64)
+        sums = mechanism.noisy_sums(label, bound, torch.tensor([group]), groups, generator)
+        return torch.stack(sums)
+
+    def ask(numbers: Tensor, generator: Generator) -> Tensor:
+        parts = torch.stack([answer(n, 2, generator) for n in numbers.tolist()])
+        return (parts / scales[:, None]).flatten(1)
 
     def noise(draws: int, generator: Generator) -> GoodnessOfFit | None:
-        parts = (0.0, BEYOND)  # noise alone, and whether a label beyond the clip is clipped
-        calls = max(2, min(draws, CALLS) // 2)
-        empty = _empty(mechanism, reach, min(calls, FEW_CALLS), generator)
-        found = [_compared(mechanism, part, reach, calls, generator) for part in parts]
-        return empty or all_of(found)
+        """Looks at groups without labels, and at a label that must be clipped."""
+        sums, sizes = answer(4, draws // 2, generator)[:, 2:]
+        far = torch.cat([answer(3, 1, generator)[0] for _ in range(min(draws // 2, COPIES))])
+        step = step_of(reach)
+        scale = mechanism.value_scale(round(reach / step))
+        fits = [laplace_fit((part / step).round(), scale) for part in (sums, far - reach)]
+        return all_of([*fits, laplace_fit(sizes, mechanism.size_scale)])
 
-    inputs = tuple(f"label {value:g}" for value in own)
-    return Channel("release_groups, real labels", inputs, draw, None, most=CALLS, noise=noise)
+    return Channel(
+        "GroupSums, real labels",
+        tuple(f"label {value:g} in group {group}" for group, value in own),
+        ask,
+        lambda outputs: laplace_law(outputs, (means / scales[:, None]).flatten(1), 1.0),
+        most=CALLS,
+        noise=noise,
+        in_one_call=False,
+    )
 
 
-def _empty(
-    mechanism: LocalFull, reach: float, calls: int, generator: Generator
-) -> GoodnessOfFit | None:
-    """Returns the misfit of a group without labels, beside one with all; None if there is none.
+def histogram_channel(histogram: LaplaceHistogram) -> Channel:
+    """Returns the channel of a histogram.
 
-    It has as much noise as the other one, or it tells that nobody is in it.
+    n copies of one label with two classes of its own each: 2 n classes in total.
     """
-    stream, count = own_stream(generator, "empty"), _labels(mechanism)
-    labels, first = torch.full((count,), reach).double(), torch.zeros(count, dtype=torch.int64)
-    drawn = [mechanism.release_groups(labels, reach, first, 2, stream)[1] for _ in range(calls)]
-    found = torch.stack(drawn).abs().numpy() / reach
-    stated = _simulated(mechanism, count, 0.0, 1.0, inside=0, groups=2)
-    return certain(_fit(found, stated, 1.0))
+    means = torch.eye(2, dtype=torch.float64)
 
+    def ask(numbers: Tensor, generator: Generator) -> Tensor:
+        size = len(numbers)
+        return histogram(2 * torch.arange(size) + numbers, 2 * size, generator).reshape(size, 2)
 
-def _labels(mechanism: LocalFull) -> int:
-    """Returns how many labels make noise and labels weigh alike in a mean."""
-    return max(4, min(20_000, math.ceil(300 / mechanism.eps**2)))
-
-
-def _fit(found: np.ndarray, stated: np.ndarray, slope: float) -> GoodnessOfFit:
-    """Compares the mean of what was drawn with that of a simulation.
-
-    Args:
-        found: what was drawn, (n,).
-        stated: what the simulation gave, (m,).
-        slope: by how much the mean moves with the scale, relative to the scale.
-    """
-    error = math.sqrt(found.var() / len(found) + stated.var() / len(stated))
-    z = (found.mean() - stated.mean()) / max(error, 1e-12)
-    return GoodnessOfFit(float(2 * norm.sf(abs(z))), float(DETECTED * error / max(slope, 1e-12)))
-
-
-def _compared(
-    mechanism: LocalFull, place: float, reach: float, calls: int, generator: Generator
-) -> GoodnessOfFit:
-    """Compares means of equal labels, `place` times the clip, with a simulation of our own."""
-    count = _labels(mechanism)
-    labels = torch.full((count,), place * reach, dtype=torch.float64)
-    alone = torch.zeros(count, dtype=torch.int64)
-    drawn = [mechanism.release_groups(labels, reach, alone, 1, generator) for _ in range(calls)]
-    found = torch.cat(drawn).abs().numpy() / reach
-    stated, less = (_simulated(mechanism, count, min(place, 1.0), f, count) for f in (1.0, 0.97))
-    return _fit(found, stated, abs(stated.mean() - less.mean()) / 0.03)
-
-
-def _simulated(
-    mechanism: LocalFull, count: int, place: float, factor: float, inside: int, groups: int = 1
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns sizes of means of `inside` labels, over the clip, at `factor` times the noise.
-
-    All `count` labels add noise to it, as to each of the `groups`.
-    """
-    stream = np.random.default_rng(0)  # the same for all factors
-    gammas = stream.standard_gamma(count, (2, SIMULATED))  # the grid of labels is too fine to see
-    sums = inside * place + factor * mechanism.value_scale(1.0) * (gammas[0] - gammas[1])
-    chance = -math.expm1(-1 / (factor * mechanism.size_scale))
-    wholes = stream.negative_binomial(count, chance, (2, SIMULATED))
-    sizes = inside + (wholes[0] - wholes[1])
-    return np.minimum(np.abs(sums / np.maximum(sizes, count / groups / 2)), 1.0)
+    return Channel(
+        histogram.name,
+        ("class 0", "class 1"),
+        ask,
+        lambda outputs: laplace_law(outputs, means, histogram.scale),
+    )

@@ -1,7 +1,7 @@
 """Audits of whole runs: canaries, an attack on one label, and the wall around labels."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,54 +9,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from labeldp.audit.statistics import one_run_bound, share_high, share_low
-from labeldp.mechanisms import RandomizedResponse
-from labeldp.mechanisms.noise import Noise
-from labeldp.store import LabelStore, StoredRelease
+from labeldp.store import StoredRelease
 from labeldp.support import seeding
-
-LABELS, K = 200, 4
-Learn = Callable[[LabelStore, RandomizedResponse], Tensor]
-
-
-@dataclass(frozen=True)
-class IgnoresLabels(RandomizedResponse):
-    """Randomised response that ignores the labels: every output is uniform. For audits."""
-
-    def release(
-        self, labels: Tensor, num_classes: int, generator: Noise, prior: Tensor | None = None
-    ) -> Tensor:
-        """Returns uniform labels, int64 (N,), from seeded noise."""
-        assert isinstance(generator, torch.Generator)
-        return torch.randint(num_classes, labels.shape, generator=generator)
-
-
-def learner_faults(learn: Learn, eps: float = 1.0) -> list[str]:
-    """Returns what a learner does that eps does not cover, a line each.
-
-    It learns twice, from different true labels and a mechanism that ignores labels. What it returns
-    must be equal bit for bit: any difference is a look past the release, before it or after. The
-    store has an infinite budget, so that a learner which asks again is not stopped but found.
-
-    Args:
-        learn: (open store, mechanism) -> all that it learned, such as weights or predictions. It
-            must draw its own random numbers from a fixed seed.
-        eps: of the mechanism.
-    """
-    faults, learned = [], []
-    for shift in (0, 1):
-        labels = (torch.arange(LABELS) ** 2 // 3 + shift) % K
-        store = LabelStore(labels, K).open(float("inf"), seed=0, data="audit")
-        learned.append(learn(store, IgnoresLabels(eps)))
-        if float(store.eps_spent) > eps * (1 + 1e-12) and shift == 0:
-            lines = len(store.ledger)
-            faults.append(
-                f"a label costs eps = {store.eps_spent:g} in {lines} lines of the ledger, "
-                f"not {eps:g}"
-            )
-    if not torch.equal(*learned):
-        faults.append("what was learned depends on true labels beyond the release")
-    return faults
-
 
 QUANTILES = 40
 FEWEST = 20

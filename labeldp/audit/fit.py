@@ -1,11 +1,20 @@
 """Whether draws follow the claimed distribution."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
-from scipy.stats import norm
-from torch import Tensor
+from scipy.stats import binom, chisquare, dlaplace, norm
+from torch import Generator, Tensor
+
+from labeldp.support import seeding
+
+Ask = Callable[[Tensor, Generator], Tensor]
+"""Numbers of inputs, int64 (n,), to an output of each, first axis n."""
+Law = Callable[[Tensor], Tensor]
+"""Outputs to their log probability, or log density, under each input, float64 (n, I)."""
 
 
 def laplace_law(outputs: Tensor, means: Tensor, scale: float) -> Tensor:
@@ -48,6 +57,60 @@ def all_of(fits: list[GoodnessOfFit]) -> GoodnessOfFit | None:
         return None
     p_value = min(1.0, len(fits) * min(fit.p_value for fit in fits))
     return GoodnessOfFit(p_value, min(fit.found_from for fit in fits))
+
+
+def certain(fit: GoodnessOfFit) -> GoodnessOfFit | None:
+    """Returns a misfit that is beyond chance, or None."""
+    return None if fit.agrees else fit
+
+
+def own_stream(generator: Generator, name: str) -> Generator:
+    """Returns a stream that follows from the audit's seed, and moves no draw of the audit."""
+    return seeding.generator(generator.initial_seed(), "audit", name)
+
+
+MOST = 80_000
+"""Draws of a look at the noise."""
+FEW = 5
+"""Draws that a cell of a chi-square test must expect."""
+
+
+def misfit(
+    ask: Ask, law: Law, inputs: int, draws: int, generator: Generator
+) -> GoodnessOfFit | None:
+    """Returns how far draws of so many inputs are from their law; None if by chance."""
+    found = Calibration()
+    for number in range(inputs):
+        numbers = torch.full((max(1, min(draws, MOST) // inputs),), number)
+        found.add(law(ask(numbers, generator)), number)
+    return certain(found.fit())
+
+
+def laplace_fit(noise: Tensor, scale: float) -> GoodnessOfFit:
+    """Returns how whole numbers (n,) agree with discrete Laplace noise: their mean size and all."""
+    sizes, rate = noise.abs().numpy(), 1 / scale
+    mean = 1 / math.sinh(rate)  # of the size of a discrete Laplace variable
+    error = math.sqrt((dlaplace.var(rate) - mean**2) / len(sizes))
+    values = [2 * norm.sf(abs(sizes.mean() - mean) / error), laplace_shape(sizes, rate)]
+    # How much the mean moves with the scale: its derivative, times the scale.
+    slope = rate * math.cosh(rate) / math.sinh(rate) ** 2
+    return GoodnessOfFit(min(1.0, 2 * float(min(values))), DETECTED * error / slope)
+
+
+def laplace_shape(sizes: np.ndarray, rate: float) -> float:
+    """Returns the p-value of the sizes of discrete Laplace variables, by a chi-square test."""
+    count = len(sizes)
+    last = max(1, int(dlaplace.ppf(1 - 20 / count, rate)))  # beyond it few are expected
+    # Cells in which less than a few are expected have no chi-square law: wide noise needs wide ones
+    rarest = 2 * count * dlaplace.pmf(last - 1, rate)
+    starts = np.append(np.arange(0, last, max(1, math.ceil(FEW / rarest))), last)
+    beyond = np.append(1.0, 2 * dlaplace.sf(starts[1:] - 1, rate))
+    chances = beyond - np.append(beyond[1:], 0.0)
+    seen = np.bincount(starts.searchsorted(sizes, "right") - 1, minlength=len(starts))
+    if chances[-1] * count < FEW:  # nearly all are 0
+        tails = binom(count, chances[-1])
+        return float(min(1.0, 2 * min(tails.sf(seen[-1] - 1), tails.cdf(seen[-1]))))
+    return float(chisquare(seen, chances / chances.sum() * count).pvalue)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.audit import statistics
-from labeldp.audit.audit import exact_epsilon
+from labeldp.audit.exact import exact_epsilon
 from labeldp.audit.statistics import (
     Literals,
     choose_event,

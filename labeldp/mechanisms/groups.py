@@ -379,17 +379,25 @@ class LocalFull(ClippingMechanism, GroupMechanism):
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
-        stream, total = numpy_stream(generator), len(labels)
         if not labels.is_floating_point():
-            counts = group_counts(labels, int(limit), groups, num_groups)
-            return counts + laplace_sums(torch.full_like(counts, total), self.class_scale, stream)
-        clip = self.reach(limit)
-        step = step_of(clip)
-        sizes = group_sizes(groups, num_groups)
-        everyone = torch.full_like(sizes, total)
-        sums = group_sums(on_grid(labels, clip), groups, num_groups)
-        noise = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
-        sums = (sums + noise) * step
-        noisy_sizes = sizes + laplace_sums(everyone, self.size_scale, stream)
+            counts, stream = (
+                group_counts(labels, int(limit), groups, num_groups),
+                numpy_stream(generator),
+            )
+            everyone = torch.full_like(counts, len(labels))
+            return counts + laplace_sums(everyone, self.class_scale, stream)
+        sums, sizes = self.noisy_sums(labels, limit, groups, num_groups, generator)
         # A mean cannot be beyond the clip; a size below half the average is noise.
-        return (sums / noisy_sizes.clamp_min(total / num_groups / 2)).clamp(-clip, clip)
+        clip = self.reach(limit)
+        return (sums / sizes.clamp_min(len(labels) / num_groups / 2)).clamp(-clip, clip)
+
+    def noisy_sums(
+        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> tuple[Tensor, Tensor]:
+        """Returns sums and sizes of groups, float64 (G,): all that examples release."""
+        stream, clip = numpy_stream(generator), self.reach(bound)
+        step, sizes = step_of(clip), group_sizes(groups, num_groups)
+        everyone = torch.full_like(sizes, len(values))
+        sums = group_sums(on_grid(values, clip), groups, num_groups)
+        noise = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
+        return (sums + noise) * step, sizes + laplace_sums(everyone, self.size_scale, stream)

@@ -1,48 +1,52 @@
-"""Histograms and learners that are broken on purpose, to see which audit notices.
+"""Learners that are broken on purpose, and what two runs with other labels say of a learner."""
 
-No run can reach them.
-"""
-
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from labeldp.audit.group_channels import (
-    STORE_HISTOGRAM,
-    Histogram,
-    histogram_scale,
-    store_histogram,
-)
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
 from labeldp.store import LabelStore
 
-
-def exact_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns exact counts, which the store books at eps = inf."""
-    return store_histogram(labels, num_classes, math.inf, seed)
+LABELS, K = 200, 4
+Learn = Callable[[LabelStore, RandomizedResponse], Tensor]
 
 
-def narrow_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns counts with 3 % less noise."""
-    return store_histogram(labels, num_classes, eps / 0.97, seed)
+@dataclass(frozen=True)
+class IgnoresLabels(RandomizedResponse):
+    """Randomised response that ignores the labels: every output is uniform."""
+
+    def release(self, labels, num_classes, generator, prior=None):
+        return torch.randint(num_classes, labels.shape, generator=generator)
 
 
-def narrower_histogram(labels: Tensor, num_classes: int, eps: float, seed: int) -> Tensor:
-    """Returns counts with noise for one count that moves, not two."""
-    return store_histogram(labels, num_classes, 2 * eps, seed)
+def learner_faults(learn: Learn, eps: float = 1.0) -> list[str]:
+    """Returns what a learner does that eps does not cover, a line each.
 
+    It learns twice, from different true labels and a mechanism that ignores labels. What it returns
+    must be equal bit for bit: any difference is a look past the release, before it or after. The
+    store has an infinite budget, so that a learner which asks again is not stopped but found.
 
-HISTOGRAMS = {
-    "none": STORE_HISTOGRAM,
-    "no noise": Histogram(exact_histogram),
-    "3 % less noise": Histogram(narrow_histogram),
-    "wrong sensitivity": Histogram(narrower_histogram),
-    "wrong sensitivity, and says so": Histogram(
-        narrower_histogram, scale=lambda eps: histogram_scale(2 * eps)
-    ),
-}
+    Args:
+        learn: (open store, mechanism) -> all that it learned, such as weights or predictions. It
+            must draw its own random numbers from a fixed seed.
+        eps: of the mechanism.
+    """
+    faults, learned = [], []
+    for shift in (0, 1):
+        labels = (torch.arange(LABELS) ** 2 // 3 + shift) % K
+        store = LabelStore(labels, K).open(float("inf"), seed=0, data="audit")
+        learned.append(learn(store, IgnoresLabels(eps)))
+        if float(store.eps_spent) > eps * (1 + 1e-12) and shift == 0:
+            lines = len(store.ledger)
+            faults.append(
+                f"a label costs eps = {store.eps_spent:g} in {lines} lines of the ledger, "
+                f"not {eps:g}"
+            )
+    if not torch.equal(*learned):
+        faults.append("what was learned depends on true labels beyond the release")
+    return faults
 
 
 def asks_every_epoch(store: LabelStore, mechanism: RandomizedResponse) -> Tensor:

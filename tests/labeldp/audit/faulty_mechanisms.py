@@ -6,7 +6,6 @@ Each says what the honest one says, and draws something else. No run can reach t
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +14,9 @@ from labeldp.mechanisms import (
     GroupMechanism,
     LabelDPPro,
     Laplace,
+    LaplaceHistogram,
     LocalFull,
+    Measurement,
     Mechanism,
     NoisyClusters,
     NoisyMoments,
@@ -23,11 +24,11 @@ from labeldp.mechanisms import (
     Rappor,
 )
 from labeldp.mechanisms.moments import SENSITIVITY, Descent, gaussian_noise
-from labeldp.mechanisms.noise import Noise
+from labeldp.mechanisms.noise import Noise, group_sums
 
 
-def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
-    """Returns a mechanism that states what `honest` states and draws what `sampler` draws."""
+def drawn_by(honest: Measurement, sampler: Measurement) -> Measurement:
+    """Returns a measurement that states what `honest` states and draws what `sampler` draws."""
 
     def release(
         self: Mechanism, labels: Tensor, limit: float, generator: Noise,
@@ -56,29 +57,42 @@ def drawn_by(honest: Mechanism, sampler: Mechanism) -> Mechanism:
         assert isinstance(sampler, LabelDPPro)
         return sampler.release_descent(labels, descent, generator)
 
+    def noisy_sums(
+        self: LocalFull, values: Tensor, bound: float, groups: Tensor, num_groups: int,
+        generator: Noise,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        assert isinstance(sampler, LocalFull)
+        return sampler.noisy_sums(values, bound, groups, num_groups, generator)
+
+    def call(self: LaplaceHistogram, labels: Tensor, limit: int, noise: Noise) -> Tensor:
+        return sampler(labels, limit, noise)
+
     body: dict[str, object] = {
+        "noisy_sums": noisy_sums,
         "release_descent": release_descent,
         "release_groups": release_groups,
         "release_moments": release_moments,
         "release_votes": release_votes,
     }
-    if not isinstance(honest, GroupMechanism):
+    if isinstance(honest, LaplaceHistogram):
+        body = {"__call__": call}
+    elif not isinstance(honest, GroupMechanism):
         body["release"] = release
     kind = type(type(honest).__name__, (type(honest),), body)
     return kind(**vars(honest))
 
 
-def less_noise(honest: Mechanism) -> Mechanism:
+def less_noise(honest: Measurement) -> Measurement:
     """Draws at 1.03 times eps: 3 % less noise than stated."""
     return drawn_by(honest, replace(honest, eps=honest.eps / 0.97))
 
 
-def no_noise(honest: Mechanism) -> Mechanism:
+def no_noise(honest: Measurement) -> Measurement:
     """Draws nothing: the label or the group's exact answer is released."""
     return drawn_by(honest, replace(honest, eps=math.inf))
 
 
-def half_sensitivity(honest: Mechanism) -> Mechanism:
+def half_sensitivity(honest: Measurement) -> Measurement:
     """Draws at 2 eps: as if a replaced label moved the answer by half of what it does."""
     return drawn_by(honest, replace(honest, eps=2 * honest.eps))
 
@@ -110,21 +124,13 @@ class UnclippedMeans(CubeMeans):
 class UnclippedLocalFull(LocalFull):
     """Clips the mean that it returns, and not the labels that it sums."""
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
-        """Returns noisy means of unclipped labels; classes as they should be."""
-        if not labels.is_floating_point():
-            return super().release_groups(labels, limit, groups, num_groups, generator)
-        reach, total = self.reach(limit), len(labels)
-        assert isinstance(generator, torch.Generator)
-        stream = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
-        gammas = torch.from_numpy(stream.standard_gamma(total, (4, num_groups)))
-        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
-        sums = sums + self.value_scale(reach) * (gammas[0] - gammas[1])
-        sizes = torch.bincount(groups, minlength=num_groups)
-        noisy = sizes + self.size_scale * (gammas[2] - gammas[3])
-        return (sums / noisy.clamp_min(total / num_groups / 2)).clamp(-reach, reach)
+    def noisy_sums(
+        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> tuple[Tensor, Tensor]:
+        """Returns noisy sums of unclipped labels, and sizes as they should be."""
+        zeros = torch.zeros_like(values)
+        noise, sizes = super().noisy_sums(zeros, bound, groups, num_groups, generator)
+        return noise + group_sums(values, groups, num_groups), sizes
 
 
 class NarrowClusters(NoisyClusters):
@@ -141,6 +147,15 @@ class NarrowClusters(NoisyClusters):
         """Returns counts with less noise."""
         less = NoisyClusters(self.eps / 0.97)
         return less.release_groups(labels, limit, groups, num_groups, generator)
+
+
+class NarrowHistogram(LaplaceHistogram):
+    """States and draws the noise of one count that moves, not two."""
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 1 / self.eps
 
 
 class OneColumnMoments(NoisyMoments):
@@ -217,10 +232,10 @@ class Plant:
 
     fault: str
     name: str
-    mechanism: Mechanism
+    mechanism: Measurement
 
 
-def plants(name: str, honest: Mechanism) -> list[Plant]:
+def plants(name: str, honest: Measurement) -> list[Plant]:
     """Returns the honest mechanism and those with each fault that it can have."""
     made = {
         "none": honest,
@@ -237,6 +252,8 @@ def plants(name: str, honest: Mechanism) -> list[Plant]:
             made["no clip"] = broken(**vars(honest))
     if isinstance(honest, NoisyClusters):
         made["3 % less noise, and says so"] = NarrowClusters(honest.eps)
+    if isinstance(honest, LaplaceHistogram):
+        made["wrong sensitivity, and says so"] = NarrowHistogram(honest.eps)
     if isinstance(honest, NoisyMoments):
         made["wrong sensitivity, and says so"] = OneColumnMoments(**vars(honest))
     if isinstance(honest, LabelDPPro):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from labeldp.audit.audit import channels_of
-from labeldp.audit.channels import laplace_shape
+from labeldp.audit.fit import laplace_shape
 from labeldp.mechanisms import (
     CubeMeans,
     FullCubeMeans,
@@ -74,10 +74,10 @@ class NoFloor(FullCubeMeans):
 class OwnGroupOnly(LocalFull):
     """Leaves groups in which nobody is without noise, and so tells that nobody is there."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
-        """Returns noisy means, and 0 where a group is empty."""
-        noisy = super().release_groups(labels, limit, groups, num_groups, generator)
-        return torch.where(group_sizes(groups, num_groups) > 0, noisy, 0.0)
+    def noisy_sums(self, values, bound, groups, num_groups, generator):
+        """Returns noisy sums and sizes, and 0 where a group is empty."""
+        sums, sizes = super().noisy_sums(values, bound, groups, num_groups, generator)
+        return sums * (group_sizes(groups, num_groups) > 0), sizes
 
 
 class SmallLeftOut(NoisyClusters):

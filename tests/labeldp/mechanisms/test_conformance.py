@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare, kstest, laplace
 
-from labeldp.audit.audit import exact_epsilon, exact_real_epsilon
-from labeldp.audit.group_channels import group_epsilon
+from labeldp.audit.exact import exact_epsilon, exact_real_epsilon, group_epsilon
 from labeldp.mechanisms import (
     BlockRR,
     ClassMechanism,

@@ -6,8 +6,7 @@ import pytest
 import torch
 from scipy.stats import dlaplace, kstest
 
-from labeldp.audit.audit import exact_real_epsilon
-from labeldp.audit.group_channels import group_epsilon
+from labeldp.audit.exact import exact_real_epsilon, group_epsilon
 from labeldp.mechanisms import (
     ClippedLaplace,
     CubeMeans,

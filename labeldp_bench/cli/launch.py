@@ -19,9 +19,15 @@ CELLS_LEFT = 75
 LONGEST = 200
 """Characters of a launcher's own words, which may be a page."""
 OF_EVERY_CLUSTER = (
-    "name", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "nodes", "mem_gb",
+    "name",
+    "timeout_min",
+    "cpus_per_task",
+    "gpus_per_node",
+    "tasks_per_node",
+    "nodes",
+    "mem_gb",
     "stderr_to_stdout",
-)  # fmt: skip
+)
 """Parameters that submitit has for all kinds of clusters; the others begin with `slurm_` there."""
 
 

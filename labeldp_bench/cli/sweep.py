@@ -60,17 +60,11 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     experiment = choices.get("experiment")
     if config.cells is None and config.table is not None:
         return show_arithmetic(str(experiment), arguments)
-    for key in ("release_only", "releases"):
-        if config[key] is not None:
-            raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
-    if experiment and choices.get("sweep"):
-        raise InputError("an experiment names its cells itself: give experiment= or sweep=")
+    _check_keys(config, choices)
     axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
     name = experiment or choices.get("sweep")
     cells = _cells(config.cells, axes, name)
     check_effect(axes, cells)
-    if config.rerun and not experiment:
-        raise InputError(f"rerun=true has no effect here: {NO_RERUN}")
     # They pull in pandas and torch, which a mere `--help` must not wait for.
     from labeldp_bench.cli.sweep_summary import close_sweep
     from labeldp_bench.records.collect import find_done
@@ -109,6 +103,17 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     missing = [cell for cell in cells if cell.config_hash not in done]
     if status := _status(len(cells), failed, missing, ended, config.minutes is not None):
         raise SystemExit(status)
+
+
+def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
+    """Refuses keys that are for one run, or that have no effect."""
+    for key in ("release_only", "releases"):
+        if config[key] is not None:
+            raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
+    if choices.get("experiment") and choices.get("sweep"):
+        raise InputError("an experiment names its cells itself: give experiment= or sweep=")
+    if config.rerun and not choices.get("experiment"):
+        raise InputError(f"rerun=true has no effect here: {NO_RERUN}")
 
 
 def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:

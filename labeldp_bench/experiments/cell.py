@@ -178,37 +178,13 @@ class Cell:
             InputError: a value that its class refuses, a parameter it does not know, or a
                 pre-training that makes no sense here.
         """
-        built = {}
         chosen = [group for group in ("pretrain", "tuning") if self.config[group]]
-        for group in (*GROUPS, *chosen):
-            try:
-                built[group] = hydra.utils.instantiate(self.config[group], _convert_="all")
-            except InstantiationException as error:
-                cause = error.__cause__ or error
-                if isinstance(cause, InputError):
-                    raise InputError(_in_full(group, str(error), str(cause))) from None
-                raise InputError(_constructor_error(group, str(cause))) from error
-            if isinstance(built[group], dict):  # `+tuning.epochs=2` gets past Hydra
-                raise InputError(
-                    f"{group}={self.choices[group]} has no keys, got {', '.join(built[group])} "
-                    f"(name another {group}= first; configs/{group} has them)"
-                )
+        built = {group: self._made(group) for group in (*GROUPS, *chosen)}
         tuning = built.pop("tuning", None)
         parts = Parts(**built)
         if tuning is not None:
             parts = replace(parts, model=tuning.of(parts.model))
-        if parts.pretrain is not None:
-            self._check_pretrain(parts.pretrain.public_data)
-            trains = parts.model.recipe is not None or bool(parts.model.trained_by)
-            if parts.pretrain.own_network and trains:
-                raise InputError(
-                    f"pretrain={self.choices['pretrain']} makes features that stay as they "
-                    f"are, and model={self.choices['model']} trains a network (use model=ridge)"
-                )
-        elif parts.model.needs_pretraining:
-            raise InputError(
-                f"model={self.choices['model']} needs a pre-trained network (pretrain=simclr)"
-            )
+        self._check_pretrain(parts)
         only, learner = parts.model.trained_by, self.choices["learner"]
         if only and learner != only:
             raise InputError(
@@ -218,18 +194,45 @@ class Cell:
         parts.learner.check(parts.mechanism, parts.model)
         return parts
 
-    def _check_pretrain(self, public: str | None) -> None:
-        name = self.choices["pretrain"]
+    def _made(self, group: str) -> Any:
+        """Returns the object of a group."""
+        try:
+            made = hydra.utils.instantiate(self.config[group], _convert_="all")
+        except InstantiationException as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, InputError):
+                raise InputError(_in_full(group, str(error), str(cause))) from None
+            raise InputError(_constructor_error(group, str(cause))) from error
+        if isinstance(made, dict):  # `+tuning.epochs=2` gets past Hydra
+            raise InputError(
+                f"{group}={self.choices[group]} has no keys, got {', '.join(made)} "
+                f"(name another {group}= first; configs/{group} has them)"
+            )
+        return made
+
+    def _check_pretrain(self, parts: Parts) -> None:
+        """Refuses a pre-training that makes no sense here."""
+        name, model, recipe = self.choices["pretrain"], self.choices["model"], parts.pretrain
+        if recipe is None:
+            if parts.model.needs_pretraining:
+                raise InputError(f"model={model} needs a pre-trained network (pretrain=simclr)")
+            return
         if "network" not in self.config["model"]:
             raise InputError(
-                f"pretrain={name} needs a network, and model={self.choices['model']} has no "
-                "weights (use pretrain=none, or model=resnet18)"
+                f"pretrain={name} needs a network, and model={model} has no weights (use "
+                "pretrain=none, or model=resnet18)"
             )
         own = (self.dataset_name, self.config["dataset"].get("source"))
-        if public is not None and public in own:
+        if recipe.public_data is not None and recipe.public_data in own:
             raise InputError(
-                f"pretrain={name} takes the labels of {public} as public, and this run is to "
-                "protect them (use pretrain=none)"
+                f"pretrain={name} takes the labels of {recipe.public_data} as public, and this run "
+                "is to protect them (use pretrain=none)"
+            )
+        trains = parts.model.recipe is not None or bool(parts.model.trained_by)
+        if recipe.own_network and trains:
+            raise InputError(
+                f"pretrain={name} makes features that stay as they are, and model={model} trains a "
+                "network (use model=ridge)"
             )
 
 

@@ -67,8 +67,6 @@ def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     write_failure(cell, folder, error)
 
 
-BYTES = 8
-"""Of a float64."""
 SHARE = 0.8
 """Of the free memory that one run may take."""
 
@@ -85,28 +83,19 @@ def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
         data_dir: where the .npz files are; N is read from the head of one.
 
     Raises:
-        InputError: says how much is needed, how much is free, and how many classes would fit.
+        InputError: says how much is needed and how much is free.
     """
     examples, classes = _num_examples(cell, data_dir), cell.setting("dataset.num_classes")
-    free = free_memory()
-    if examples is None or not isinstance(classes, int) or math.isinf(free):
+    if examples is None or not isinstance(classes, int):
         return
     squares = 2 if isinstance(parts.mechanism, LabelMechanism) else 1
-    needed = BYTES * classes * (examples + squares * classes)
-    if needed <= SHARE * free:
-        return
-    room = SHARE * free / BYTES
-    # The root of squares K^2 + examples K = room.
-    fits = (math.sqrt(examples**2 + 4 * squares * room) - examples) / (2 * squares)
-    ways_out = [f"at most dataset.num_classes={int(fits)}"] if fits >= 2 else []
-    fewer = int(room / classes - squares * classes)
-    if fewer >= 1:
-        ways_out.append(f"at most {fewer:,} examples")
-    how = f" ({', or '.join(ways_out)})" if ways_out else ""
-    raise InputError(
-        f"dataset.num_classes={classes} with {examples:,} examples needs {_gigabytes(needed)} for "
-        f"N x K and K x K numbers, and {_gigabytes(free)} are free{how}"
-    )
+    needed, free = 8 * classes * (examples + squares * classes), free_memory()
+    if needed > SHARE * free:
+        raise InputError(
+            f"dataset.num_classes={classes} with {examples:,} examples needs "
+            f"{needed / 1e9:,.1f} GB for N x K and K x K numbers, and {free / 1e9:,.1f} GB are "
+            "free (take fewer classes or examples)"
+        )
 
 
 def _num_examples(cell: Cell, data_dir: Path) -> int | None:
@@ -133,10 +122,6 @@ def free_memory() -> float:
         if line.startswith("MemAvailable:"):
             return 1024.0 * int(line.split()[1])
     return math.inf
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.1f} GB"
 
 
 BLOCK_SECONDS = 0.5
@@ -381,9 +366,14 @@ class Job:
 
         def weights_for(network: NetworkFactory) -> tuple[NetworkFactory, dict[str, Tensor]]:
             weights = pretrained(
-                pretraining, network, data.train_features, recipe,
-                where.data_dir, where.device, where.checkpoint_epochs,
-            )  # fmt: skip
+                pretraining,
+                network,
+                data.train_features,
+                recipe,
+                where.data_dir,
+                where.device,
+                where.checkpoint_epochs,
+            )
             for run in self.runs:
                 run.outcome.notes |= weights.notes
             used.update(weights.tensors)

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from labeldp.support import seeding
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models.embeddings import Embedding, SmoothModel
+from labeldp_bench.models.embeddings import SmoothModel
 from labeldp_bench.models.neighbours import GroupEstimator, GroupModel, Groups
 
 ITERATIONS = 30
@@ -74,7 +73,10 @@ class Clusters(SmoothModel, GroupModel):
         functions = embedding.smooth.values
         centres = k_means(functions, self.clusters, session.seed)
         members = nearest_centre(functions, centres)
-        locate = partial(_cluster_of, embedding, centres)
+
+        def locate(features: Tensor) -> Tensor:
+            return nearest_centre(embedding.functions(features), centres)
+
         return ClusterGroups(members, len(centres), locate, self.clusters)
 
 
@@ -100,15 +102,6 @@ class ClusterGroups(Groups):
         return super().estimator(outputs)
 
 
-def _cluster_of(embedding: Embedding, centres: Tensor, features: Tensor) -> Tensor:
-    return nearest_centre(embedding.functions(features), centres)
-
-
-def directions(functions: Tensor) -> Tensor:
-    """Returns rows of length 1: only their direction tells clusters apart (Ng, Jordan, Weiss)."""
-    return nn.functional.normalize(functions)
-
-
 def k_means(functions: Tensor, count: int, seed: int) -> Tensor:
     """Returns the centres of `count` clusters, float64 (C, M); fewer where rows repeat.
 
@@ -117,7 +110,8 @@ def k_means(functions: Tensor, count: int, seed: int) -> Tensor:
         count: C in [1, N].
         seed: of the run; clusters are drawn from its stream "train".
     """
-    rows = directions(functions).numpy()
+    # Only the direction of a row tells clusters apart (Ng, Jordan, Weiss).
+    rows = nn.functional.normalize(functions).numpy()
     distinct = np.unique(rows, axis=0)
     if len(distinct) <= count:
         return torch.from_numpy(distinct)
@@ -130,5 +124,5 @@ def k_means(functions: Tensor, count: int, seed: int) -> Tensor:
 
 def nearest_centre(functions: Tensor, centres: Tensor) -> Tensor:
     """Returns the number of the nearest centre, int64 (m,), of functions (m, M)."""
-    rows = directions(functions)
+    rows = nn.functional.normalize(functions)
     return torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(10_000)])

@@ -1,7 +1,7 @@
 """Smooth functions over the features, by which eigenmaps and clusters see examples."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -220,8 +220,11 @@ class Places:
     mean: Tensor
 
     def of(self, features: Tensor) -> Tensor:
-        """Returns the points of examples, float32 (m, d)."""
-        return located(features, self.encoder, self.mean)
+        """Returns the points of examples, float32 (m, d); those of images have length 1."""
+        if self.encoder is not None:
+            return nn.functional.normalize(self.encoder(features).cpu())
+        points = features.flatten(1).to(torch.float32) - self.mean
+        return nn.functional.normalize(points) if features.dim() == IMAGE_AXES else points
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,8 @@ class GraphModel(PretrainableModel):
             )
         mean = features.flatten(1).to(torch.float32).mean(0)
         if self.initial is None:
-            return Places(located(features, None, mean), None, mean)
+            places = Places(torch.empty(0), None, mean)
+            return replace(places, points=places.of(features))
         encoder, encoded = Encoder.pretrained(self.network, self.initial, features, session.device)
         return Places(nn.functional.normalize(encoded.cpu()), encoder, mean)
 
@@ -318,14 +322,3 @@ class SmoothModel(GraphModel):
             places.points, self.neighbours, count, self._searches[self.search]
         )
         return Embedding(smooth, places)
-
-
-def located(features: Tensor, encoder: Encoder | None, mean: Tensor) -> Tensor:
-    """Returns the points whose distances decide who is near, float32 (m, d).
-
-    Points of images have length 1, so that distance is angle.
-    """
-    if encoder is not None:
-        return nn.functional.normalize(encoder(features).cpu())
-    points = features.flatten(1).to(torch.float32) - mean
-    return nn.functional.normalize(points) if features.dim() == IMAGE_AXES else points

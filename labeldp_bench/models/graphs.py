@@ -45,13 +45,8 @@ class NeighbourGraph:
         """Returns the graph of the training examples."""
         joined = joined_neighbours(places.points, neighbours, search)
         _, component = connected_components(joined, directed=False)
-        return cls(
-            places,
-            neighbours,
-            search,
-            (laplacian(joined) / joined.sum(1).mean()).tocsr(),
-            component,
-        )
+        scaled = (laplacian(joined) / joined.sum(1).mean()).tocsr()
+        return cls(places, neighbours, search, scaled, component)
 
     def solve(self, mass: np.ndarray, stiffness: float, right: np.ndarray) -> np.ndarray:
         """Returns u with (diag(mass) + stiffness L) u = right, float64 (n, K).
@@ -117,7 +112,29 @@ FEWEST = 2
 
 
 @dataclass(frozen=True)
-class LaplaceLearning(GraphModel):
+class GraphLearning(GraphModel):
+    """A model whose values solve a linear system of the graph; cells share the graph.
+
+    Args:
+        network, neighbours, search, initial: as `GraphModel`.
+    """
+
+    _last: LastResults[NeighbourGraph] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+
+    def graph(self, features: Tensor, session: Session) -> NeighbourGraph:
+        """Returns the graph of the training examples, kept for the next cell."""
+
+        def joined() -> NeighbourGraph:
+            places, search = self.places(features, session), self._searches[self.search]
+            return NeighbourGraph.over(places, self.neighbours, search)
+
+        return self._last.get((features,), joined)
+
+
+@dataclass(frozen=True)
+class LaplaceLearning(GraphLearning):
     """Finds values near what was released that differ little between neighbours.
 
     It minimises the squared distance to the votes plus penalty x sum over edges of the squared
@@ -138,9 +155,6 @@ class LaplaceLearning(GraphModel):
 
     penalties: Sequence[float] = (1, 3, 10, 30, 100, 300, 1000, 3000)
     held_out: float = 0.2
-    _last: LastResults[NeighbourGraph] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,17 +163,12 @@ class LaplaceLearning(GraphModel):
 
     def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
         """Returns the classifier by the smoothed votes."""
-        graph = self._last.get((features,), lambda: self._graph(features, session))
+        graph = self.graph(features, session)
         votes, indices = supervision.votes().to(torch.float64), supervision.indices
         penalty = self._chosen(graph, indices, votes, session)
         session.notes["penalty"] = penalty
         values = torch.from_numpy(_smoothed(graph, indices, votes, penalty))
         return GraphClassifier(graph, values, values)
-
-    def _graph(self, features: Tensor, session: Session) -> NeighbourGraph:
-        return NeighbourGraph.over(
-            self.places(features, session), self.neighbours, self._searches[self.search]
-        )
 
     def _chosen(
         self, graph: NeighbourGraph, indices: Tensor, votes: Tensor, session: Session
@@ -196,7 +205,7 @@ of a class would grow without a bound."""
 
 
 @dataclass(frozen=True)
-class PoissonLearning(GraphModel):
+class PoissonLearning(GraphLearning):
     """Solves L u = votes less their mean: each release is a source at its example.
 
     Made for very few labels, where `LaplaceLearning` is constant but for spikes. It has nothing to
@@ -210,18 +219,9 @@ class PoissonLearning(GraphModel):
         network, neighbours, initial: as `GraphModel`.
     """
 
-    _last: LastResults[NeighbourGraph] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
-
     def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
         """Returns the classifier by the heat of each class."""
-        graph = self._last.get(
-            (features,),
-            lambda: NeighbourGraph.over(
-                self.places(features, session), self.neighbours, self._searches[self.search]
-            ),
-        )
+        graph = self.graph(features, session)
         votes, indices = supervision.votes().to(torch.float64), supervision.indices
         centred = votes - votes.mean(0)
         sources = per_example(indices, centred, len(graph.component))

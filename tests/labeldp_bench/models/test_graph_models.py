@@ -29,8 +29,6 @@ from labeldp_bench.models.graphs import LEAK
 from labeldp_bench.models.neighbours import NeighbourSearch
 from labeldp_bench.models.smooth_models import (
     SIGNALS,
-    clear_part,
-    least_squares,
     noise_variance,
     posterior,
 )
@@ -215,14 +213,6 @@ def test_held_out_releases_choose_what_a_loop_chooses():
     assert torch.allclose(fitted.weights, weights, atol=1e-8)
 
 
-def test_too_many_functions_take_the_smallest_weights():
-    # Few examples would end in numbers without a bound, or in none.
-    functions = torch.randn(4, 9, generator=torch.Generator().manual_seed(0)).double()
-    votes = torch.eye(4).double()
-    weights = least_squares(functions.T @ functions, functions.T @ votes, 9)
-    assert torch.allclose(weights, torch.linalg.pinv(functions) @ votes, atol=1e-8)
-
-
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_few_examples_give_numbers(count):
     points, labels = rings(count, seed=0)
@@ -381,14 +371,6 @@ def test_classes_keep_their_sizes_when_votes_are_clear():
     shares = fitted.scores(points).argmax(1)[rows].bincount(minlength=3) / len(rows)
     truth = labels[rows].bincount(minlength=3) / len(rows)
     assert torch.allclose(shares, truth, atol=0.02)
-
-
-def test_class_means_count_where_noise_cannot_explain_them():
-    means = torch.tensor([0.01, -0.01, 0.0], dtype=torch.float64)
-    bound = 2e-4 / 5.991  # 5.991: of a chi-square with two degrees of freedom, 5 %
-    assert torch.equal(clear_part(means, 1.01 * bound), torch.zeros(3).double())
-    assert (clear_part(means, 0.99 * bound) != 0).sum() == 2
-    assert torch.allclose(clear_part(means, 1e-9), means, rtol=1e-3)
 
 
 def test_an_answer_by_chance_is_no_single_class():

@@ -18,7 +18,7 @@ from labeldp_bench.pretraining.weights import TrainingState
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.training.fit import adopt, below_classifier
+from labeldp_bench.training.fit import below_classifier
 from labeldp_bench.training.trainer import Trainer
 from tests.images import write_noise
 from tests.shell import quick
@@ -222,9 +222,3 @@ def test_images_of_another_shape_are_refused_before_the_training(environment, mo
     cell = tiny_cell("dataset=mnist", "model=resnet18")
     assert run_cells([cell], environment) == 1
     assert "do not fit the network: stem.0.weight" in capsys.readouterr().err
-
-
-def test_weights_of_colour_images_do_not_fit_grey_ones():
-    weights = below_classifier(ResNet(10, (8, 8, 3), width=4))
-    with pytest.raises(InputError, match=r"\(4, 3, 3, 3\)[^\n]*\(4, 1, 3, 3\)"):
-        adopt(ResNet(10, (8, 8, 1), width=4), weights)

@@ -7,7 +7,6 @@ import torch
 from scipy.stats import beta, chisquare, kstest
 
 from labeldp.support.validate import InputError
-from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.training import augment
 from labeldp_bench.training.augment import (
     LUMA,
@@ -309,19 +308,6 @@ def test_grey_images_are_understood_and_other_channels_refused():
     assert torch.allclose(seen.mean((2, 3)), one.mean((2, 3)), atol=1e-4)
     with pytest.raises(InputError, match="got 2"):
         ColourJitter()(pixels(5)[:, :2], seeded())
-
-
-def test_data_set_brings_views_and_encoder():
-    # Photographs would be turned on their heads, as digits are not.
-    photo = compose_cell(["dataset=cifar10", "model=probe"]).identity
-    digit = compose_cell(["dataset=mnist", "model=probe"]).identity
-    assert photo["pretrain.trainer.augment"][0]["_target_"] == "CropResize"
-    assert (photo["model.network"], photo["model.network.width"]) == ("ResNet", 16)
-    assert digit["pretrain.trainer.augment"][0]["_target_"] == "Affine"
-    assert digit["model.network"] == "CNN"
-    other = compose_cell(["dataset=cifar10", "model=probe", "encoder=cnn", "views=digits"]).identity
-    same = ("model.network", "pretrain.trainer.augment", "pretrain.trainer.epochs")
-    assert [other[key] for key in same] == [digit[key] for key in same]
 
 
 @pytest.mark.parametrize(

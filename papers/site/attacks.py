@@ -12,7 +12,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import data_name_of, model_name_of, name_of
+from labeldp_bench.reports.naming import data_name_of, name_of
+from papers.naming import model_name_of
 
 ADVANTAGES = {
     "additive": ("right guesses that only\nthe release gives, points", 100, (0, 1, 3, 10, 30, 100)),

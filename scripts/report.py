@@ -11,14 +11,14 @@ import sys
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.site.leaderboard import LEADERBOARD, write_leaderboard
-from papers.site.page import write_page
+from papers.site.page import write_report
 
 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Prints where the pages are."""
     read_arguments(arguments, {})
-    path = write_page()
+    path = write_report()
     size = path.stat().st_size / 1e6
     print(f"wrote {path.relative_to(CHECKOUT)} ({size:.1f} MB, opens in any browser)")
     rows = write_leaderboard()

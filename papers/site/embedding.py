@@ -11,8 +11,8 @@ from PIL import Image
 
 from papers.site.html import html_of
 
-WIDEST = 1632
-"""Pixels: one and a half for each that a page is wide."""
+WIDEST = 1088
+"""Pixels: as wide as a page."""
 FIRST_IMAGE = re.compile(r"!\[([^\]]+)\]\([^)]*\)\n\n(.*)")
 """A page's picture with its title, and the paragraph below it."""
 DESCRIBED = {
@@ -81,18 +81,10 @@ def _page_of(path: Path) -> str:
 
 
 def _smaller(path: Path) -> str:
-    """Returns a picture as WebP: without loss, or narrower and with a little where that is less."""
+    """Returns a picture as WebP, at most as wide as a page."""
     with Image.open(path) as opened:
         picture = opened.convert("RGB")
-    whole = _webp(picture, lossless=True)
-    if picture.width > WIDEST:
-        size = (WIDEST, round(picture.height * WIDEST / picture.width))
-        narrow = picture.resize(size, Image.Resampling.LANCZOS)
-        whole = min(whole, _webp(narrow, lossless=False), key=len)
-    return f"data:image/webp;base64,{base64.b64encode(whole).decode()}"
-
-
-def _webp(picture: Image.Image, *, lossless: bool) -> bytes:
+    picture.thumbnail((WIDEST, picture.height), Image.Resampling.LANCZOS)
     written = io.BytesIO()
-    picture.save(written, "webp", lossless=lossless, quality=80, method=4)
-    return written.getvalue()
+    picture.save(written, "webp", quality=70, method=6)
+    return f"data:image/webp;base64,{base64.b64encode(written.getvalue()).decode()}"

@@ -1,159 +1,123 @@
-"""The report: one HTML page of everything, a pure function of what is committed.
+"""The report: one HTML page of what is in results/, made from those files alone.
 
 Overview, then each paper, then findings. Nothing is loaded from elsewhere: CSS and pictures are
 inside, and there is no script.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+import papers
 from labeldp.support.files import write_text
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.collect import read_with_classes
-from labeldp_bench.records.record import Records
+from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
-from papers import FIGURES
-from papers.catalog import paper_tables
-from papers.naming import PAPERS
+from papers import tables
+from papers.naming import PAPERS, method_name
 from papers.site.embedding import Picture, picture_of
 from papers.site.html import TEMPLATES, html_of
-from papers.tables import AccuracyTable, Table
+from papers.tables import Row
 
 REPORT = CHECKOUT / "results" / "report.html"
 DOCS = CHECKOUT / "docs"
 FINDINGS = ("findings.md", "findings-ours.md", "vector-ranking.md", "findings-print.md")
 OF_PAPER = {"attacks": "ple"}
 """{first word of a picture's name: its paper}, where it is not the paper's own."""
-MOST_DISAGREEMENTS = 12
-"""How many disagreements are listed."""
+MOST_DIFFERENCES = 12
+"""How many of the largest differences from print are listed."""
 
 
-class Counts(NamedTuple):
-    """Printed numbers with a value of ours at paper budget, at a smaller one alone, or without."""
-
-    paper: int
-    smaller: int
-    missing: int
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A table with its rows, as the report shows it."""
-
-    table: Table
-    rows: pd.DataFrame
-
-    @property
-    def is_runs(self) -> bool:
-        """Whether runs fill it; else it is arithmetic."""
-        return isinstance(self.table, AccuracyTable)
-
-    @property
-    def short(self) -> str:
-        """Its paper's title without authors."""
-        return _short(self.table.paper)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What of the printed numbers is reproduced."""
-        keys = ["dataset", "method", "eps", "class"]
-        printed = self.rows[self.rows.published.notna()]
-        done = int((printed.n > 0).sum())
-        smaller = self.rows.loc[self.rows.budget != PAPER, keys].drop_duplicates()
-        alone = len(printed[printed.n == 0].merge(smaller, on=keys))
-        return Counts(done, alone, len(printed) - done - alone)
-
-
-def write_page(path: Path = REPORT) -> Path:
-    """Writes the report; the same records, tables and pictures give the same bytes."""
-    records = read_with_classes()
-    shown = [Shown(table, table.rows(records)) for table in paper_tables()]
-    pictures = {each: picture_of(each) for each in sorted(FIGURES.glob("*.png"))}
+def write_report(path: Path = REPORT) -> Path:
+    """Writes the page; the same records, tables and pictures give the same bytes."""
+    numbers = printed_numbers()
+    pictures = {each: picture_of(each) for each in sorted(papers.FIGURES.glob("*.png"))}
+    files = sorted(tables.TABLES.glob("*.md"), key=lambda path: _in_order(path.stem))
+    pages = {path.stem: html_of(path.read_text()) for path in files}
     page = TEMPLATES.get_template("report.html.j2").render(
-        tiles=_tiles(shown),
-        shown=shown,
-        overview=[picture for path, picture in pictures.items() if _paper_of(path) is None],
-        papers=_papers(shown, pictures),
-        disagreements=_disagreements(shown),
-        findings=Markup().join(_document(DOCS / name) for name in FINDINGS),
-        audits=_document(DOCS / "audits.md"),
-        hardware=_hardware(records),
-        html_of=html_of,
+        counts=_counts(numbers),
+        heading_of=_heading,
+        differences=_largest_differences(numbers),
+        sections=[_section(name, title, pages, pictures) for name, title in PAPERS.items()],
+        overview=_section(None, "Overview", pages, pictures),
+        findings=Markup().join(html_of((DOCS / name).read_text()) for name in FINDINGS),
+        audits=html_of((DOCS / "audits.md").read_text()),
+        hardware=_hardware(pd.DataFrame(read_committed().values())),
     )
     write_text(path, page)
     return path
 
 
-def _tiles(shown: Iterable[Shown]) -> dict[str, int]:
-    """Returns the numbers that stand on top."""
-    counts = [each.counts for each in shown if each.is_runs]
-    runs = {cell.config_hash for each in shown for cell in each.table.experiment.cells()}
-    return {
-        "printed numbers with ours beside them, at paper budget": sum(c.paper for c in counts),
-        "with a smaller version alone": sum(c.smaller for c in counts),
-        "without any": sum(c.missing for c in counts),
-        "runs that fill all tables": len(runs),
-    }
+def printed_numbers() -> pd.DataFrame:
+    """Returns the printed numbers of all tables, with ours where it is known.
+
+    The rows of the tables' CSV files, with stem (of the file) and state: `paper` (ours at paper
+    budget is beside it), `smaller` (ours at a smaller budget alone) or `missing`.
+    """
+    keys = ["stem", "dataset", "method", "eps", "class"]
+    files = sorted(tables.TABLES.glob("*.csv"), key=lambda path: _in_order(path.stem))
+    found = [pd.read_csv(path).assign(stem=path.stem) for path in files]
+    rows = pd.concat([frame for frame in found if {"published", "budget"} <= {*frame.columns}])
+    smaller = rows.loc[rows.budget != PAPER, keys].drop_duplicates().assign(smaller=True)
+    rows = rows[rows.published.notna()].merge(smaller, how="left", on=keys)
+    state = rows.smaller.map({True: "smaller"}).fillna("missing")
+    return rows.assign(state=state.mask(rows.n > 0, "paper"))
 
 
-def _disagreements(shown: Iterable[Shown]) -> list[dict[Hashable, Any]]:
+def _counts(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Returns how many printed numbers of each table are in each state."""
+    counts = pd.crosstab(numbers.stem, numbers.state)
+    in_order = sorted(counts.index, key=_in_order)
+    return counts.reindex(in_order, columns=["paper", "smaller", "missing"], fill_value=0)
+
+
+def _largest_differences(numbers: pd.DataFrame) -> list[Row]:
     """Returns the rows that are farthest from print, the farthest first."""
-    rows = pd.concat(
-        each.rows.assign(
-            where=f"{each.table.paper}, table {each.table.number}",
-            method=each.rows.method.map(each.table.names),
-        )
-        for each in shown
-        if isinstance(each.table, AccuracyTable)
-    )
-    rows = rows[rows.difference.notna() & rows.usable.astype(bool)]
-    rows = rows.iloc[rows.difference.abs().argsort(kind="stable")[::-1]][:MOST_DISAGREEMENTS]
-    return rows.to_dict("records")
+    rows = numbers[numbers.difference.notna() & numbers.usable]
+    rows = rows.iloc[rows.difference.abs().argsort(kind="stable")[::-1]][:MOST_DIFFERENCES]
+    names = rows.method.map(method_name)
+    return rows.assign(method=names, where=rows.stem.map(_heading)).to_dict("records")
 
 
-def _papers(shown: Iterable[Shown], pictures: Mapping[Path, Picture]) -> list[dict[str, Any]]:
-    """Returns each paper that has a table or a picture: its title, its tables, its pictures."""
-    tables = list(shown)
-    papers = [
-        {
-            "title": title,
-            "short": _short(name),
-            "tables": [each for each in tables if each.table.paper == name],
-            "pictures": [one for path, one in pictures.items() if _paper_of(path) == name],
-        }
-        for name, title in PAPERS.items()
-    ]
-    return [paper for paper in papers if paper["tables"] or paper["pictures"]]
+def _section(
+    paper: str | None, title: str, pages: Mapping[str, Markup], pictures: Mapping[Path, Picture]
+) -> dict[str, Any]:
+    """Returns the tables and pictures of a paper, or of none."""
+    return {
+        "title": title,
+        "short": title.partition(" (")[0],
+        "tables": [(stem, _heading(stem), text) for stem, text in pages.items()
+                   if _paper_of(stem) == paper],
+        "pictures": [one for path, one in pictures.items() if _paper_of(path.stem) == paper],
+    }  # fmt: skip
 
 
-def _short(paper: str) -> str:
-    return PAPERS.get(paper, paper).partition(" (")[0]
+def _paper_of(stem: str) -> str | None:
+    """Returns the paper that a file belongs to; None where it is about all of them."""
+    own = OF_PAPER.get(stem.partition("_")[0])
+    return own or next((name for name in PAPERS if stem.startswith(f"{name}_")), None)
 
 
-def _paper_of(path: Path) -> str | None:
-    """Returns the paper that a picture belongs to; None where it is about all of them."""
-    own = OF_PAPER.get(path.stem.partition("_")[0])
-    return own or next((name for name in PAPERS if path.stem.startswith(f"{name}_")), None)
+def _in_order(stem: str) -> list[tuple[int, str]]:
+    """Returns a key that sorts table 4 before table 10."""
+    return [(int(part or 0), text) for text, part in re.findall(r"(\D+)(\d*)", stem)]
 
 
-def _hardware(records: Records) -> list[dict[str, Any]]:
+def _heading(stem: str) -> str:
+    """Returns what a table is called: `PLE, table 1`, or its own name where it is of no paper."""
+    paper = _paper_of(stem)
+    if paper is None:
+        return stem.replace("_", " ").capitalize()
+    short = PAPERS[paper].partition(" (")[0]
+    return f"{short}, {stem.removeprefix(f'{paper}_').replace('table', 'table ')}"
+
+
+def _hardware(records: pd.DataFrame) -> list[Row]:
     """Returns how many runs and hours each device spent, by version of torch and by budget."""
-    rows = pd.DataFrame(records.values())
-    if rows.empty:
-        return []
-    grouped = rows.fillna({"budget": PAPER}).groupby(
-        ["device", "torch_version", "budget"], dropna=False
-    )
+    grouped = records.fillna({"budget": PAPER}).groupby(["device", "torch_version", "budget"])
     sums = grouped.wall_seconds.agg(runs="size", seconds="sum").reset_index()
     return sums.assign(hours=sums.seconds / 3600).to_dict("records")
-
-
-def _document(path: Path) -> Markup:
-    """Returns a page of Markdown as HTML; empty if it is not there."""
-    return html_of(path.read_text()) if path.is_file() else Markup()

@@ -1,6 +1,7 @@
 """What releases say of a model and of the classes, with intervals."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +129,8 @@ def class_shares(
 ) -> dict[ClassName, Estimate]:
     """Returns each class's share among the people that the rows were drawn from.
 
-    Each interval holds on its own with the given confidence.
+    Shares are the nearest ones to the unbiased estimates that are not negative and sum to 1. Each
+    interval holds on its own with the given confidence.
 
     Args:
         release: of classes.
@@ -137,10 +139,19 @@ def class_shares(
     """
     check_classes_released(release)
     labels, values = unbiased_labels(release), possible_values(release)
+    alone = [share_with_interval(column, values, confidence, persons) for column in labels.T]
+    shares = _nearest_shares(labels.mean(0)).tolist()
     return {
-        name: share_with_interval(labels[:, number], values, confidence, persons)
-        for number, name in enumerate(release.classes)
+        name: Estimate(share, min(share, each.low), max(share, each.high))
+        for name, share, each in zip(release.classes, shares, alone, strict=True)
     }
+
+
+def _nearest_shares(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the nearest shares, (K,), none negative, with sum 1 (Duchi et al. 2008, figure 1)."""
+    descending = np.sort(means)[::-1]
+    excess = (descending.cumsum() - 1) / np.arange(1, len(means) + 1)
+    return (means - excess[descending > excess][-1]).clip(0)
 
 
 def calibration(
@@ -188,7 +199,7 @@ def share_with_interval(
     estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95,
     persons: ArrayLike | None = None,
 ) -> Estimate:  # fmt: skip
-    """Returns the mean of unbiased estimates of zeros and ones, cut to [0, 1], with its interval.
+    """Returns the mean of unbiased estimates of zeros and ones, in [0, 1], with its interval.
 
     Where they can take two values only, they are a coin each, whose mean probability has the exact
     interval of a binomial; coins of different probabilities spread less than equal ones (Hoeffding
@@ -233,7 +244,27 @@ def share_with_interval(
         error = math.sqrt(people / (people - 1) * float(added @ added)) / size
         reach = float(t.ppf((1 + confidence) / 2, people - 1)) * error
         low, high = mean - reach, mean + reach
-    return Estimate(*(float(min(1.0, max(0.0, each))) for each in (mean, low, high)))
+    return _inside(mean, low, high)
+
+
+def _inside(mean: float, low: float, high: float) -> Estimate:
+    """Returns the most likely share in [0, 1], and those that are not much less likely.
+
+    With d the distance of the mean from [0, 1], and r that of an end from the mean, these are the
+    shares s with (mean - s)^2 <= d^2 + r^2: the likelihood ratio to the best share in [0, 1], for
+    a mean with normal noise. Inside [0, 1] it is the interval as it was given.
+    """
+    value = min(1.0, max(0.0, mean))
+    beyond = abs(mean - value)
+    below, above = mean - low, high - mean
+    low, high = mean - math.hypot(beyond, below), mean + math.hypot(beyond, above)
+    if beyond > 2 * (above if mean < 0 else below):
+        warnings.warn(
+            f"a share of {mean:.3f} is far outside [0, 1]: the releases do not look like the "
+            "output of the mechanism that their manifest names",
+            stacklevel=3,
+        )
+    return Estimate(value, max(0.0, low), min(1.0, high))
 
 
 def check_classes_released(release: object) -> None:

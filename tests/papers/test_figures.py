@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import reproduce
 from papers.figures import Axis, counts, numbers, page, picture_of, write_figure
@@ -258,10 +257,3 @@ def test_audits_have_the_colours_that_mechanisms_have_elsewhere(tmp_path, monkey
     colours = [line.get_color() for line in list(lines.values())[:4]]
     assert colours == [plotting.colour_of(name) for name in names]
     assert panels[0, 0].get_title(loc="left") == "breast cancer, kNN"
-
-
-def test_how_many_is_said_in_words():
-    # A caption would name the seeds of one point as those of all.
-    assert counted([1.0, 1.0], "seed") == "1 seed"
-    assert counted([10, 3, 5], "seed") == "3 to 10 seeds"
-    assert counted([60_000], "training example") == "60,000 training examples"

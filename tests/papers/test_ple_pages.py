@@ -47,16 +47,17 @@ def page_of(name, response):
 
 
 def tables_of(page):
-    """The tables of a page, each a list of rows."""
-    blocks = (block.splitlines() for block in page.split("\n\n"))
-    return [block for block in blocks if block[0].startswith("|")]
+    """The tables of a page, each a list of rows of cells, without the rule below the heads."""
+    blocks = (block.splitlines() for block in page.split("\n\n") if block.startswith("|"))
+    cells = ([[cell.strip() for cell in row.split("|")[1:-1]] for row in rows] for rows in blocks)
+    return [[table[0], *table[2:]] for table in cells]
 
 
 def test_no_column_of_a_figure_holds_ple_beside_private_methods():
     # One could be read as better than the other at equal protection.
     written = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96), (26, 98)]})
-    for rows in tables_of(written):
-        first = {row.split("|")[1].strip().partition(",")[0] for row in rows[2:]}
+    for _, *rows in tables_of(written):
+        first = {row[0].partition(",")[0] for row in rows}
         assert "PLE" not in first or first == {"PLE"}, rows
     assert "| PLE, no guarantee |" in written and "| ALIBI" in written
 
@@ -64,26 +65,22 @@ def test_no_column_of_a_figure_holds_ple_beside_private_methods():
 def test_a_page_says_what_sets_its_points_apart_in_order():
     # LP-2ST stood there four times without its eps, and Fashion-MNIST's table lay the other way.
     response = {"ple": [(90, 80), (70, 60)], "lp_2st": [(20, 90), (40, 98)], "alibi": [(16, 96)]}
-    private, bare, *_ = tables_of(page_of("ple/figure2", response))
-    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private + bare]
-    assert cells[0] == ["MNIST", "eps", "response accuracy", "model accuracy"]
-    assert cells[2:5] == [
-        ["ALIBI", "1", "16.00", "96.00"], ["LP-2ST, halves", "1", "20.00", "90.00"],
+    written = page_of("ple/figure2", response)
+    private, bare, *_ = tables_of(written)
+    assert private[:4] == [
+        ["MNIST", "eps", "response accuracy", "model accuracy"],
+        ["ALIBI", "1", "16.00", "96.00"],
+        ["LP-2ST, halves", "1", "20.00", "90.00"],
         ["LP-2ST, halves", "2", "40.00", "98.00"],
-    ]  # fmt: skip
-    assert cells[5] == ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"]
-    assert cells[7:] == [
+    ]
+    assert bare == [
+        ["MNIST", "a1", "a2", "a3", "response accuracy", "model accuracy"],
         ["PLE, no guarantee", "0.2", "1", "2", "90.00", "80.00"],
         ["PLE, no guarantee", "0.5", "1", "2", "70.00", "60.00"],
     ]
-    assert "CIFAR-10: no record yet" in page_of("ple/figure2", response)
-
-
-def test_a_caption_of_networks_says_seeds_and_epochs_and_what_is_not_the_papers():
+    assert "CIFAR-10: no record yet" in written
     # One seed of two epochs passed for the paper's figure.
-    written = page_of("ple/figure2", {"ple": [(90, 80)], "alibi": [(16, 96)], "lp_2st": [(20, 90)]})
     assert " 1 seed; PLE: client 3, server 2 epochs; LP-2ST, ALIBI: 5 epochs. " in written
-    assert "MNIST, Fashion-MNIST, the CNN and a1 above 0.4 are ours" in written
     # The caption named the epochs of LP-2ST, which had no mark in the picture.
     written = page_of("ple/figure2", {"ple": [(90, 80)], "lp_2st": [(math.nan, 90)]})
     assert " 1 seed; PLE: client 3, server 2 epochs. " in written
@@ -110,42 +107,31 @@ def test_private_methods_at_the_response_accuracy_of_ple():
     # The paper compares at response accuracies that its private methods do not have.
     private = [(20, 90), (40, 98), (80, 99)]  # at eps = 1, 2, 4
     ple = [(30, 70), (50, 60), (90, 80), (15, 50)]
-    written = page_of("ple/figure2", {"ple": ple, "lp_2st": private})
+    written = page_of("ple/figure2", {"ple": ple, "lp_2st": private, "none": [(100, 99)]})
     (matched,) = [rows for rows in tables_of(written) if NO_GUARANTEE in rows[0]]
-    found = [[part.strip() for part in row.split("|")[1:-1]] for row in matched[2:]]
-    assert found == [
+    assert matched[1:] == [
         ["PLE, a1=0.9", "15.00", "50.00", "-", "-"],
         ["PLE, a1=0.2", "30.00", "70.00", "94.00", "1.5"],
         ["PLE, a1=0.5", "50.00", "60.00", "98.25", "2.5"],
         ["PLE, a1=0.7", "90.00", "80.00", "-", "-"],
     ]
-
-
-def test_no_privacy_is_a_point_without_eps():
     # The picture would end in an error, or compare PLE with the model of true labels.
-    response = {"ple": [(30, 70)], "alibi": [(16, 96), (50, 98)], "none": [(100, 99)]}
-    private, _, matched, *_ = tables_of(page_of("ple/figure2", response))
-    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in private]
-    assert cells[-1] == ["no privacy", "-", "100.00", "99.00"]
-    assert "no privacy" not in matched[0] and "ALIBI" in matched[0]
+    assert tables_of(written)[0][-1] == ["no privacy", "-", "100.00", "99.00"]
 
 
 def test_lines_that_a_setting_tells_apart_are_named_by_it():
     # A legend said `4` and `5`.
-    bare, *_ = tables_of(page_of("ple/ranges", {"ple": [(90 - n, 80) for n in range(12)]}))
-    cells = [[part.strip() for part in row.split("|")[1:-1]] for row in bare]
-    assert cells[0][:3] == ["MNIST", "a3", "a2"]
-    assert [row[0] for row in cells[2:]] == ["k2=4, no guarantee"] * 9 + ["k2=5, no guarantee"] * 3
+    head, *rows = tables_of(page_of("ple/ranges", {"ple": [(90 - n, 80) for n in range(12)]}))[0]
+    assert head[:3] == ["MNIST", "a3", "a2"]
+    assert [row[0] for row in rows] == ["k2=4, no guarantee"] * 9 + ["k2=5, no guarantee"] * 3
 
 
 def test_the_conditions_of_the_theorems_stand_beside_the_picture():
     # n_0 as printed would be taken for a number where its denominator is negative.
     written = page_of("ple/figure4", {"ple": [(80, 70)]})
-    rows = tables_of(written)[-1]
-    found = [[part.strip() for part in row.split("|")[1:-1]] for row in rows[2:]]
-    assert found[0][:5] == ["1", "0.2000", "0.3000", "holds", "yes"]
-    assert found[0][5] == "void" and float(found[0][6]) > 1e6
-    assert found[1] == ["2", "0.0000", "1.0000", "fails", "no", "-", "-"]
+    _, first, second = tables_of(written)[-1]
+    assert first[:6] == ["1", "0.2000", "0.3000", "holds", "yes", "void"] and float(first[6]) > 1e6
+    assert second == ["2", "0.0000", "1.0000", "fails", "no", "-", "-"]
     assert "MNIST, a1=0.2; no guarantee" in written
 
 

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from scipy import stats
@@ -10,7 +9,7 @@ from scipy import stats
 from labeldp.mechanisms import SubsetSelection
 from labeldp.mechanisms.information import information_bits
 from labeldp_bench.reports.statistics import from_seeds
-from papers.site.trust import FIGURE, _lines, budgets, crossing, worth
+from papers.site.trust import FIGURE, budgets, crossing, worth
 
 
 def rows_of(local, central):
@@ -31,21 +30,6 @@ def test_lines_cross_where_their_best_means_meet_on_a_log_axis():
     assert crossing(rows_of(local, {0.1: 50.0, 1.0: 80.0})) == 0.1
     assert math.isnan(crossing(rows_of(local, {0.1: 70.0, 1.0: 95.0})))
     assert math.isnan(crossing(rows_of(local, {})))
-
-
-def test_every_line_is_drawn_however_many_there_are():
-    # A sixth line once left the picture without a word: colours had run out.
-    rows = pd.DataFrame(
-        [
-            {"line": str(number), "name": str(number), "x": 1.0, "y": 50.0, "error": 1.0,
-             "records": [{"trust": "local"}]}
-            for number in range(9)
-        ]
-    )  # fmt: skip
-    _, axes = plt.subplots()
-    _lines(axes, rows)
-    assert len(axes.lines) == 9
-    plt.close("all")
 
 
 def test_what_a_curator_is_worth_is_compared_by_seed_and_corrected():

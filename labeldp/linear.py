@@ -93,15 +93,22 @@ def fit_penalised(
 
 
 def _minimum(
-    inputs: Tensor, targets: Tensor, loss_of: Loss, penalty: float, start: Tensor,
+    inputs: Tensor,
+    targets: Tensor,
+    loss_of: Loss,
+    penalty: float,
+    start: Tensor,
     tolerances: tuple[float, float],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Returns the weights of the least penalised mean loss near `start`."""
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
-        [weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe",
-        tolerance_grad=tolerances[0], tolerance_change=tolerances[1],
-    )  # fmt: skip
+        [weights],
+        max_iter=ITERATIONS,
+        tolerance_grad=tolerances[0],
+        tolerance_change=tolerances[1],
+        line_search_fn="strong_wolfe",
+    )
 
     def objective() -> Tensor:
         optimizer.zero_grad()

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from labeldp.support.files import FileLock
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.runs.environment import Environment
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-TINY_CIRCLE = [
-    "dataset.n_train=300", "dataset.n_test=100", "dataset.trials=2", "dataset.num_classes=4",
-    "model.k=20",
-]  # fmt: skip
+TINY_CIRCLE = ["n_train=300", "n_test=100", "trials=2", "num_classes=4"]
+TINY_CIRCLE = ["model.k=20", *(f"dataset.{text}" for text in TINY_CIRCLE)]
 
 
 @pytest.fixture
@@ -28,11 +28,9 @@ def command(tmp_path):
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
         environment = {key: value for key, value in os.environ.items() if key != "LABELDP_DATA"}
-        return subprocess.run(
-            [sys.executable, "-m", "labeldp_bench", *arguments],
-            cwd=tmp_path, env=environment | {"OMP_NUM_THREADS": "1"},
-            capture_output=True, text=True, timeout=HANGS,
-        )  # fmt: skip
+        own = {"cwd": tmp_path, "env": environment | {"OMP_NUM_THREADS": "1"}}
+        line = [sys.executable, "-m", "labeldp_bench", *arguments]
+        return subprocess.run(line, **own, capture_output=True, text=True, timeout=HANGS)
 
     return run
 
@@ -72,10 +70,8 @@ def tiny_images(tmp_path):
 @pytest.fixture
 def tiny_network(tiny_images):
     """Overrides for a network run of two short epochs on `tiny.npz`."""
-    return [
-        "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", f"data_dir={tiny_images}",
-        "model=cnn", "trainer.epochs=2", "trainer.batch_size=64", "device=cpu",
-    ]  # fmt: skip
+    data = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", f"data_dir={tiny_images}"]
+    return [*data, "model=cnn", "trainer.epochs=2", "trainer.batch_size=64", "device=cpu"]
 
 
 @pytest.fixture
@@ -84,3 +80,9 @@ def network(tiny_network, tmp_path):
     parts = compose_cell([*tiny_network, "mechanism=rr", "trainer.epochs=1"]).build()
     bundle = parts.dataset.draw(tmp_path / "data", 0)
     return parts.model, bundle.train_features, lambda: bundle.store.open(1.0, 0, again="test")
+
+
+@pytest.fixture
+def environment(tmp_path, tiny_images):
+    """Where cells on `tiny.npz` run."""
+    return Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))

@@ -12,6 +12,8 @@ from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.interfaces import Session
 from labeldp_bench.learners import MultiStage
+from labeldp_bench.records.record import read_record
+from labeldp_bench.runs.job import run_cells
 
 CPU = torch.device("cpu")
 CIRCLE = CircleGaussians(num_classes=4, sigma=0.3, n_train=400, n_test=50, trials=1)
@@ -74,3 +76,9 @@ def released(mechanism, labels, loss="plain", classes=3, rows=None, seed=1):
 def accuracy(fitted, features, labels):
     """Returns the share of features whose largest score is their label's."""
     return float((fitted.scores(features).argmax(1) == labels).double().mean())
+
+
+def record_of(cell, environment):
+    """Runs a cell; returns its record."""
+    assert run_cells([cell], environment) == 0
+    return read_record(environment.out_dir / cell.folder)

@@ -4,11 +4,16 @@ import gc
 import importlib
 
 MODULES = (
-    "labeldp_bench.cli.sweep_summary", "labeldp_bench.cli.main", "labeldp_bench.learners",
-    "labeldp_bench.models", "labeldp_bench.pretraining.recipes", "labeldp_bench.runs.job",
-    "labeldp_bench.runs.release_only", "hydra._internal.hydra",
+    "labeldp_bench.cli.sweep_summary",
+    "labeldp_bench.cli.main",
+    "labeldp_bench.learners",
+    "labeldp_bench.models",
+    "labeldp_bench.pretraining.recipes",
+    "labeldp_bench.runs.job",
+    "labeldp_bench.runs.release_only",
+    "hydra._internal.hydra",
     "torch._dynamo",  # 1.5 s, which the first optimizer of a process takes
-)  # fmt: skip
+)
 
 for name in MODULES:
     importlib.import_module(name)

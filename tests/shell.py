@@ -79,21 +79,30 @@ def printed(lines: list[str], folder: Path) -> list[str]:
     They run one after another; each text ends with `exit` and the status.
     """
     subprocess.run(
-        [sys.executable, "-c", DRIVER], input="\n".join(lines), text=True, cwd=folder, check=True,
-        env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}, timeout=HANGS,
-    )  # fmt: skip
+        [sys.executable, "-c", DRIVER],
+        input="\n".join(lines),
+        text=True,
+        cwd=folder,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        timeout=HANGS,
+    )
     return [(folder / f"{number}.out").read_text() for number in range(len(lines))]
 
 
 def start(arguments: list[str], folder: Path, threads: int = 1) -> subprocess.Popen:
     """Starts `python -m labeldp_bench` in `folder`, a process group that hears Ctrl-C."""
     return subprocess.Popen(
-        [sys.executable, "-m", "labeldp_bench", *arguments], cwd=folder, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": str(threads)}, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, "-m", "labeldp_bench", *arguments],
+        cwd=folder,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         # A shell's background jobs, such as this test suite may be, ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    )
 
 
 def records_under(folder: Path) -> list[Path]:

@@ -20,12 +20,10 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import ClusterPrior, HeldOutPrior
 from labeldp_bench.learners.stages import clusters_of, prior_notes, prior_of
 from labeldp_bench.models.neighbours import NearestNeighbours
-from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
-from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
 from tests.laws import has_law
-from tests.learning import CPU, RR_FIRST, Spy, circle, session
+from tests.learning import CPU, RR_FIRST, Spy, circle, record_of, session
 
 
 @pytest.mark.parametrize("eps", [0.3, 1.0, 4.0])
@@ -96,8 +94,7 @@ def test_histogram_can_have_a_budget_of_its_own():
 def test_record_says_central_and_what_was_drawn(mechanism, tmp_path):
     # A central run would stand among local ones; seeds could not be told apart (1.7 iii).
     cell = compose_cell([*TINY_CIRCLE, f"mechanism={mechanism}", "learner.fraction=0.1"])
-    assert run_cells([cell], Environment(tmp_path, tmp_path, CPU)) == 0
-    record = read_record(tmp_path / cell.folder)
+    record = record_of(cell, Environment(tmp_path, tmp_path, CPU))
     assert record["trust"] == "central" and record["eps_spent"] == 1.0
     assert [line["trust"] for line in record["ledger"]] == ["central", "local"]
     notes = record["notes"]

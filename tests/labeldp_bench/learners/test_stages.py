@@ -25,11 +25,19 @@ from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
 from labeldp_bench.learners import stages as multi_stage
 from labeldp_bench.learners.stages import filtered, mean_top_k, split
 from labeldp_bench.models.neighbours import NearestNeighbours
-from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
-from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
-from tests.learning import CIRCLE, CPU, RR_FIRST, TWO_STAGES, FixedClassifier, Spy, circle, session
+from tests.learning import (
+    CIRCLE,
+    CPU,
+    RR_FIRST,
+    TWO_STAGES,
+    FixedClassifier,
+    Spy,
+    circle,
+    record_of,
+    session,
+)
 
 
 @pytest.fixture(params=["knn", "network"])
@@ -232,9 +240,9 @@ def test_circle_rows_keep_their_order(tmp_path):
     small = ["num_classes=30", "sigma=0.05", "n_train=3000", "n_test=500", "trials=6"]
     small = ["model.k=60", *(f"dataset.{text}" for text in small)]
     names = ("none", "rappor", "alibi", "lp_2st", "rr")
+    where = Environment(tmp_path, tmp_path, CPU)
     cells = {name: compose_cell([*small, f"mechanism={name}"]) for name in names}
-    assert run_cells(list(cells.values()), Environment(tmp_path, tmp_path, CPU)) == 0
-    found = {name: read_record(tmp_path / cell.folder) for name, cell in cells.items()}
+    found = {name: record_of(cell, where) for name, cell in cells.items()}
     accuracy = {name: record["accuracy"] for name, record in found.items()}
     assert accuracy["none"] == pytest.approx(found["none"]["bayes_accuracy"], abs=0.02)
     assert accuracy["none"] > accuracy["rappor"] > accuracy["alibi"] - 0.02

@@ -24,7 +24,7 @@ from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.laws import has_law
-from tests.learning import CPU, accuracy, released, rings, session
+from tests.learning import CPU, accuracy, record_of, released, rings, session
 from tests.shell import quick, records_under
 
 
@@ -162,17 +162,15 @@ def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, mo
     assert len(made) == 1
     for cell in cells:
         alone = Environment(tmp_path / "alone", tiny_images, CPU)
-        assert run_cells([cell], alone) == 0
-        records = [read_record(place.out_dir / cell.folder) for place in (together, alone)]
-        assert records[0]["per_class_accuracy"] == records[1]["per_class_accuracy"]
-        assert records[0]["eps_spent"] == 4 and records[0]["accuracy"] > 0.3
+        record, shared = record_of(cell, alone), read_record(together.out_dir / cell.folder)
+        assert record["per_class_accuracy"] == shared["per_class_accuracy"]
+        assert record["eps_spent"] == 4 and record["accuracy"] > 0.3
 
 
 def test_mechanism_alone_is_the_whole_recipe(tmp_path, tiny_images):
     # The contract names noisy_clusters; without its model the command would be refused.
     cell = compose_cell([*TINY, "mechanism=noisy_clusters", *SIX[1:]])
-    assert run_cells([cell], Environment(tmp_path, tiny_images, CPU)) == 0
-    record = read_record(tmp_path / cell.folder)
+    record = record_of(cell, Environment(tmp_path, tiny_images, CPU))
     names = [record[key] for key in ("model", "trust", "learner")]
     assert names == ["clusters", "central", "local_averages"]
     assert record["notes"]["clusters"] == 6 and record["accuracy"] > 0.5

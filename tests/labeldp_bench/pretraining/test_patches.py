@@ -9,9 +9,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.convolutional import FLAT, PatchNetwork
 from labeldp_bench.pretraining.patches import Patches, random_patches, whitening
 from labeldp_bench.pretraining.recipes import Combined, Mirrored
-from labeldp_bench.records.record import read_record
-from labeldp_bench.runs.environment import Environment
-from labeldp_bench.runs.job import run_cells
+from tests.learning import record_of
 
 CPU = torch.device("cpu")
 NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor", "eps=4"]
@@ -79,15 +77,8 @@ def test_images_without_shapes_are_refused():
         PatchNetwork(2, (6, 6, 1), size=6)
 
 
-@pytest.fixture
-def environment(tmp_path, tiny_images):
-    return Environment(tmp_path / "runs", tiny_images, CPU)
-
-
 def run(overrides, environment):
-    cell = compose_cell([*NPZ, "model=ridge", *overrides])
-    assert run_cells([cell], environment) == 0
-    return read_record(environment.out_dir / cell.folder)
+    return record_of(compose_cell([*NPZ, "model=ridge", *overrides]), environment)
 
 
 def test_parts_are_cached_as_if_alone_and_whatever_the_encoder(environment):

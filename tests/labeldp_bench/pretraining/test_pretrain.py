@@ -15,12 +15,12 @@ from labeldp_bench.models import CNN, LinearClassifier, ResNet
 from labeldp_bench.pretraining import weights
 from labeldp_bench.pretraining.recipes import Pretraining
 from labeldp_bench.pretraining.weights import TrainingState
-from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.training.fit import below_classifier
 from labeldp_bench.training.trainer import Trainer
 from tests.images import write_noise
+from tests.learning import record_of
 from tests.shell import quick
 
 SHORT = ["trainer.epochs=1", "trainer.batch_size=32", "trainer.precision=float32"]
@@ -51,18 +51,13 @@ def weights_file(environment):
     return path
 
 
-def run(cell, environment):
-    assert run_cells([cell], environment) == 0
-    return read_record(environment.out_dir / cell.folder)
-
-
 def test_a_second_run_reads_the_weights_and_trains_none(environment, monkeypatch):
     # 200 epochs of pre-training would be repeated for every seed.
-    first = run(tiny_cell(), environment)
+    first = record_of(tiny_cell(), environment)
     path = weights_file(environment)
     written = path.stat().st_mtime_ns
     monkeypatch.setattr(Pretraining, "train", lambda *_: pytest.fail("trained again"))
-    second = run(tiny_cell("seed=1"), environment)
+    second = record_of(tiny_cell("seed=1"), environment)
     assert path.stat().st_mtime_ns == written
     assert len({each["notes"]["pretrained_sha256"] for each in (first, second)}) == 1
     assert 0 <= float(second["notes"]["pretrained_test_accuracy"]) <= 1
@@ -90,7 +85,7 @@ def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monk
         plain(self, fit, *rest)
 
     monkeypatch.setattr(Trainer, "run", spy)
-    run(tiny_cell(), environment)
+    record_of(tiny_cell(), environment)
     stored = load_file(weights_file(environment))
     before_pretraining, before_training = seen
     assert before_pretraining["head.weight"].shape == (100, 4)
@@ -102,17 +97,17 @@ def test_fit_starts_from_the_weights_and_from_a_new_classifier(environment, monk
 
 
 def test_two_stages_both_start_pre_trained(environment):
-    record = run(tiny_cell("mechanism=lp_2st_star"), environment)
+    record = record_of(tiny_cell("mechanism=lp_2st_star"), environment)
     assert [entry["num_labels"] for entry in record["ledger"]] == [50, 50]
     assert record["mechanism"] == "lp_2st_star" and record["eps_spent"] == 1
 
 
 def test_another_recipe_is_another_file(environment):
     # A network of two epochs would be taken for one of 200.
-    run(tiny_cell(), environment)
-    run(tiny_cell("pretrain.trainer.epochs=2"), environment)
-    run(tiny_cell("model.network.width=8"), environment)
-    run(tiny_cell("eps=2", "trainer.batch_size=64"), environment)  # no part of the recipe
+    record_of(tiny_cell(), environment)
+    record_of(tiny_cell("pretrain.trainer.epochs=2"), environment)
+    record_of(tiny_cell("model.network.width=8"), environment)
+    record_of(tiny_cell("eps=2", "trainer.batch_size=64"), environment)  # no part of the recipe
     assert len(list((environment.data_dir / "pretrained").glob("*.safetensors"))) == 3
 
 
@@ -133,7 +128,7 @@ def test_the_same_weights_are_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "foreign"])
 def test_damaged_file_gives_one_clear_line(environment, damage, capsys):
     # A traceback, or, worse, a run from random weights that calls itself pre-trained.
-    run(tiny_cell(), environment)
+    record_of(tiny_cell(), environment)
     path = weights_file(environment)
     whole = path.read_bytes()
     if damage == "foreign":

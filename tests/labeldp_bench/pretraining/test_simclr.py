@@ -18,9 +18,8 @@ from labeldp_bench.models.encoders import Encoder
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs import job
-from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from tests.learning import CPU, accuracy, released, session
+from tests.learning import accuracy, record_of, released, session
 from tests.shell import quick, records_under
 
 DATA = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor", "eps=4"]
@@ -42,15 +41,8 @@ def test_loss_equals_a_loop_and_falls_as_views_agree():
     assert nt_xent(agreeing, 0.1).max() < 1e-3 < 9 < nt_xent(others, 0.1).min()
 
 
-@pytest.fixture
-def environment(tmp_path, tiny_images):
-    return Environment(tmp_path / "runs", tiny_images, CPU)
-
-
 def run(overrides, environment):
-    cell = compose_cell([*TINY, *overrides])
-    assert run_cells([cell], environment) == 0
-    return read_record(environment.out_dir / cell.folder)
+    return record_of(compose_cell([*TINY, *overrides]), environment)
 
 
 def test_pretraining_sees_no_label_and_is_done_once(environment):

@@ -4,6 +4,7 @@ Each says what the honest one says, and draws something else. No run can reach t
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,75 +12,38 @@ from torch import Tensor
 
 from labeldp.mechanisms import (
     CubeMeans,
-    GroupMechanism,
     LabelDPPro,
     Laplace,
     LaplaceHistogram,
     LocalFull,
     Measurement,
-    Mechanism,
     NoisyClusters,
     NoisyMoments,
     PateFM,
     Rappor,
 )
-from labeldp.mechanisms.moments import SENSITIVITY, Descent, gaussian_noise
+from labeldp.mechanisms.moments import SENSITIVITY, gaussian_noise
 from labeldp.mechanisms.noise import Noise, group_sums
+
+SAMPLERS = (
+    "__call__",
+    "release",
+    "release_groups",
+    "noisy_sums",
+    "release_moments",
+    "release_votes",
+    "release_descent",
+)
 
 
 def drawn_by(honest: Measurement, sampler: Measurement) -> Measurement:
     """Returns a measurement that states what `honest` states and draws what `sampler` draws."""
 
-    def release(
-        self: Mechanism, labels: Tensor, limit: float, generator: Noise,
-        prior: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        return sampler.release(labels, limit, generator, prior)
+    def drawn(name: str) -> Callable:
+        return lambda self, *arguments, **named: getattr(sampler, name)(*arguments, **named)
 
-    def release_groups(
-        self: Mechanism, labels: Tensor, limit: float, groups: Tensor, num_groups: int,
-        generator: Noise,
-    ) -> Tensor:  # fmt: skip
-        return sampler.release_groups(labels, limit, groups, num_groups, generator)
-
-    def release_moments(
-        self: Mechanism, labels: Tensor, limit: float, rows: Tensor, generator: Noise
-    ) -> Tensor:
-        return sampler.release_moments(labels, limit, rows, generator)
-
-    def release_votes(self: PateFM, counts: Tensor, generator: Noise) -> Tensor:
-        assert isinstance(sampler, PateFM)
-        return sampler.release_votes(counts, generator)
-
-    def release_descent(
-        self: LabelDPPro, labels: Tensor, descent: Descent, generator: Noise
-    ) -> Tensor:
-        assert isinstance(sampler, LabelDPPro)
-        return sampler.release_descent(labels, descent, generator)
-
-    def noisy_sums(
-        self: LocalFull, values: Tensor, bound: float, groups: Tensor, num_groups: int,
-        generator: Noise,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        assert isinstance(sampler, LocalFull)
-        return sampler.noisy_sums(values, bound, groups, num_groups, generator)
-
-    def call(self: LaplaceHistogram, labels: Tensor, limit: int, noise: Noise) -> Tensor:
-        return sampler(labels, limit, noise)
-
-    body: dict[str, object] = {
-        "noisy_sums": noisy_sums,
-        "release_descent": release_descent,
-        "release_groups": release_groups,
-        "release_moments": release_moments,
-        "release_votes": release_votes,
-    }
-    if isinstance(honest, LaplaceHistogram):
-        body = {"__call__": call}
-    elif not isinstance(honest, GroupMechanism):
-        body["release"] = release
-    kind = type(type(honest).__name__, (type(honest),), body)
-    return kind(**vars(honest))
+    body = {name: drawn(name) for name in SAMPLERS if hasattr(honest, name)}
+    return type(type(honest).__name__, (type(honest),), body)(**vars(honest))
 
 
 def less_noise(honest: Measurement) -> Measurement:

@@ -24,11 +24,11 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.response import by_falling_prior, places
-from labeldp.store import BudgetError, LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import ProgressLines
 from labeldp.support.validate import InputError
 from labeldp_bench.support.checkout import CHECKOUT
+from tests.labeldp.audit.faulty_mechanisms import CarelessRappor, half_sensitivity
 from tests.shell import HANGS
 
 SCRIPT = CHECKOUT / "scripts" / "audit.py"
@@ -41,26 +41,6 @@ def script():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-class CarelessRappor(Rappor):
-    """Spends all of eps on the own bit, where two bits change: the true bit is kept too often."""
-
-    @property
-    def p_drop(self):
-        return math.exp(-self.eps) / (1 + math.exp(-self.eps))
-
-    @property
-    def p_flip(self):
-        return super().p_drop / 2
-
-
-class SaysOneSamplesTwo(Rappor):
-    """States the likelihood of eps, draws at 2 eps."""
-
-    def release(self, labels, num_classes, generator, prior=None):
-        honest = Rappor(eps=2 * self.eps)
-        return honest.release(labels, num_classes, generator, prior)
 
 
 class NarrowLaplace(AdditiveLaplace):
@@ -97,7 +77,7 @@ def test_wrong_probability_is_caught_by_both_audits(wrong):
 
 def test_wrong_sampler_is_caught_by_the_draws_alone():
     """If this fails, a likelihood that is right on paper hides a sampler that is not."""
-    wrong = SaysOneSamplesTwo(eps=1.0)
+    wrong = half_sensitivity(Rappor(eps=1.0))
     assert exact_epsilon(wrong, 5) == pytest.approx(1.0)
     assert sampled_epsilon(wrong, 5) > 1.5
 
@@ -150,21 +130,6 @@ def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
     )
     assert (sets.sum(1) >= 1).all()
     assert exact_epsilon(mechanism, 3, prior) <= 700 + 1e-9
-
-
-def test_second_draw_is_refused_and_would_show():
-    """If this fails, noise is averaged away: the store lets one label out twice."""
-    labels = torch.arange(5).repeat(40)
-    store = LabelStore(labels, 5).open(1.0, seed=0)
-    store.release(RandomizedResponse(eps=1.0))
-    with pytest.raises(BudgetError, match="privacy budget exceeded"):
-        store.release(RandomizedResponse(eps=1.0))
-    # Past the store, 100 draws of each label identify nearly all of them.
-    mechanism, generator = RandomizedResponse(eps=1.0), seeding.generator(0, "attack")
-    draws = [mechanism.release(labels, 5, generator) for _ in range(100)]
-    guess = sum(mechanism.log_likelihood(draw, 5) for draw in draws).argmax(1)
-    once = mechanism.log_likelihood(draws[0], 5).argmax(1)
-    assert (guess == labels).double().mean() > 0.95 > 0.6 > (once == labels).double().mean()
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])

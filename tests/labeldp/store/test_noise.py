@@ -14,17 +14,17 @@ from labeldp.mechanisms import (
 )
 from labeldp.store import LabelStore
 from labeldp.support import seeding
-from tests.labeldp.store.test_privacy import LABELS, open_store
+from tests.labeldp.store.test_store import LABELS, opened
 
 
 def test_noise_has_a_stream_of_its_own():
     # Public randomness (order, augmentation, ties) would tell something of the noise, or shift it.
     torch.manual_seed(1)
-    first = open_store().release(Rappor(1.0)).outputs
+    first = opened().release(Rappor(1.0)).outputs
     torch.manual_seed(2)
     torch.rand(7)
     state = torch.random.get_rng_state()
-    assert torch.equal(first, open_store().release(Rappor(1.0)).outputs)
+    assert torch.equal(first, opened().release(Rappor(1.0)).outputs)
     assert torch.equal(state, torch.random.get_rng_state())
     streams = {seeding.derive(0, *names) for names in (
         ("privacy",), ("data",), ("train",), ("train", "order"), ("train", "augment"),
@@ -38,10 +38,10 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
     labels = torch.arange(4).repeat(2000)
     closed = LabelStore(labels, 4)
 
-    def opened(data: str = "") -> LabelStore:
+    def again(data: str = "") -> LabelStore:
         return closed.open(1.0, seed=0, data=data, again="test")
 
-    one, more = (opened().release(LaplaceHistogram(1.0), torch.arange(n)) for n in (100, 104))
+    one, more = (again().release(LaplaceHistogram(1.0), torch.arange(n)) for n in (100, 104))
     assert not torch.equal(more - one, torch.ones(4, dtype=torch.float64))
     plain, with_prior, half = (
         RandomizedResponse(1.0), RandomizedResponseWithPrior(1.0), torch.arange(4000)
@@ -50,9 +50,9 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
     priors = [torch.tensor(p, dtype=torch.float64) for p in ([0.28, 0.26, 0.24, 0.22],
                                                              [0.26, 0.28, 0.24, 0.22])]  # fmt: skip
     cases = {
-        "prior": [opened().release(with_prior, None, prior) for prior in priors],
-        "part": [opened().release(plain, part) for part in (None, half)],
-        "data": [opened(data).release(plain) for data in ("mnist", "kmnist")],
+        "prior": [again().release(with_prior, None, prior) for prior in priors],
+        "part": [again().release(plain, part) for part in (None, half)],
+        "data": [again(data).release(plain) for data in ("mnist", "kmnist")],
     }
     for name, releases in cases.items():
         one, other = (release.outputs[:4000] == labels[:4000] for release in releases)
@@ -61,20 +61,20 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
         assert together == pytest.approx(expected, abs=0.03), name
     # What is the same release in both runs costs nothing twice: a loss is another use of it.
     for mechanism, prior in ((plain, None), (with_prior, priors[0])):
-        same = [opened().release(mechanism, None, prior).outputs for _ in range(2)]
+        same = [again().release(mechanism, None, prior).outputs for _ in range(2)]
         assert torch.equal(*same)
 
 
 def test_who_knows_the_seed_undoes_the_noise_and_none_keeps_it_secret():
     # docs/privacy.md says so: a benchmark is repeatable, a deployment must not be.
     mechanism = RandomizedResponse(1.0)
-    released = open_store().release(mechanism).outputs
+    released = opened().release(mechanism).outputs
     name = "RandomizedResponse({'eps': 1.0})"
     noise = seeding.keyed_generator(b"0", "privacy", "", name, 0, "-", "-")
     flipped = torch.rand(50, generator=noise, dtype=torch.float64) < 3 * mechanism.p_flip(4)
     shift = torch.randint(1, 4, (50,), generator=noise)
     assert torch.equal(torch.where(flipped, (released - shift) % 4, released), LABELS)
-    secret = [LabelStore(LABELS, 4).open(1.0, seed=None).release(mechanism) for _ in range(2)]
+    secret = [opened(seed=None).release(mechanism) for _ in range(2)]
     assert not torch.equal(secret[0].outputs, secret[1].outputs)
 
 

@@ -23,7 +23,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
-from tests.labeldp.store.test_privacy import CPU, LABELS, open_store
+from tests.labeldp.store.test_store import LABELS, opened
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def tensors_in_frames(error):
 )
 def test_a_failed_release_takes_no_label_along(mechanism, prior):
     # The message goes to error.txt and to the terminal; tools print the frames' variables.
-    store = open_store()
+    store = opened()
     try:
         store.release(mechanism, prior=prior)
     except (ReleaseError, InputError) as error:
@@ -78,7 +78,7 @@ def test_a_failed_release_takes_no_label_along(mechanism, prior):
 
 
 def test_ctrl_c_in_a_draw_takes_no_label_along():
-    store = open_store()
+    store = opened()
     with pytest.raises(KeyboardInterrupt) as caught:
         store.release(Careless(1.0, KeyboardInterrupt))
     assert caught.value.args == ()
@@ -116,7 +116,7 @@ def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
         def gradients(self, indices, labels):
             return vote(indices, labels)
 
-    store, teachers = open_store(), PateFM(1.0, teachers=2, queries=3, answers=1)
+    store, teachers = opened(), PateFM(1.0, teachers=2, queries=3, answers=1)
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__} on true labels"):
         store.release(TeacherVotes(teachers, torch.arange(50) % 2, vote, ""))
     with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
@@ -132,7 +132,7 @@ def test_a_likelihood_of_too_few_classes_names_no_label():
         def most_likely_labels(self, released, num_classes, prior=None):
             return torch.ones((len(released), 2), dtype=torch.bool)
 
-    store = open_store()
+    store = opened()
     store.release(Narrow(1.0))
     with pytest.raises(
         ReleaseError, match=r"most_likely_labels must have shape \(50, 4\), got \(50, 2\)"
@@ -145,7 +145,7 @@ def test_error_file_of_a_run_holds_no_label(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Rappor, "release", Careless.release)
     monkeypatch.setattr(Rappor, "kind", RuntimeError, raising=False)
     cell = compose_cell([*TINY_CIRCLE, "mechanism=rappor"])
-    assert run_cells([cell], Environment(tmp_path, tmp_path, CPU)) == 1
+    assert run_cells([cell], Environment(tmp_path, tmp_path, torch.device("cpu"))) == 1
     text = (tmp_path / cell.folder / "error.txt").read_text() + capsys.readouterr().out
     assert "Rappor failed with RuntimeError on true labels; its message is withheld" in text
     assert "cannot do" not in text and "[0, " not in text

@@ -39,8 +39,13 @@ from labeldp_bench.cli.script import command
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
 
 DEFAULTS: dict[str, Any] = {
-    "mechanism": None, "eps": 1.0, "num_classes": 10, "prior": None, "draws": 1_000_000, "seed": 0,
-}  # fmt: skip
+    "mechanism": None,
+    "eps": 1.0,
+    "num_classes": 10,
+    "prior": None,
+    "draws": 1_000_000,
+    "seed": 0,
+}
 HISTOGRAM = "histogram"
 MOST_CLASSES = 10_000  # their square still fits into memory
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import hydra
 import pandas as pd
-import torch
 
-from labeldp.audit.exact import exact_epsilon, exact_real_epsilon, group_epsilon
+from labeldp.audit.audit import skewed_prior
+from labeldp.audit.exact import formula_epsilon
 from labeldp.mechanisms import (
     ClassMechanism,
     ClippingMechanism,
     FullExponentialCubes,
     GroupMechanism,
+    Mechanism,
     RealMechanism,
 )
 from labeldp.support.files import write_text
@@ -39,13 +40,24 @@ CLIP = 1.0
 def main(arguments: list[str]) -> int:
     """Writes the page and prints how many claims were checked."""
     read_arguments(arguments, {})
-    names = mechanism_names()
-    rows = {name: [_found(name, k, eps) for k in CLASSES for eps in BUDGETS] for name in names}
-    rows = {name: cells for name, cells in rows.items() if any(cells)}
-    columns = [f"K={k}, eps={eps:g}" for k in CLASSES for eps in BUDGETS]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    table.index.name = "found"
-    others = _others(names)
+    classes, others = {}, {}
+    for name in mechanism_names():
+        config = compose_cell([f"mechanism={name}"]).config["mechanism"]
+        mechanism = hydra.utils.instantiate(config, _convert_="all")
+        if isinstance(mechanism, ClassMechanism) and mechanism.private:
+            classes[name] = {
+                f"K={k}, eps={eps:g}": _found(mechanism, eps, k) for k in CLASSES for eps in BUDGETS
+            }
+        if not isinstance(mechanism, RealMechanism | GroupMechanism):
+            continue
+        if isinstance(mechanism, ClippingMechanism):
+            mechanism = replace(mechanism, clip=CLIP)
+        variants = {name: mechanism}
+        if isinstance(mechanism, FullExponentialCubes):
+            variants[f"{name}, constant=tight"] = replace(mechanism, constant="tight")
+        for variant, one in variants.items():
+            others[variant] = {"trust, protects": f"{one.trust}, {one.protects}"}
+            others[variant] |= {f"eps={eps:g}": _found(one, eps, 3) for eps in BUDGETS}
     write_text(
         DOCS / "audits_exact.md",
         "# Exact audits\n\n"
@@ -57,7 +69,7 @@ def main(arguments: list[str]) -> int:
         "`=`: the claim is reached to 1e-9. `0`: under this prior one label is left, and the "
         "output says nothing. `-`: the mechanism refuses the case. A bold number would exceed "
         "its claim.\n\n"
-        f"{table.to_markdown(disable_numparse=True)}\n\n"
+        f"{_table(classes)}\n\n"
         "## Real labels and groups\n\n"
         "Real labels in [-1, 1], uniform prior: the worst log ratio of the densities (or "
         "probabilities) at their breakpoints; the unbiased randomiser stays 1e-6 below its eps. "
@@ -65,55 +77,24 @@ def main(arguments: list[str]) -> int:
         "where one label differs or, for those that protect features too, one whole example. There "
         "eps is reached in the limit of many labels, save by equation 33 as printed "
         "(`constant=paper`), which spends half of it ([theory.md](theory.md)).\n\n"
-        f"{others.to_markdown(disable_numparse=True)}\n",
+        f"{_table(others)}\n",
     )
-    print(f"{len(rows) + len(others)} mechanisms in {DOCS / 'audits_exact.md'}")
+    print(f"{len(classes) + len(others)} mechanisms in {DOCS / 'audits_exact.md'}")
     return 0
 
 
-def _others(names: list[str]) -> pd.DataFrame:
-    """Returns a row per mechanism for real labels or groups."""
-    rows = {}
-    for name in names:
-        config = compose_cell([f"mechanism={name}"]).config["mechanism"]
-        mechanism = hydra.utils.instantiate(config, _convert_="all")
-        if not isinstance(mechanism, RealMechanism | GroupMechanism):
-            continue
-        if isinstance(mechanism, ClippingMechanism):
-            mechanism = replace(mechanism, clip=CLIP)
-        variants = {name: mechanism}
-        if isinstance(mechanism, FullExponentialCubes):
-            variants[f"{name}, constant=tight"] = replace(mechanism, constant="tight")
-        for variant, one in variants.items():
-            rows[variant] = {
-                "trust, protects": f"{one.trust}, {one.protects}",
-                **{f"eps={eps:g}": _other(replace(one, eps=eps)) for eps in BUDGETS},
-            }
+def _table(rows: dict[str, dict[str, str]]) -> str:
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index.name = "found"
-    return table
+    return str(table.to_markdown(disable_numparse=True))
 
 
-def _other(mechanism: RealMechanism | GroupMechanism) -> str:
-    if isinstance(mechanism, RealMechanism):
-        return _compared(exact_real_epsilon(mechanism), mechanism.eps)
-    return _compared(group_epsilon(mechanism, 3), mechanism.eps)
-
-
-def _found(name: str, num_classes: int, eps: float) -> str:
-    config = compose_cell([f"mechanism={name}"]).config["mechanism"]
-    mechanism = hydra.utils.instantiate(config, _convert_="all")
-    if not isinstance(mechanism, ClassMechanism) or not mechanism.private:
-        return ""
-    prior = torch.arange(1.0, num_classes + 1, dtype=torch.float64) ** 2
+def _found(mechanism: Mechanism, eps: float, num_classes: int) -> str:
+    prior = skewed_prior(num_classes)
     try:
-        found = exact_epsilon(replace(mechanism, eps=eps), num_classes, prior / prior.sum())
+        found, _ = formula_epsilon(replace(mechanism, eps=eps), num_classes, prior)
     except InputError:
         return "-"
-    return _compared(found, eps)
-
-
-def _compared(found: float, eps: float) -> str:
     if abs(found - eps) < TOLERANCE:
         return "="
     return f"{found:.4g}" if found < eps else f"**{found:.6g}**"

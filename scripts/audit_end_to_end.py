@@ -60,22 +60,49 @@ MECHANISMS = ("rr", "rappor", "subset_selection", "alibi")
 SIGMA = 0.7
 RUNS = {
     "mnist": [
-        {"dataset": "mnist", "dataset.limit_train": 3000, "dataset.limit_test": 1000,
-         "model": "knn", "model.k": 1},
-        {"dataset": "mnist", "dataset.limit_train": 3000, "dataset.limit_test": 1000,
-         "model": "linear", "trainer.epochs": 30},
+        {
+            "dataset": "mnist",
+            "dataset.limit_train": 3000,
+            "dataset.limit_test": 1000,
+            "model": "knn",
+            "model.k": 1,
+        },
+        {
+            "dataset": "mnist",
+            "dataset.limit_train": 3000,
+            "dataset.limit_test": 1000,
+            "model": "linear",
+            "trainer.epochs": 30,
+        },
     ],
     "circle": [
-        {"dataset": "circle", "dataset.num_classes": 4, "dataset.sigma": SIGMA,
-         "dataset.n_train": 4000, "dataset.n_test": 1000, "dataset.trials": 1, "model.k": 1},
+        {
+            "dataset": "circle",
+            "dataset.num_classes": 4,
+            "dataset.sigma": SIGMA,
+            "dataset.n_train": 4000,
+            "dataset.n_test": 1000,
+            "dataset.trials": 1,
+            "model.k": 1,
+        },
     ],
     "breast_cancer": [
-        {"dataset": "npz", "dataset.name": "breast_cancer", "dataset.num_classes": 2,
-         "model": "knn", "model.k": 1},
-        {"dataset": "npz", "dataset.name": "breast_cancer", "dataset.num_classes": 2,
-         "model": "linear", "trainer.epochs": 30},
+        {
+            "dataset": "npz",
+            "dataset.name": "breast_cancer",
+            "dataset.num_classes": 2,
+            "model": "knn",
+            "model.k": 1,
+        },
+        {
+            "dataset": "npz",
+            "dataset.name": "breast_cancer",
+            "dataset.num_classes": 2,
+            "model": "linear",
+            "trainer.epochs": 30,
+        },
     ],
-}  # fmt: skip
+}
 
 
 @command(__doc__)
@@ -125,8 +152,9 @@ def _audited(
         keys |= {"eps": eps} if math.isfinite(eps) else {}
         (cell,) = cells_of([{"set": keys}], {})
         played, noted = _run(cell, seed, data_dir)
-        games = {key: games[key].joined(game) if key in games else game
-                 for key, game in played.items()}  # fmt: skip
+        games = {
+            key: games[key].joined(game) if key in games else game for key, game in played.items()
+        }
         seen.append(noted)
     made = cell.build().mechanism
     if not isinstance(made, ClassMechanism):
@@ -134,8 +162,11 @@ def _audited(
     classes = noted["classes"]
     private = math.isfinite(eps)
     row = {
-        "dataset": name, "model": str(block.get("model", "knn")), "mechanism": mechanism,
-        "claimed": eps, "exact": exact_epsilon(made, int(classes)),
+        "dataset": name,
+        "model": str(block.get("model", "knn")),
+        "mechanism": mechanism,
+        "claimed": eps,
+        "exact": exact_epsilon(made, int(classes)),
         "sampled": sampled_epsilon(made, int(classes), 200_000, 0, confidence),
         "one_run_release": one_run_epsilon(games["release"], confidence),
         "one_run_model": one_run_epsilon(games["model"], confidence),
@@ -148,9 +179,12 @@ def _audited(
         "named_at_best": bound(eps, int(classes)) if private else 1.0,
         "named_by_chance": 1 / classes,
         "test_accuracy": float(np.mean([one["accuracy"] for one in seen])),
-        "canaries": len(games["model"].scores), "seeds": seeds, "confidence": confidence,
-        "seconds": time.perf_counter() - start, "git_commit": git_commit(),
-    }  # fmt: skip
+        "canaries": len(games["model"].scores),
+        "seeds": seeds,
+        "confidence": confidence,
+        "seconds": time.perf_counter() - start,
+        "git_commit": git_commit(),
+    }
     say(
         f"{name:14s}{row['model']:8s}{mechanism:17s} eps={eps:<4g} release >= "
         f"{row['one_run_release']:.2f}, model >= {row['one_run_model']:.2f}"
@@ -217,8 +251,13 @@ def _write_table(folder: Path) -> None:
     order = np.random.default_rng(0).permutation(len(pixels))
     train, test = order[:400], order[400:]
     labels = data.target.astype(np.int64)
-    np.savez(folder / "breast_cancer.npz", x_train=pixels[train], y_train=labels[train],
-             x_test=pixels[test], y_test=labels[test])  # fmt: skip
+    np.savez(
+        folder / "breast_cancer.npz",
+        x_train=pixels[train],
+        y_train=labels[train],
+        x_test=pixels[test],
+        y_test=labels[test],
+    )
 
 
 if __name__ == "__main__":

@@ -231,8 +231,11 @@ class Audit:
     def lines(self) -> list[str]:
         """Returns the audit in words, a line each, from `claimed` to `verdict`."""
         if not math.isfinite(self.claimed):
-            return ["claimed    nothing", f"found      eps = {self.exact:.9g} {self.how}",
-                    "verdict    no claim"]  # fmt: skip
+            return [
+                "claimed    nothing",
+                f"found      eps = {self.exact:.9g} {self.how}",
+                "verdict    no claim",
+            ]
         tail = f", delta = {self.delta:g}" if self.delta else ""
         lines = [f"claimed    eps = {self.claimed:g}{tail}"]
         lines.append(f"found      eps = {self.exact:.9g} {self.how}")

@@ -195,9 +195,13 @@ def flat(features: Tensor) -> Tensor:
 
 
 def learned_beliefs(
-    inputs: list[Tensor], labels: Tensor, known: Tensor, num_classes: int, seed: int,
+    inputs: list[Tensor],
+    labels: Tensor,
+    known: Tensor,
+    num_classes: int,
+    seed: int,
     ready: Sequence[Tensor] = (),
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Returns what a small model learns from known labels, log probabilities float64 (n, K).
 
     Trains one model for each of `inputs`. Of these and the `ready` ones it takes the one that does

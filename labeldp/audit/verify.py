@@ -122,8 +122,10 @@ class VerifiedClaim:
         }
         lines.append(f"noise      {noise[self.noise]}")
         if self.apart < statistics.LEVEL:
-            lines.append("rows       NOT APART: an output depends on the label of another row, or "
-                         f"shares its noise\n           (p = {self.apart:.1g})")  # fmt: skip
+            lines.append(
+                "rows       NOT APART: an output depends on the label of another row, or "
+                f"shares its noise\n           (p = {self.apart:.1g})"
+            )
         if self.calls > 1 and self.noise == "fresh":
             together = min(self.calls, MEASURED_CALLS)
             rest = f" (of {self.calls}; more are not measured)" if together < self.calls else ""
@@ -205,8 +207,9 @@ def verify(
             raise InputError("of a table, delta is for one call, got calls > 1 (leave calls out)")
         exact, table = _exact(randomiser, num_classes, delta)
         values = tuple(range(table.shape[1])) if table is not None else ()
-        return VerifiedClaim(eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0,
-                       "table", "")  # fmt: skip
+        return VerifiedClaim(
+            eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0, "table", ""
+        )
     return _sampled(randomiser, num_classes, eps, draws, calls, delta, seed)
 
 
@@ -266,9 +269,14 @@ def _epsilon_at(delta: float, own: NDArray[np.float64], others: NDArray[np.float
 
 
 def _sampled(
-    randomiser: Randomiser, num_classes: int, eps: float, draws: int, calls: int, delta: float,
+    randomiser: Randomiser,
+    num_classes: int,
+    eps: float,
+    draws: int,
+    calls: int,
+    delta: float,
     seed: int,
-) -> VerifiedClaim:  # fmt: skip
+) -> VerifiedClaim:
     order = seeding.generator(seed, "verify")
     # Labels come mixed, as in a data set, in blocks: one block per stage of the audit.
     each = draws // 2 // num_classes
@@ -293,13 +301,21 @@ def _sampled(
     table, values = shares_of(first, TABLE)
     mixed = statistics.two_inputs(min(statistics.ROWS, draws // 2), (more, less), order)
     return VerifiedClaim(
-        claimed=eps, delta=delta, num_classes=num_classes, calls=calls, exact=None, table=table,
-        values=values, bound=bound, bound_of_calls=bound_of_calls,
-        power=flagged_from(eps, once[0] / rest, rest, level, delta=delta), draws=draws,
+        claimed=eps,
+        delta=delta,
+        num_classes=num_classes,
+        calls=calls,
+        exact=None,
+        table=table,
+        values=values,
+        bound=bound,
+        bound_of_calls=bound_of_calls,
+        power=flagged_from(eps, once[0] / rest, rest, level, delta=delta),
+        draws=draws,
         noise=_noise(outputs, labels, (more, less)),
         event=f"label {more} against label {less}: {literals.spell(event)}",
         apart=statistics.row_independence_test(_call(randomiser, mixed), mixed == more),
-    )  # fmt: skip
+    )
 
 
 def _by_label(

@@ -208,8 +208,10 @@ def plants(name: str, honest: Measurement) -> list[Plant]:
         "wrong sensitivity": half_sensitivity(honest),
     }
     for kind, unclipped in (
-        (Laplace, UnclippedLaplace), (CubeMeans, UnclippedMeans), (LocalFull, UnclippedLocalFull),
-    ):  # fmt: skip
+        (Laplace, UnclippedLaplace),
+        (CubeMeans, UnclippedMeans),
+        (LocalFull, UnclippedLocalFull),
+    ):
         if isinstance(honest, kind):
             # The fault comes first, so that it stands before the clip of the honest class.
             broken = type(unclipped.__name__, (unclipped, type(honest)), {})

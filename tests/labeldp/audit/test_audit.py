@@ -133,8 +133,10 @@ def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("kind", [RandomizedResponse, Rappor, SubsetSelection, AdditiveLaplace,
-                                  OptimalMechanism, TopKSubset])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind",
+    [RandomizedResponse, Rappor, SubsetSelection, AdditiveLaplace, OptimalMechanism, TopKSubset],
+)
 def test_honest_mechanisms_pass_with_a_useful_bound(kind, eps):
     """If this fails, the sampler audit accuses the innocent, or can accuse nobody."""
     for seed in range(3):
@@ -152,12 +154,17 @@ def test_bound_holds_as_often_as_it_says():
 
 def test_extreme_outputs_give_the_enumerated_eps():
     """If this fails, large K is audited on outputs that do not hold the worst ratio."""
-    for mechanism in (CarelessRappor(eps=1.0), SubsetSelection(eps=2.0, size=3),
-                      TopKSubset(eps=1.0, size=2, top=4)):  # fmt: skip
+    for mechanism in (
+        CarelessRappor(eps=1.0),
+        SubsetSelection(eps=2.0, size=3),
+        TopKSubset(eps=1.0, size=2, top=4),
+    ):
         for num_classes in (4, 7):
             ratios = []
-            for outputs in (mechanism.output_space(num_classes),
-                            mechanism.extreme_outputs(num_classes)):  # fmt: skip
+            for outputs in (
+                mechanism.output_space(num_classes),
+                mechanism.extreme_outputs(num_classes),
+            ):
                 log_likelihood = mechanism.log_likelihood(outputs, num_classes)
                 ratios.append(float((log_likelihood.amax(1) - log_likelihood.amin(1)).max()))
             assert ratios[0] == pytest.approx(ratios[1], abs=1e-12)
@@ -179,15 +186,24 @@ def test_same_seed_same_bound():
 @pytest.mark.parametrize(
     ("arguments", "lines", "status"),
     [
-        (["mechanism=rappor", "eps=1", "num_classes=10"],
-         ["claimed    eps = 1", "found      eps = 1 exactly", "the claim holds, and is tight"], 0),
-        (["mechanism=subset_selection", "eps=2", "num_classes=100", "mechanism.size=3"],
-         ["size=3", "claimed    eps = 2", "the claim holds"], 0),
-        (["mechanism=none", "eps=1", "num_classes=10"],
-         ["claimed    nothing", "found      eps = inf", "verdict    no claim"], 0),
+        (
+            ["mechanism=rappor", "eps=1", "num_classes=10"],
+            ["claimed    eps = 1", "found      eps = 1 exactly", "the claim holds, and is tight"],
+            0,
+        ),
+        (
+            ["mechanism=subset_selection", "eps=2", "num_classes=100", "mechanism.size=3"],
+            ["size=3", "claimed    eps = 2", "the claim holds"],
+            0,
+        ),
+        (
+            ["mechanism=none", "eps=1", "num_classes=10"],
+            ["claimed    nothing", "found      eps = inf", "verdict    no claim"],
+            0,
+        ),
         (["mechanism=rr", "eps=inf", "num_classes=10"], ["verdict    no claim"], 0),
     ],
-)  # fmt: skip
+)
 def test_script_prints_claimed_found_verdict(script, capsys, arguments, lines, status):
     """If this fails, the audit command does not say what the contract promises."""
     assert script.main([*arguments, "draws=20000"]) == status
@@ -235,8 +251,10 @@ def test_command_line():
     """If this fails, the script does not run as a user would run it."""
     result = subprocess.run(
         [sys.executable, SCRIPT, "mechanism=lp_1st", "eps=0.5", "num_classes=3", "draws=20000"],
-        capture_output=True, text=True, timeout=HANGS,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
     assert result.returncode == 0 and "verdict    the claim holds" in result.stdout
 
 

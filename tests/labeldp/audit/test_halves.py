@@ -31,17 +31,25 @@ from tests.labeldp.audit.faulty_mechanisms import plants
 
 EPS = 1.0
 HONEST = {
-    "rr": RandomizedResponse(EPS), "rappor": Rappor(EPS), "laplace": Laplace(EPS),
-    "rp_with_prior": RPWithPrior(EPS), "exponential_cubes": ExponentialCubes(EPS),
-    "noisy_moments": NoisyMoments(EPS), "noisy_clusters": NoisyClusters(EPS),
+    "rr": RandomizedResponse(EPS),
+    "rappor": Rappor(EPS),
+    "laplace": Laplace(EPS),
+    "rp_with_prior": RPWithPrior(EPS),
+    "exponential_cubes": ExponentialCubes(EPS),
+    "noisy_moments": NoisyMoments(EPS),
+    "noisy_clusters": NoisyClusters(EPS),
     "histogram": LaplaceHistogram(EPS),
     "clipped_cube_means": ClippedCubeMeans(EPS, clip=2.0),
     "full_clipped_cube_means": FullClippedCubeMeans(EPS, clip=2.0),
-}  # fmt: skip
+}
 PLANTS = [plant for name, honest in HONEST.items() for plant in plants(name, honest)]
 COARSE = [plant for plant in PLANTS if not plant.fault.startswith("3 %")]
-FINE = [plant for plant in PLANTS if plant.fault == "3 % less noise"
-        and plant.name in ("rr", "laplace", "noisy_clusters", "histogram")]  # fmt: skip
+FINE = [
+    plant
+    for plant in PLANTS
+    if plant.fault == "3 % less noise"
+    and plant.name in ("rr", "laplace", "noisy_clusters", "histogram")
+]
 
 
 @pytest.mark.parametrize("plant", COARSE, ids=lambda plant: f"{plant.name}: {plant.fault}")
@@ -133,8 +141,11 @@ def test_learners_that_ask_anew_or_peek(fault):
 def test_the_fit_accuses_the_innocent_as_seldom_as_it_says():
     # p-values that are too small would accuse, too large ones see nothing.
     for mechanism in (RandomizedResponse(EPS), HadamardResponse(0.5), NoisyClusters(2.0)):
-        values = [one.fit.p_value for seed in range(10)
-                  for one in audit(mechanism, 3, draws=2000, seed=seed).sampled]  # fmt: skip
+        values = [
+            one.fit.p_value
+            for seed in range(10)
+            for one in audit(mechanism, 3, draws=2000, seed=seed).sampled
+        ]
         assert min(values) > 1e-3 and sum(value < 0.2 for value in values) < 0.45 * len(values)
 
 
@@ -145,8 +156,10 @@ def test_power_is_what_it_says():
     stream = torch.Generator().manual_seed(0)
 
     def found(true_eps):
-        hits = [torch.binomial(torch.full((200,), float(draws)), torch.full((200,), p), stream)
-                for p in (share, share * math.exp(-true_eps))]  # fmt: skip
+        hits = [
+            torch.binomial(torch.full((200,), float(draws)), torch.full((200,), p), stream)
+            for p in (share, share * math.exp(-true_eps))
+        ]
         bounds = [eps_bound(int(a), int(b), draws, 0.99) for a, b in zip(*hits, strict=True)]
         return sum(bound > EPS for bound in bounds) / 200
 

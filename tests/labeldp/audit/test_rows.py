@@ -42,18 +42,22 @@ def honest(labels):
 
 def in_pairs(labels):
     random, half = np.random.default_rng(), len(labels) // 2 + 1
-    pairs = [np.repeat(each, 2)[: len(labels)] for each in
-             (random.random(half), random.integers(1, 10, half))]  # fmt: skip
+    pairs = [
+        np.repeat(each, 2)[: len(labels)]
+        for each in (random.random(half), random.integers(1, 10, half))
+    ]
     return response(labels, *pairs)
 
 
 def seeded_for_each_batch(labels):
     parts = np.split(labels, range(4096, len(labels), 4096))
     streams = [np.random.default_rng(0) for _ in parts]
-    return np.concatenate([
-        response(part, stream.random(len(part)), stream.integers(1, 10, len(part)))
-        for part, stream in zip(parts, streams, strict=True)
-    ])  # fmt: skip
+    return np.concatenate(
+        [
+            response(part, stream.random(len(part)), stream.integers(1, 10, len(part)))
+            for part, stream in zip(parts, streams, strict=True)
+        ]
+    )
 
 
 def of_the_row_before(labels):

@@ -88,8 +88,12 @@ def test_one_bit_of_a_hundred_is_seen():
 def test_true_labels_given_back_are_seen():
     found = verify(lambda labels: labels, 4, 3.0, draws=20_000)
     assert found.noise == "none" and not found.holds and found.bound > 5
-    reals = verify(lambda labels: labels + np.random.default_rng(0).laplace(0, 3, len(labels)),
-                   4, 1.0, draws=100_000)  # fmt: skip
+    reals = verify(
+        lambda labels: labels + np.random.default_rng(0).laplace(0, 3, len(labels)),
+        4,
+        1.0,
+        draws=100_000,
+    )
     assert reals.holds and reals.noise == "kept" and reals.bound > 0.8
 
 
@@ -110,8 +114,10 @@ def test_a_mechanism_is_drawn_from_though_its_formula_is_right():
 def test_outputs_without_the_label_lose_nothing(seed):
     # One label was chosen twice, which ended in a traceback, whose status says "does not hold".
     stream = np.random.default_rng(seed)
-    for source in (lambda labels: np.zeros(len(labels)),
-                   lambda labels: stream.integers(0, 4, len(labels))):  # fmt: skip
+    for source in (
+        lambda labels: np.zeros(len(labels)),
+        lambda labels: stream.integers(0, 4, len(labels)),
+    ):
         found = verify(source, 4, 1.0, draws=4000)
         assert found.holds and found.bound < 0.5
     constant = verify(lambda labels: np.zeros((len(labels), 2)), 4, 1.0, draws=4000, calls=2)

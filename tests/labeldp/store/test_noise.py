@@ -26,10 +26,21 @@ def test_noise_has_a_stream_of_its_own():
     state = torch.random.get_rng_state()
     assert torch.equal(first, opened().release(Rappor(1.0)).outputs)
     assert torch.equal(state, torch.random.get_rng_state())
-    streams = {seeding.derive(0, *names) for names in (
-        ("privacy",), ("data",), ("train",), ("train", "order"), ("train", "augment"),
-        ("stages",), ("held_out",), ("ties",), ("retrain",), ("trial", 0),
-    )}  # fmt: skip
+    streams = {
+        seeding.derive(0, *names)
+        for names in (
+            ("privacy",),
+            ("data",),
+            ("train",),
+            ("train", "order"),
+            ("train", "augment"),
+            ("stages",),
+            ("held_out",),
+            ("ties",),
+            ("retrain",),
+            ("trial", 0),
+        )
+    }
     assert len(streams) == 10
 
 
@@ -44,11 +55,15 @@ def test_releases_of_one_seed_that_differ_share_no_noise():
     one, more = (again().release(LaplaceHistogram(1.0), torch.arange(n)) for n in (100, 104))
     assert not torch.equal(more - one, torch.ones(4, dtype=torch.float64))
     plain, with_prior, half = (
-        RandomizedResponse(1.0), RandomizedResponseWithPrior(1.0), torch.arange(4000)
-    )  # fmt: skip
+        RandomizedResponse(1.0),
+        RandomizedResponseWithPrior(1.0),
+        torch.arange(4000),
+    )
     # One network on two devices: its predictions differ in rounding, and so does their order.
-    priors = [torch.tensor(p, dtype=torch.float64) for p in ([0.28, 0.26, 0.24, 0.22],
-                                                             [0.26, 0.28, 0.24, 0.22])]  # fmt: skip
+    priors = [
+        torch.tensor(p, dtype=torch.float64)
+        for p in ([0.28, 0.26, 0.24, 0.22], [0.26, 0.28, 0.24, 0.22])
+    ]
     cases = {
         "prior": [again().release(with_prior, None, prior) for prior in priors],
         "part": [again().release(plain, part) for part in (None, half)],

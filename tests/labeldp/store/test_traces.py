@@ -22,8 +22,12 @@ CPU = torch.device("cpu")
 
 
 COVERED_ELSEWHERE = {
-    "wall_seconds", "images_per_second", "released_agreement", "response_accuracy", "checksum",
-}  # fmt: skip
+    "wall_seconds",
+    "images_per_second",
+    "released_agreement",
+    "response_accuracy",
+    "checksum",
+}
 
 
 @pytest.mark.parametrize("recipe", ["rappor", "lp_2st", "blockrr", "network"])

@@ -1,7 +1,9 @@
-"""Runs of the theory as series: risk over N, over eps, or over N with an eps that shrinks."""
+"""Runs of the theory as series over N, eps or both, and the slopes of their log risk."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,29 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
 
 CENTRAL = ("exponential_cubes", "cube_means", "clipped_cube_means")
-KINDS = {"dataset.n_train": "N", "eps": "eps", "learner.rule_eps": "eps",
-         "dataset.num_classes": "K"}  # fmt: skip
+KINDS = {
+    "dataset.n_train": "N",
+    "eps": "eps",
+    "learner.rule_eps": "eps",
+    "dataset.num_classes": "K",
+}
 """{key of a block's grid: what the series is taken over}."""
 NEGLIGIBLE = 1.0
 """From this eps on the term that central privacy adds is below the first one at every N here."""
-TASKS = {"classification": "classification", "uniform": "regression, bounded",
-         "pareto": "regression, heavy tails", "student": "regression, symmetric tails"}  # fmt: skip
-PROTECTION = {"none": "no privacy", "local": "local, labels", "local_full": "local, all",
-              "central": "central, labels"}  # fmt: skip
+TASKS = {
+    "classification": "classification",
+    "uniform": "regression, bounded",
+    "pareto": "regression, heavy tails",
+    "student": "regression, symmetric tails",
+}
+PROTECTION = {
+    "none": "no privacy",
+    "local": "local, labels",
+    "local_full": "local, all",
+    "central": "central, labels",
+}
+DRAWS = 4000
+"""Of the parametric bootstrap of a slope."""
 
 
 @dataclass
@@ -167,3 +183,41 @@ def read_series(experiment: Experiment) -> list[Series]:
             x = {"eps": eps_of(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])
             series.cells.append((float(x), cell))
     return list(found.values())
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A least-squares slope on log-log axes and its 95 % interval."""
+
+    measured: float
+    low: float
+    high: float
+
+
+def fit_slope(
+    x: Sequence[float], risks: Sequence[Sequence[float]], errors: Sequence[Sequence[float]]
+) -> Slope:
+    """Returns the slope of log risk against log x; of several tunings the best at each point.
+
+    The interval is a parametric bootstrap: every mean risk is drawn from a normal distribution with
+    its standard error over trials, then the best tuning is chosen and the slope fitted again. It
+    covers noise of the trials, not the curvature of a finite range.
+
+    Args:
+        x: at least two different values, > 0.
+        risks: of each x the mean risk of each tuning.
+        errors: their standard errors.
+
+    >>> fit_slope([1, 10, 100], [[1.0], [0.1], [0.01]], [[0.0], [0.0], [0.0]]).measured
+    -1.0
+    """
+    log_x = np.log(np.asarray(x, dtype=float))
+    weights = (log_x - log_x.mean()) / np.square(log_x - log_x.mean()).sum()
+    # A tuning that a point lacks has an infinite risk, so that it is never the best.
+    table = np.array(list(zip_longest(*risks, fillvalue=np.inf))).T
+    sems = np.array(list(zip_longest(*errors, fillvalue=0.0))).T
+    noise = np.random.default_rng(0).standard_normal((DRAWS, *table.shape))
+    drawn = np.maximum(table + sems * noise, table / 10)
+    slopes = np.log(drawn.min(2)) @ weights
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    return Slope(round(float(np.log(table.min(1)) @ weights), 12), float(low), float(high))

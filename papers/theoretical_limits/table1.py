@@ -14,14 +14,28 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from papers.tables import Table, records_of
-from papers.theoretical_limits.series import Series, eps_of, is_theory, read_series
-from papers.theoretical_limits.slopes import fit_slope
+from papers.theoretical_limits.series import Series, eps_of, fit_slope, is_theory, read_series
 
 COLUMNS = [
-    "cell", "against", "tuning", "predicted", "measured", "low", "high", "agrees", "why",
-    "least_bias_share", "least_variance_share", "risk_at_eps_inf", "points", "cells", "n",
-    "functions", "over_functions", "over_functions_half_width",
-]  # fmt: skip
+    "cell",
+    "against",
+    "tuning",
+    "predicted",
+    "measured",
+    "low",
+    "high",
+    "agrees",
+    "why",
+    "least_bias_share",
+    "least_variance_share",
+    "risk_at_eps_inf",
+    "points",
+    "cells",
+    "n",
+    "functions",
+    "over_functions",
+    "over_functions_half_width",
+]
 
 CAPTION = (
     "Exponents of the excess risk: slopes of log risk on data whose law is known, with 95 % "
@@ -98,10 +112,14 @@ class ExponentTable(Table):
         needed = {x: len(grid) if tuning == "best" else 1 for x, grid in grids.items()}
         at = {x: found for x, found in done.items() if len(found) >= needed[x]}
         row: dict[str, Any] = {
-            "cell": series.name, "against": series.against, "tuning": tuning,
-            "predicted": series.predicted(), "points": len(at), "cells": len(wanted),
+            "cell": series.name,
+            "against": series.against,
+            "tuning": tuning,
+            "predicted": series.predicted(),
+            "points": len(at),
+            "cells": len(wanted),
             "n": sum(map(len, done.values())),
-        }  # fmt: skip
+        }
         if len(at) < 2:
             return row
         places = sorted(at)
@@ -137,9 +155,10 @@ class ExponentTable(Table):
             return {}
         mean = from_seeds(slopes)
         return {
-            "functions": len(slopes), "over_functions": mean.value,
+            "functions": len(slopes),
+            "over_functions": mean.value,
             "over_functions_half_width": mean.half_width,
-        }  # fmt: skip
+        }
 
     def _verdict(self, series: Series, row: dict[str, Any]) -> tuple[str, str]:
         """Returns whether a slope agrees with its theorem, empty where that is not asked; why."""

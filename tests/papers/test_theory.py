@@ -9,8 +9,7 @@ import pytest
 from labeldp_bench.learners.averages import Problem, along, clip, exponents, side
 from papers.catalog import load_table
 from papers.theoretical_limits.exponents import write_pictures
-from papers.theoretical_limits.series import is_theory
-from papers.theoretical_limits.slopes import fit_slope
+from papers.theoretical_limits.series import fit_slope, is_theory
 from papers.theoretical_limits.table1 import ExponentTable
 from tests.shell import quick, records_under
 

@@ -134,7 +134,7 @@ def test_what_says_that_it_imports_no_torch_imports_none():
         if re.search("mports no torch|mports nothing heavy", said):
             module = path.relative_to(CHECKOUT).with_suffix("")
             light.append(".".join(module.parts).removesuffix(".__init__"))
-    assert len(light) > 10
+    assert light
     told = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     told += "    assert 'torch' not in sys.modules, name"
     outcome = subprocess.run([sys.executable, "-c", told, *light], cwd=CHECKOUT, check=False)

@@ -317,7 +317,7 @@ def start_compiling(work: Path, images: int, environment: dict[str, str]) -> Non
     words = (
         "dataset=npz dataset.name=made_up dataset.num_classes=10 mechanism=subset_selection "
         "learner.loss=marginal model=efficientnet_lite0 pretrain=imagenet trainer=fine_tuning "
-        f"trainer.epochs=1 eps=2 out_dir={work / 'made_up'}"
+        f"trainer.epochs=3 eps=2 out_dir={work / 'made_up'}"
     )
     command = f"{sys.executable} -m labeldp_bench {words}; touch {work / 'made_up.done'}"
     path = environment["PYTHONPATH"].replace(str(ROOT), str(code))

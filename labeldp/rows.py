@@ -99,8 +99,7 @@ def objects_in(root: object) -> Iterator[object]:
 def check_order(X: Any, release: Release) -> None:
     """Refuses a data frame whose index names other rows than the release, or in another order.
 
-    Rows that were counted, and an index that counts, say nothing; unless one is another order of
-    the other.
+    Whole numbers may count rows, and say nothing unless one is another order of the other.
 
     Raises:
         InputError: the first row that differs.
@@ -113,15 +112,17 @@ def check_order(X: Any, release: Release) -> None:
         return
     row = int(differ[0])
     here = f"row {row} is {index[row]} in X and {ids[row]} in the release"
-    are_counted = isinstance(X.index, pd.RangeIndex) or release.manifest.row_id == ""
-    are_numbers = [pd.api.types.is_integer_dtype(each.dtype) for each in (X.index, release.row_ids)]
+    # Whole numbers may be places: those of a part of a table begin anywhere.
+    are_places = any(
+        pd.api.types.is_integer_dtype(each.dtype) for each in (X.index, release.row_ids)
+    )
     if index.is_unique and index.isin(ids).all():
         raise InputError(
             f"X has its rows in another order than the release: {here} (take "
             "X.loc[release.row_ids]; or, if row for row they belong together and the index means "
             "nothing, X.reset_index(drop=True))"
         )
-    if not are_counted and are_numbers[0] == are_numbers[1]:
+    if not are_places:
         raise InputError(
             f"X has other rows than the release: {here} (take the rows that both have; or, if row "
             "for row they belong together, X.reset_index(drop=True))"

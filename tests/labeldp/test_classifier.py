@@ -350,6 +350,9 @@ def test_a_frame_of_other_rows_is_refused():
     X = pd.DataFrame({"x": [0.0, 1.0] * 30}, index=ids)
     ldp.LabelDPClassifier().fit(X, release)
     ldp.LabelDPClassifier().fit(X.reset_index(drop=True), release)  # counted: by position
+    counted = ldp.privatize([0, 1] * 30, [0, 1], 6.0, row_ids=range(1, 61), seed=0)
+    table = X.reset_index(drop=True)  # parts of it have other whole numbers than the release
+    assert len(cross_val_score(ldp.LabelDPClassifier(), table, counted, error_score="raise")) == 5
     for index in ([f"q{number}" for number in range(60)], [*ids[1:], "q"], ids[::-1]):
         with pytest.raises(InputError, match="than the release: row 0 is"):
             ldp.LabelDPClassifier().fit(X.set_axis(index), release)

@@ -112,7 +112,7 @@ class Stream:
             wrong = np.flatnonzero(~np.isfinite(numbers))
             empty = np.isin(wrong, np.flatnonzero(is_empty(labels)))
             what = f"the label is no finite number ({SECRET})"
-            coded = scaled(numbers, low, high)
+            coded: np.ndarray = scaled(numbers, low, high)
         else:
             coded = codes_of(labels, pd.Index(manifest.classes))
             wrong = np.flatnonzero(coded < 0)

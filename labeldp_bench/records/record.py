@@ -260,10 +260,13 @@ def json_safe(value: object) -> Any:
 def git_commit() -> str | None:
     """Returns the checkout's commit, with "-dirty" if tracked files differ.
 
-    Outside of a checkout: what the environment variable LABELDP_COMMIT says, or None.
+    The environment variable LABELDP_COMMIT goes first: a copy of a checkout may have other files
+    than its `.git` says. Outside of a checkout without it: None.
     """
+    if named := os.environ.get("LABELDP_COMMIT"):
+        return named
     if not (CHECKOUT / ".git").exists():
-        return os.environ.get("LABELDP_COMMIT") or None
+        return None
     try:
         described = subprocess.run(
             ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--abbrev=40"],

@@ -53,6 +53,16 @@ def test_a_cell_that_goes_on_needs_its_last_epochs_alone(environment):
     assert finished_in_time([cell], environment, 15) == [cell]
 
 
+def test_compiling_in_a_first_epoch_is_not_expected_again(environment):
+    # On a GPU cells of a minute were left out, as the first of them had taken four.
+    (history,) = [path.parent / "history.csv" for path in environment.out_dir.rglob("record.json")]
+    history.write_text("epoch,seconds\n1,44\n2,4\n3,4\n4,4\n5,4\n")
+    cells = [cell_of(seed) for seed in (0, 1)]
+    assert finished_in_time(cells, environment, 50) == cells  # 60 s less the 36 beyond 2 x 4
+    history.write_text("epoch\n1\n")
+    assert finished_in_time(cells, environment, 70) == cells[:1]
+
+
 def test_a_cell_of_unknown_length_measures_it(tmp_path):
     # Without any record nothing would ever be started.
     cells = [cell_of(0), cell_of(1)]

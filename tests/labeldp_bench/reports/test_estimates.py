@@ -1,0 +1,176 @@
+"""Status, hours and `minutes=`: what is done, how long the rest takes, which cells still start."""
+
+import math
+import runpy
+
+import pytest
+import torch
+
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.record import write_record
+from labeldp_bench.reports import estimates, status
+from labeldp_bench.reports.estimates import HoursEstimator, finished_in_time, images_trained_on
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.support.device import describe_device
+from tests.conftest import CHECKOUT
+
+HERE, ELSEWHERE = "cpu (Some CPU, 1 threads)", "Some GPU"
+CPU = torch.device("cpu")
+TUNED = "tuning=held_out_releases"
+
+
+def record(cell, seconds, device=HERE, **values):
+    return {
+        "identity": cell.identity, "dataset": cell.dataset_name, "device": device,
+        "model": cell.identity["model"], "wall_seconds": seconds, "images_per_second": None,
+        "trials": None,
+    } | values  # fmt: skip
+
+
+def test_done_failed_and_missing(tmp_path):
+    # A failed cell would count as done, or a committed one be trained again.
+    name = "vector_approximation/table1b"
+    cells = read_experiment(name).cells()
+    for cell, file in ((cells[1], "record.json"), (cells[2], "error.txt")):
+        (tmp_path / cell.folder).mkdir(parents=True)
+        (tmp_path / cell.folder / file).write_text("{}")
+    nothing = HoursEstimator(HERE, {})
+    found = status.status_of(name, tmp_path, {cells[0].config_hash: {}}, nothing)
+    assert (found.cells, found.done, found.failed, found.missing) == (165, 2, 1, 163)
+    assert f"python -m labeldp_bench experiment={name} |" in status.table([found])
+    quick = status.status_of(name, tmp_path, {}, nothing, "quick")
+    assert (quick.cells, quick.done) == (99, 0)
+    assert f"experiment={name} budget=quick |" in status.table([quick], "quick")
+
+
+def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
+    # Hours of another machine, network or recipe would be promised.
+    cell = compose_cell(["dataset=mnist", "mechanism=rr", "seed=3"])
+    alike = compose_cell(["dataset=mnist", "mechanism=rr", "eps=0.3"])
+    other = compose_cell(["dataset=mnist", "mechanism=rappor", "trainer.epochs=1"])
+    speed = record(other, 5.0, images_per_second=1000.0)
+    records = {"a": record(alike, 60.0, images_per_second=5000.0), "b": speed}
+
+    def seconds(records, of=cell, here=HERE, **options):
+        return HoursEstimator(here, records, **options).seconds(of)
+
+    assert seconds(records) == (60.0, estimates.FROM_ALIKE)
+    assert seconds(records, here=HERE.replace("1 threads", "2 threads"))[0] == 60.0
+    assert seconds({"b": speed}) == (300.0, estimates.FROM_SPEED)
+    assert math.isnan(seconds(records, here=ELSEWHERE, benchmark=tmp_path / "none.csv")[0])
+    measured = tmp_path / "speed.csv"
+    measured.write_text(f'model,images_per_second,device\ncnn,3000,"{HERE}"\n')
+    assert seconds({}, benchmark=measured) == (100.0, estimates.FROM_BENCHMARK)
+    # One name, two kinds of processors: what was measured in this precision comes first.
+    bf16 = {"b": speed | {"precision": "bf16"}}
+    slower = {"c": record(other, 5.0, images_per_second=250.0, precision="float32")}
+    assert seconds(bf16 | slower, precision="float32")[0] == 1200.0
+    assert seconds(bf16, precision="float32")[0] == 300.0
+    trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
+    found = seconds(trial, compose_cell(["dataset.trials=1000"]))
+    assert found == (pytest.approx(200.0), estimates.FROM_TRIALS)
+
+
+HALF = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "images"),
+    [
+        (["dataset=cifar10", "mechanism=lp_2st", "learner.fractions=[0.8,0.2]",
+          "trainer.epochs=10"], 50_000 * 10 * 1.8),
+        (["dataset=cifar10_1", "trainer=blockrr"], 33_500 * 160),
+        (["dataset=mnist", "dataset.limit_train=600"], 3000),
+        (HALF, 50_000 * (2 / 4 + 2)),  # as many of full size
+        ([*HALF, TUNED], 50_000 * 8 * (1 + 3 * 0.8)),  # its recipes have full size alone
+        ([], math.nan),
+    ],
+)  # fmt: skip
+def test_images_of_stages_of_small_images_and_of_imbalanced_data(overrides, images):
+    assert images_trained_on(compose_cell(overrides)) == pytest.approx(images, nan_ok=True)
+
+
+def test_the_script_says_what_is_wrong_in_one_line(capsys):
+    # A reader would look for a budget, a table or a folder in a traceback.
+    main = runpy.run_path(str(CHECKOUT / "scripts" / "status.py"))["main"]
+    assert main(["budget=quick", "experiment=ple/table1"]) == 0
+    assert "| ple/table1   | -       |" in capsys.readouterr().out
+    for wrong, named in (("experiment=ple/tabel1", "ple/table1"), ("out_dir=rnus", "'rnus'")):
+        assert main(["budget=quick", wrong]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert named in line
+
+
+def cell_of(seed, *more):
+    """A network cell of five epochs on data that no committed record has."""
+    data = ["dataset=npz", "dataset.name=unheard_of", "dataset.num_classes=3", "mechanism=rr"]
+    return compose_cell([*data, "model=cnn", "trainer.epochs=5", f"seed={seed}", *more])
+
+
+def minute(folder, cell):
+    """Writes a record of a minute on this hardware."""
+    (folder / cell.folder).mkdir(parents=True)
+    values = {"accuracy": 0.5, "config_hash": cell.config_hash, "eps": 1.0, "eps_spent": 1.0}
+    own = record(cell, 60.0, describe_device(CPU)) | values | {"mechanism": "rr", "seed": 9}
+    write_record(folder / cell.folder, own)
+    return Environment(folder, folder, CPU)
+
+
+def test_cells_are_started_as_long_as_they_fit_and_the_others_are_named(tmp_path, capsys):
+    # A batch system would kill the last run, or hours would be left unused.
+    cells = [cell_of(seed) for seed in (9, 0, 1, 2)]
+    environment = minute(tmp_path, cells[0])
+    assert finished_in_time(cells, environment, 130) == cells[1:3]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert cells[3].title in line and "60 s" in line and "10 s" in line
+    assert finished_in_time(cells, environment, -1) == []
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_cell_that_goes_on_needs_its_last_epochs_alone(tmp_path):
+    # A run of a day that lacks one epoch would never be finished by jobs of an hour.
+    cell, environment = cell_of(0), minute(tmp_path, cell_of(9))
+    folder = tmp_path / cell.folder
+    folder.mkdir(parents=True)
+    (folder / "history.csv").write_text("epoch\n1\n2\n3\n4\n")
+    assert finished_in_time([cell], environment, 15) == []
+    (folder / "checkpoint.pt").touch()
+    assert finished_in_time([cell], environment, 15) == [cell]
+
+
+def test_compiling_in_a_first_epoch_is_not_expected_again(tmp_path):
+    # On a GPU cells of a minute were left out, as the first of them had taken four.
+    cells = [cell_of(seed) for seed in (0, 1)]
+    environment = minute(tmp_path, cell_of(9))
+    (history,) = [path.parent / "history.csv" for path in tmp_path.rglob("record.json")]
+    history.write_text("epoch,seconds\n1,44\n2,4\n3,4\n4,4\n5,4\n")
+    assert finished_in_time(cells, environment, 50) == cells  # 60 s less the 36 beyond 2 x 4
+    history.write_text("epoch\n1\n")
+    assert finished_in_time(cells, environment, 70) == cells[:1]
+
+
+def test_a_tuned_cell_has_a_search_behind_or_before_it(tmp_path):
+    # Before its first epoch it was said to need eight, and outlived its job by far.
+    cell, environment = cell_of(0, TUNED), minute(tmp_path, cell_of(9, TUNED))
+    folder = tmp_path / cell.folder
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.pt").touch()
+    # A minute is for 8 + 3 x 8 x 0.8 = 27.2 epochs.
+    for epochs, seconds in (("", 60), ("1\n2\n3\n4\n5\n", 6)):
+        (folder / "history.csv").write_text("epoch\n" + epochs)
+        assert finished_in_time([cell], environment, seconds - 1) == []
+        assert finished_in_time([cell], environment, seconds + 1) == [cell]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [["trainer.epochs=5"], ["trainer.epochs=0"], ["trainer.resolution=5"],
+     ["dataset.limit_train=all"], [TUNED, "tuning.epochs=a"], [TUNED, "tuning.averages=3"],
+     ["mechanism=lp_2st", "learner.fractions=3"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_cell_of_unknown_length_or_that_cannot_be_built_is_started(bad, tmp_path):
+    # Without any record nothing would ever be started; or a traceback would end the sweep.
+    cells = [cell_of(0, *bad), cell_of(1)]
+    assert finished_in_time(cells, Environment(tmp_path, tmp_path, CPU), 1) == cells

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from labeldp.support.progress import progress_bar
+from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError, did_you_mean
 
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -47,8 +47,11 @@ MISSING = pa.array(
 )  # fmt: skip
 """Cells of a feature that say nothing, as pandas has them. Names are missing only if empty."""
 TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
-COMMA = re.compile(r"^[+-]?[0-9.]*,[0-9]+$")
-"""A number with a decimal comma."""
+COMMA = re.compile(r"^[+-]?[0-9.,]*,[0-9]+$")
+"""A number with commas."""
+DECIMAL = r"^[+-]?[0-9]+,[0-9]+$"
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
+"""A number whose comma may stand for thousands."""
 
 
 class TableFile:
@@ -56,14 +59,15 @@ class TableFile:
 
     Args:
         path: of the file.
-        separator: what is between the cells of a text file; None: a comma, in TSV files a tab.
+        separator: what is between the cells of a text file; None: a comma, in TSV files a tab, or
+            what header and first row show instead.
         secret: the column of labels, if there is one. Nothing of the file is shown in a message
             before its header is known to hold that name.
         options: how messages call the file, what leaves a column out, and what keeps it.
 
     Raises:
         InputError: no such file, another kind of file, one that cannot be read; no column of
-            labels; two columns of one name; another separator.
+            labels; two columns of one name.
     """
 
     def __init__(
@@ -82,11 +86,11 @@ class TableFile:
         if not path.is_file():
             raise InputError(f"{key}there is no file {path}")
         self.is_parquet = name.endswith(".parquet")
-        self.separator = separator or ("\t" if ".tsv" in name else ",")
-        if len(self.separator) != 1 or self.separator in '"\r\n':
+        if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
             raise InputError(f"--separator must be one sign, got {separator!r}")
-        if not self.is_parquet:
-            self._check_separator()
+        usual = "\t" if ".tsv" in name else ","
+        self.separator = separator or (usual if self.is_parquet else self._separator(usual))
+        self._has_said = False
         header = self._header
         if secret is not None and secret not in header:
             shown = f"; columns: {', '.join(header[:20])}" if self.is_parquet else (
@@ -239,21 +243,16 @@ class TableFile:
         with opened(self.path, "rt", encoding="utf-8-sig", newline="") as lines:
             yield lines
 
-    def _check_separator(self) -> None:
-        """Refuses a text file with another separator; no cell is shown."""
+    def _separator(self, usual: str) -> str:
+        """Returns the usual separator, or the one that header and first row show; says which."""
         with self._told(), self._text() as lines:
             first, second = lines.readline(BLOCK), lines.readline(BLOCK)
-        if self.separator in first:
-            return
-        for other in SEPARATORS:
-            if first.count(other) == second.count(other) > 0:
-                comma = ""
-                if other != "," and re.search(r"[0-9],[0-9]", second):
-                    comma = "; its numbers have decimal commas (write decimal points)"
-                raise InputError(
-                    f"{self.path} has {other!r} between its cells (give --separator {other!r}, or "
-                    f"write it with commas{comma})"
-                )
+        if usual not in first:
+            for other in SEPARATORS:
+                if first.count(other) == second.count(other) > 0:
+                    say(f"{self.path}: read with separator {other!r} (--separator sets another)")
+                    return other
+        return usual
 
     def _parts(self, names: list[str], rows: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yields the columns in parts, and how many bytes of the file were read."""
@@ -329,11 +328,20 @@ class TableFile:
         is_true = pc.is_in(texts, pa.array(TRUE))
         if len(texts) and pc.all(pc.or_(is_true, pc.is_in(texts, pa.array(FALSE)))).as_py():
             return is_true.to_numpy(zero_copy_only=False).astype(np.float64)
+        known = pc.if_else(is_missing, None, texts)
+        if self.separator != "," and _has_decimal_commas(known):
+            known = pc.replace_substring(known, ",", ".")
+            self._say_decimal()
         try:
-            numbers = pc.cast(pc.if_else(is_missing, None, texts), pa.float64())
+            numbers = pc.cast(known, pa.float64())
         except pa.ArrowInvalid:
             return None
         return numbers.to_numpy(zero_copy_only=False)
+
+    def _say_decimal(self) -> None:
+        if not self._has_said:
+            say(f"{self.path}: read with decimal ','")
+        self._has_said = True
 
     def _categories(self, column: pa.Array, name: str) -> NDArray:
         """Returns a column as texts, where a missing one is empty."""
@@ -366,14 +374,14 @@ class TableFile:
         return np.array(column.to_pylist(), dtype=object)
 
     def _refuse_commas(self, column: pa.Array, name: str) -> None:
-        """Refuses a column of numbers with decimal commas, which would pass for categories."""
+        """Refuses numbers with commas of an unclear meaning, which would pass for categories."""
         texts = [each for each in column.unique().to_pylist() if each]
         with_comma = [each for each in texts if COMMA.match(each.strip())]
         others = pa.array([each for each in texts if each not in set(with_comma)], pa.string())
         if self.separator != "," and with_comma and self._numbers(others) is not None:
             raise InputError(
-                f"{self.path}: the numbers of column {name} have decimal commas (write decimal "
-                "points)"
+                f"{self.path}: the commas in the numbers of column {name} may stand for thousands "
+                "or for decimals (write decimal points, and no sign for thousands)"
             )
 
     def _refuse_text(self, column: pa.Array, name: str, advice: str) -> None:
@@ -410,6 +418,15 @@ class TableFile:
                 f"{self.path}: column {name} {what}, and is no feature but the index of a table "
                 f"({drop} leaves it out, {keep} keeps it)"
             )
+
+
+def _has_decimal_commas(texts: pa.Array) -> bool:
+    """Returns whether numbers have decimal commas: no other sign, and not all like 1,234."""
+    with_comma = texts.filter(pc.match_substring(texts, ","))
+    is_decimal = pc.all(pc.match_substring_regex(with_comma, DECIMAL)).as_py()
+    is_clear = not pc.all(pc.match_substring_regex(with_comma, THOUSANDS)).as_py()
+    has_points = pc.any(pc.match_substring(texts, ".")).as_py()
+    return bool(len(with_comma) and is_decimal and is_clear and not has_points)
 
 
 def _csv(

@@ -8,6 +8,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli.__main__ import main
+from labeldp.io.tables import TableFile
+from labeldp.support.validate import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +33,28 @@ def table(ids, file="f.csv", answers=False):
 
 
 @pytest.mark.parametrize("sign", [";", "\t", "|"])
-def test_another_separator_is_named_and_read(sign, capsys):
+def test_another_separator_and_decimal_commas_are_read_and_said(sign, capsys):
+    # Excel writes such files in much of Europe; the numbers passed for categories.
     Path("s.csv").write_text(f"ans{sign}x\nyes{sign}1,5\nno{sign}2,5\n")
-    assert release("s.csv") == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert f"{sign!r} between its cells" in line and "--separator" in line and "decimal" in line
-    assert release("s.csv", "--separator", sign) == 0
+    assert release("s.csv") == 0
+    assert f"separator {sign!r}" in capsys.readouterr().out
     assert ldp.load_release("r.parquet").row_ids.tolist() == [0, 1]
-    Path("f.csv").write_text(f"a{sign}x\n" + f"1{sign}1,5\n2{sign}2,5\n" * 10)
-    ldp.privatize(["yes", "no"] * 10, ["yes", "no"], 8.0, seed=0).save("f.parquet")
-    capsys.readouterr()
-    given = ["fit", "f.csv", "--release", "f.parquet", "--out", "m.skops", "--separator", sign]
-    assert main(given) == 2
-    assert "the numbers of column x have decimal commas" in capsys.readouterr().err
+    ldp.privatize(["yes", "no"] * 30, ["yes", "no"], 8.0, seed=0).save("f.parquet")
+    rows = [(f"{place % 7},25", ["yes", "no"][place % 2]) for place in range(60)]
+    Path("f.csv").write_text(f"a{sign}x\n" + "".join(f"{x}{sign}{a}\n" for a, x in rows))
+    assert main(["fit", "f.csv", "--release", "f.parquet", "--out", "m.skops"]) == 0
+    said = capsys.readouterr().out
+    assert f"separator {sign!r}" in said and "decimal ','" in said
+    table = TableFile(Path("f.csv")).features()
+    assert table["x"].tolist() == [place % 7 + 0.25 for place in range(60)]
+
+
+@pytest.mark.parametrize("cells", ["1,250 2,500", "1,5 2.5", "1.234,5 2,5", "1,234,567 1,5"])
+def test_commas_of_unclear_meaning_are_refused(cells):
+    # 1,250 may be a thousand and a quarter of it, or one and a quarter.
+    Path("f.csv").write_text("a;x\n" + "".join(f"1;{cell}\n" for cell in cells.split()))
+    with pytest.raises(InputError, match="column x"):
+        TableFile(Path("f.csv")).features()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def model_name_of(model: str) -> str:
 
 
 def features_name_of(pretrain: str) -> str:
-    """Returns how what was learnt without labels is written for people."""
+    """Returns how what was learnt before any release is written for people."""
     return FEATURES.get(pretrain, pretrain.replace("_", " "))
 
 

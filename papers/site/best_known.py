@@ -55,7 +55,7 @@ WITH_FEATURES = {
     "poisson_learning",
     "graph_gaussian_process",
 }
-"""Models that learn from all unlabelled images before they see a release."""
+"""Models on features that were learnt before any release."""
 TEST_IMAGES = 10_000
 """Of each of the official sets; a record of fewer is no candidate."""
 KINDS = {
@@ -73,9 +73,9 @@ Test accuracy in percent. *printed*: the best value in `results/published` at th
 smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \
 trusted curator, delta > 0; what is local needs none, so it counts where it is better. *ours*, at \
 this very eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
-pure local privacy, with features learnt before from unlabelled images, or from CIFAR-100 as a \
-public set. *ours, central*: a trusted curator; pure, but for noisy moments, LabelDP-Pro and \
-PATE-FM (delta = 1e-5). {PLUS_MINUS}
+pure local privacy, with features learnt before from unlabelled images, or from the labels of a \
+public set: CIFAR-100 or ImageNet, which the row then names. *ours, central*: a trusted curator; \
+pure, but for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). {PLUS_MINUS}
 
 Each of ours is the one with the highest lower end of its interval, of all committed methods of \
 its kind with {ENOUGH_SEEDS} seeds or more. The highest mean would prefer few, lucky seeds. So \

@@ -17,7 +17,7 @@ SERIES = {
     "printed_central": ("printed, central (delta > 0)", plotting.GREY, "^", "white"),
     "ours": ("ours, local", plotting.RED, "o", plotting.RED),
     "ours_features": (
-        "ours, local, features of unlabelled images",
+        "ours, local, with features learnt before",
         plotting.BLUE,
         "o",
         plotting.BLUE,

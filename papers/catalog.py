@@ -6,22 +6,24 @@ from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_with_classes
 from papers.ple.table1 import ResponseTable
-from papers.tables import AccuracyTable, Table, write_page
+from papers.tables import Table, accuracy_table, write_page
 from papers.theoretical_limits.table1 import ExponentTable
 
 KINDS: dict[str, type[Table]] = {
-    "accuracy": AccuracyTable,
     "exponents": ExponentTable,
     "response": ResponseTable,
 }
-"""{what the YAML names as `kind`: its class}."""
+"""{what the YAML names as `kind`: its class}; others are tables of accuracies."""
 
 
 def load_table(name: str) -> Table:
     """Returns the table of the experiment called `name`, of the kind that its YAML names."""
     experiment = read_experiment(name)
-    node = {"kind": "accuracy"} | (experiment.table or {})
-    return KINDS[node.pop("kind")](experiment=experiment, **node)
+    node = dict(experiment.table or {})
+    kind = node.pop("kind", "accuracy")
+    if kind == "accuracy":
+        return accuracy_table(name)
+    return KINDS[kind](experiment=experiment, **node)
 
 
 def paper_tables() -> list[Table]:

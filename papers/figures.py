@@ -15,6 +15,7 @@ from labeldp.support.files import write_text
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.records.published import method_of
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import counted, name_of, setting_of
@@ -22,7 +23,6 @@ from labeldp_bench.reports.rendering import lines_over_x, markdown_table, number
 from labeldp_bench.reports.statistics import PLUS_MINUS, average, left_out
 from papers.checks import Statement, Verdict, compare, judge
 from papers.naming import method_name
-from papers.tables import method_of
 
 NOTE = """\
 Statements are in our words. A figure has no printed values to compare with, so each statement is

@@ -8,12 +8,12 @@ from pathlib import Path
 import papers
 from labeldp.support.files import write_text
 from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from papers.blockrr import figures as blockrr
 from papers.catalog import load_table
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
-from papers.published import read_published
 from papers.site import (
     best_known,
     confirmations,

@@ -9,17 +9,17 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
 
 from labeldp.support.files import write_text
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.published import method_of, published_of
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.estimates import examples_of
 from labeldp_bench.reports.naming import setting_of
@@ -33,10 +33,9 @@ from labeldp_bench.reports.statistics import (
     newest,
     without_zeros,
 )
-from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from labeldp_bench.support.checkout import CHECKOUT
 from papers.comparisons import against_printed, holm, is_significant
 from papers.naming import SMALLER, method_name
-from papers.published import read_published
 
 TABLES = CHECKOUT / "results" / "tables"
 KEY = ["dataset", "method", "eps", "class"]
@@ -120,17 +119,12 @@ class AccuracyTable(Table):
 
     Attributes:
         published_runs: how many runs a printed value averages, where the paper says so.
-        really: {method: {printed eps: real eps}} where a paper's column is not what it says.
-        readings: {method: row} where the paper does not say which of two methods its row is:
-            each has the printed value beside it.
         variant: {letter: setting} where methods differ in a setting too: `{l: mechanism.favoured}`
             makes of `blockrr` the methods `blockrr_l0`, `blockrr_l1`, ...
         panels, lines, columns: which keys tell apart the parts of the printed layout.
     """
 
     published_runs: int = 1
-    really: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
-    readings: Mapping[str, str] = field(default_factory=dict)
     variant: Mapping[str, str] = field(default_factory=dict)
     panels: Sequence[str] = ("dataset",)
     lines: str = "method"
@@ -216,18 +210,9 @@ class AccuracyTable(Table):
     @cached_property
     def _published(self) -> pd.DataFrame:
         """The rows of the paper's table, at the eps that they really have."""
-        rows = read_published(self.paper)
-        rows = rows[rows.table == self.number].assign(printed_eps=lambda frame: frame.eps)
+        rows = published_of(self.experiment)
+        rows = rows[rows.table == self.number].copy()
         rows["class"] = rows["class"].fillna(NO_CLASS).astype(int)
-        for method, moved in self.really.items():
-            for printed, real in moved.items():
-                found = (rows.method == method) & (rows.printed_eps == printed)
-                rows.loc[found, "eps"] = float(real)
-                rows.loc[found, "usable"] = True  # at its real eps the number is right
-        for method, row in self.readings.items():
-            unclear = (rows.method == row) & (rows.note == "")
-            rows.loc[unclear, "note"] = "the paper does not say which of these it printed"
-            rows = pd.concat([rows, rows[rows.method == row].assign(method=method)])
         return rows
 
     def _ours(self, records: Records, budget: str = PAPER) -> pd.DataFrame:
@@ -337,7 +322,8 @@ def records_of(cells: Iterable[Cell], records: Records) -> list[Record]:
 def accuracy_table(name: str) -> AccuracyTable:
     """Returns the table of the experiment called `name`, which is one of accuracies."""
     experiment = read_experiment(name)
-    node = {key: value for key, value in (experiment.table or {}).items() if key != "kind"}
+    of_rows = ("kind", "really", "readings")  # the last two are for `published_of`
+    node = {key: value for key, value in (experiment.table or {}).items() if key not in of_rows}
     return AccuracyTable(experiment=experiment, **node)
 
 
@@ -374,27 +360,6 @@ def measured(cell: Cell, record: Record, metric: str, number: int) -> tuple[floa
         return 100 * record["per_class_mean"], len(counts) ** 2 / sum(1 / n for n in counts)
     classes = record.get("per_class_accuracy")
     return 100 * classes[number] if classes else math.nan, counts[number]
-
-
-def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
-    """Returns the mechanism, with its variant, and loss and retraining if not its own."""
-    mechanism = cell.identity["mechanism"]
-    name = mechanism + "".join(f"_{x}{cell.setting(key)}" for x, key in (variant or {}).items())
-    loss = cell.identity.get("learner.loss")
-    extras = [] if loss == default_loss(mechanism) else [str(loss)]
-    retrain = [cell.identity["learner.retrain"]] if "learner.retrain" in cell.identity else []
-    return "+".join([name, *extras, *retrain])
-
-
-@cache
-def default_loss(mechanism: str) -> str | None:
-    """Returns the loss that a mechanism's YAML chooses; None where its learner knows but one."""
-    config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
-    if "learner" in config:
-        return str(config.learner.loss)
-    # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.
-    bases = [str(base) for base in config.defaults if isinstance(base, str)]
-    return default_loss(bases[0]) if bases else None
 
 
 def _in_order(rows: pd.DataFrame, key: str) -> list[Any]:

@@ -98,7 +98,7 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
         done = find()
-        close_sweep(cells, done, out_dir, name)
+        close_sweep(cells, done, out_dir, name, experiment)
     say(_sources(cells, done, out_dir))
     missing = [cell for cell in cells if cell.config_hash not in done]
     if status := _status(len(cells), failed, missing, ended, config.minutes is not None):

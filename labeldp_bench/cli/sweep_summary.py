@@ -9,7 +9,9 @@ import pandas as pd
 from labeldp.support.files import write_text
 from labeldp.support.progress import duration, say
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
-from labeldp_bench.experiments.identity import SEEDED
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.identity import PAPER, SEEDED
+from labeldp_bench.records.published import printed_accuracies
 from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
@@ -57,6 +59,8 @@ def show_run(folder: Path) -> None:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     is_tuned = any(key.startswith("tuned") for key in record.get("notes", {}))
     at_most = "at most " if is_tuned else ""
+    if record.get("budget") == "smoke":
+        lines.append("budget          smoke: a check that everything runs, not a result")
     lines += [
         f"trained on      {record['n_train']:,} examples, tested on {record['n_test']:,}"
         + (f", {at_most}{counted([record['epochs']], 'epoch')}" if record["epochs"] else "")
@@ -100,10 +104,12 @@ def _per_class(accuracies: list[float | None]) -> str:
     return f"from {low:.1f} (class {worst}) to {high:.1f} (class {best}); all in per_class.csv"
 
 
-def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) -> None:
+def close_sweep(
+    cells: Sequence[Cell], done: Records, out_dir: Path, name: str, experiment: str | None = None
+) -> None:
     """Prints a table of each score of a sweep and writes them under `out_dir`/sweeps.
 
-    Accuracies have a picture beside.
+    Accuracies have a picture, and those of a paper's table the published values below them.
     """
     if not done:
         say("no cell has a record yet: no table, no picture")
@@ -116,12 +122,16 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
     for record in done.values():
         score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
         scored.setdefault(score, []).append(record)
+    published = {}
+    if experiment:
+        comparable = [cell for cell in cells if cell.budget != "smoke"]
+        published = printed_accuracies(read_experiment(experiment), comparable)
     parts: list[Part] = []
     frames = []
     written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]
     for score, records in scored.items():
         if score == "accuracy":
-            frame = sweep_frame(records)
+            frame = sweep_frame(records, published)
             parts += sweep_parts(frame)
             draw_sweep(frame, path.with_suffix(".png"))
             written.append(f"picture  {path.with_suffix('.png')}")
@@ -129,6 +139,11 @@ def close_sweep(cells: Sequence[Cell], done: Records, out_dir: Path, name: str) 
             frame = risk_frame(records, score)
             parts += risk_parts(frame, score)
         frames.append(frame)
+    if published:
+        text = "published: the paper's value, in percent."
+        if any(cell.budget != PAPER for cell in cells):
+            text += " These runs have a smaller budget than the paper's, so the two do not compare."
+        parts.append(text)
     parts.append(settings(list(done.values())))
     table = markdown_of(parts)
     write_text(path, table)

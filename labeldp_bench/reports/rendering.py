@@ -89,16 +89,24 @@ def lines_over_x(
 
     Args:
         points: line, name (for people), x (missing for a level, which stands in each column), y,
-            error and bayes of each point.
+            error and bayes of each point; where there is a column published, its values stand
+            below those of their line.
         xs: which x are shown; without any the levels alone are.
         headings: of the columns.
     """
     table: dict[str, list[str]] = {}
-    for _, line in points.groupby("line", sort=False):
-        at = dict(zip(line.x, with_errors(line), strict=True))
+
+    def add(name: str, places: pd.Series, texts: Sequence[str]) -> None:
+        at = dict(zip(places, texts, strict=True))
         level = next((text for x, text in at.items() if math.isnan(x)), "-")
+        table[name] = [at.get(x, level) for x in xs] or [level]
+
+    for _, line in points.groupby("line", sort=False):
         # The longest name: "central" and the like are known from records alone.
-        table[max(line.name, key=len)] = [at.get(x, level) for x in xs] or [level]
+        name = max(line.name, key=len)
+        add(name, line.x, with_errors(line))
+        if "published" in line and line.published.notna().any():
+            add(f"{name}, published", line.x, [number_text(y, "{:g}") for y in line.published])
     if points.bayes.notna().any():
         known = points.fillna({"x": math.inf}).dropna(subset="bayes")
         limit = known.groupby("x").bayes.first()

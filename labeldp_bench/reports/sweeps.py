@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -34,16 +35,23 @@ BARE = ("loss", "model")
 """Keys that a name leaves out, since their values are clear alone."""
 COLUMNS = (
     "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
-    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name", "setting",
+    "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name", "setting", "published",
 )  # fmt: skip
 Identity = dict[str, object]
 
 
-def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
+def sweep_frame(
+    records: Sequence[Record], published: Mapping[str, float] = MappingProxyType({})
+) -> pd.DataFrame:
     """Returns one row per point of the sweep, averaged over seeds.
 
     Columns: `COLUMNS`; accuracy, error and bayes are fractions, error is half the width of the
-    95 % t interval, and there is no column `older` where no run is left out.
+    95 % t interval, published is in percent, and there is no column `older` where no run is left
+    out.
+
+    Args:
+        records: of the sweep.
+        published: {config_hash: what a paper prints for it}, in percent.
     """
     x_name = _x_axis(records)
     panels = _panels(records, x_name)
@@ -61,7 +69,8 @@ def sweep_frame(records: Sequence[Record]) -> pd.DataFrame:
             (*place, found.estimate.value, one.get("bayes_accuracy"), one["trust"],
              not is_heuristic(one), score_of(one, "response_accuracy"), one.get("n_train"),
              one.get("epochs"), one.get("trials"), found.estimate.half_width, len(found.kept),
-             found.older, x_name, setting_of(one["identity"]))
+             found.older, x_name, setting_of(one["identity"]),
+             published.get(str(one.get("config_hash")), math.nan))
         )  # fmt: skip
     return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
 
@@ -150,6 +159,8 @@ def settings(records: Sequence[Record]) -> str:
         budgets = {str(record.get("budget") or PAPER) for record in own} - {PAPER}
         parts += [f"budget {budget}" for budget in sorted(budgets)]
         lines.append(f"- {data_name_of(str(name))}: {', '.join(parts)}.")
+    if any(record.get("budget") == "smoke" for record in records):
+        lines.append("- budget=smoke only checks that everything runs: its numbers are no results.")
     if any(_errors(record) for record in records) or len({r["seed"] for r in records}) > 1:
         lines.append(f"- {PLUS_MINUS}")
     return "\n".join(lines)

@@ -14,9 +14,9 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.mechanisms.laplace import argmax_retention
+from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import Part
-from papers.published import DATASETS, read_published
 from papers.tables import Table
 
 NAMES = {
@@ -25,7 +25,7 @@ NAMES = {
     "alibi": "ALIBI, scale 2/eps",
     "alibi_as_printed": "ALIBI, scale 1/(√2 eps): real eps 2√2 eps",
 }
-CLASSES_OF_PAPER = DATASETS["cifar10"]
+CLASSES_OF_PAPER = 10
 CAPTION = (
     "Response accuracy in percent: how often the argmax of a response is the true label. "
     "Arithmetic, no runs: *ours* is closed form (RR) or quadrature (ALIBI). *paper*: the "

@@ -16,6 +16,7 @@ import pandas as pd
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import Part
@@ -29,7 +30,6 @@ from labeldp_bench.reports.statistics import (
 )
 from papers.comparisons import against_printed, holm, is_significant, pooled
 from papers.naming import features_name_of, model_name_of, widths_of
-from papers.published import read_published
 from papers.tables import Row, write_page
 
 

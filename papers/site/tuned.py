@@ -16,6 +16,7 @@ import pandas as pd
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.records.collect import Chosen, read_committed
+from labeldp_bench.records.published import method_of, read_published
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted, data_name_of
 from labeldp_bench.reports.rendering import Part, number_text
@@ -29,8 +30,7 @@ from labeldp_bench.reports.statistics import (
 )
 from papers.comparisons import holm, is_significant
 from papers.naming import method_name
-from papers.published import read_published
-from papers.tables import TABLES, Row, accuracy_table, method_of, records_of, write_csv, write_page
+from papers.tables import TABLES, Row, records_of, write_csv, write_page
 
 STEM = "tuned_vs_stated"
 TUNED = "mechanisms/tuned"
@@ -108,7 +108,8 @@ def places_of_paper() -> set[Place]:
 @cache
 def row_in_print(method: str) -> str:
     """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
-    return accuracy_table(PAPER_TABLES[0]).readings.get(method, method)
+    readings = (read_experiment(PAPER_TABLES[0]).table or {})["readings"]
+    return str(readings.get(method, method))
 
 
 def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]:

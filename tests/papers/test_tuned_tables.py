@@ -7,10 +7,10 @@ from scipy import stats
 
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import Chosen, merge_choices, read_choices
+from labeldp_bench.records.published import read_published
 from labeldp_bench.reports.rendering import markdown_of
 from papers.comparisons import holm
 from papers.figures import write_both
-from papers.published import read_published
 from papers.site.tuned import (
     SOFT_LABEL,
     STATED,

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.published import printed_accuracies
 from labeldp_bench.reports.rendering import markdown_of
 from labeldp_bench.reports.sweeps import risk_frame, risk_parts, settings, sweep_frame, sweep_parts
 from tests.shell import quick, records_under
@@ -57,11 +59,34 @@ def test_risks_are_averaged_over_seeds_and_written_beside_accuracies(tmp_path):
     assert latex.count("\\begin{tabular}") == 2 and "holder\\_classification & " in latex
     assert f"LaTeX    {written.with_suffix('.tex').relative_to(tmp_path)}" in mixed.lines
     assert len(records_under(tmp_path)) == 8
+    assert text.count("budget=smoke only checks") == 1
     alone = quick([*HOLDER, "dataset=holder_classification"], tmp_path)
     assert "4 cells: 4 done in results/runs, 0 to run in 0 jobs" in alone.lines
     assert alone.lines[-2].startswith("table ") and "picture" not in alone.stdout
     assert len(list(tmp_path.rglob("sweeps/*.csv"))) == 2
     assert len(list(tmp_path.rglob("sweeps/*.png"))) == 1
+
+
+def test_the_experiment_of_a_table_shows_the_papers_value_below_each_of_ours(tmp_path):
+    # Who reproduces a table would have to open the paper.
+    run = quick(["experiment=vector_approximation/table1a"], tmp_path)
+    assert run.returncode == 0, run
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.lines]
+    names = [cells[0] for cells in lines if cells]
+    below = lines[[cells[:1] for cells in lines].index(["RAPPOR, bce"]) + 1]
+    assert below == ["RAPPOR, bce, published", "63.9", "78.4", "87.9", "93.4", "96.2", "97.4"]
+    assert "subset selection" in names and "subset selection, published" not in names
+
+
+def test_only_the_cells_of_a_table_have_published_values():
+    # A figure's cell differs from the table's in settings that the paper's rows do not name.
+    table = read_experiment("vector_approximation/table1a")
+    cells = [cell for cell in table.cells() if cell.identity.get("mechanism.eps") == 2]
+    found = printed_accuracies(table, cells)
+    assert {found[cell.config_hash] for cell in cells if cell.seed == 0 and
+            cell.config_hash in found} == {97.7, 97.6, 97.4}  # fmt: skip
+    figure = read_experiment("blockrr/figure2")
+    assert printed_accuracies(figure, figure.cells()) == {}
 
 
 def test_a_mean_of_risks_has_the_interval_over_its_seeds():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from papers.published import read_published
+from labeldp_bench.records.published import read_published
 
 # Training counts; the test set holds a tenth of them.
 CLASS_COUNTS = {

@@ -3,12 +3,14 @@
 import json
 import math
 import uuid
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
-from labeldp.named_mechanisms import chance_of_change, class_mechanism, law_of, real_mechanism
+from labeldp.named_mechanisms import class_mechanism, law_of, real_mechanism
 from labeldp.support.validate import InputError, check_eps
 
 VERSION = 2
@@ -85,8 +87,7 @@ class Manifest:
         right = {
             "text": all(isinstance(text, str) for text in texts),
             "parameters": isinstance(self.parameters, dict),
-            "classes": all(is_class_name(name) for name in names)
-            and len(set(names)) == len(names) != 1,
+            "classes": not wrong_class_names(names) and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
             and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
             "unit": unit is None
@@ -180,9 +181,15 @@ class Manifest:
             raise InputError(f"this is not the manifest of a release ({reason})") from None
 
 
-def is_class_name(name: object) -> bool:
-    """Returns whether a value may name a class: a text, a truth value or a finite number."""
-    return isinstance(name, ClassName) and not (isinstance(name, float) and not math.isfinite(name))
+def wrong_class_names(names: Collection[object]) -> list[object]:
+    """Returns those that cannot name a class: no text, no truth value and no finite number."""
+    if set(map(type, names)) <= {str, int, bool}:  # a million names take no time
+        return []
+    return [
+        name
+        for name in names
+        if not isinstance(name, ClassName) or (isinstance(name, float) and not math.isfinite(name))
+    ]
 
 
 def _text(eps: float) -> float | str:
@@ -205,7 +212,7 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     if manifest.row_eps == float("inf"):
         lines.append("eps=inf is no privacy: these are the true labels (keep the file)")
     elif manifest.classes:
-        share = chance_of_change(manifest.class_mechanism(), len(manifest.classes))
+        share = 1 - information(manifest.class_mechanism(), len(manifest.classes)).kept
         lines.append(
             f"the best guess from a release is another class for about "
             f"{100 * share:.0f} % of the rows ({share * size:,.0f})"

@@ -1,13 +1,8 @@
-"""Mechanisms by their names on the command line, and how much each tells of a label."""
+"""Mechanisms by their names on the command line, and the law of each in plain numbers."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from labeldp.mechanisms import (
     AdditiveLaplace,
@@ -26,10 +21,8 @@ from labeldp.mechanisms import (
     UnbiasedRandomizer,
 )
 from labeldp.mechanisms.bits import BitFlips
-from labeldp.mechanisms.encodings import ENTRIES
 from labeldp.mechanisms.laplace import STEP
 from labeldp.mechanisms.subsets import p_outside
-from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_choice, did_you_mean
 
 CLASS_MECHANISMS: dict[str, type[ClassMechanism]] = {
@@ -119,109 +112,3 @@ def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
         return {"kind": "none"}
     probabilities = mechanism.log_likelihood(outputs, num_classes).exp().T
     return {"kind": "table", "outputs": outputs.tolist(), "probabilities": probabilities.tolist()}
-
-
-@lru_cache(maxsize=64)
-def chance_of_change(mechanism: ClassMechanism, num_classes: int) -> float:
-    """Returns how likely the best guess from one release is another class than the true one.
-
-    For equally frequent classes. From the law alone, by made-up labels in turn, so that it tells
-    nothing of the labels that are released; to within half a percent, or see `made_up_labels`.
-    """
-    if isinstance(mechanism, RandomizedResponse):
-        return (num_classes - 1) * mechanism.p_flip(num_classes)
-    generator, hit = torch.Generator().manual_seed(0), 0.0
-    labels = made_up_labels(num_classes)
-    for part in labels.split(max(1, ENTRIES // num_classes)):
-        released = mechanism.release(part, num_classes, generator)
-        most_likely_labels = mechanism.most_likely_labels(released, num_classes).to(torch.float64)
-        hit += float(
-            (most_likely_labels[torch.arange(len(part)), part] / most_likely_labels.sum(1)).sum()
-        )
-    return 1 - hit / len(labels)
-
-
-def made_up_labels(num_classes: int) -> Tensor:
-    """Returns made-up labels that measure a mechanism, int64: each class equally often.
-
-    Above 2,000 classes only some of them, 500 at least, as each costs the time of K numbers: then
-    a share is right to within 2 %.
-
-    >>> len(made_up_labels(3)), len(made_up_labels(100_000))
-    (19998, 500)
-    """
-    size = min(20_000, math.ceil(4e6 / num_classes))
-    if size >= num_classes:
-        return torch.arange(size // num_classes * num_classes) % num_classes
-    size = min(num_classes, max(size, 500))
-    return torch.arange(size) * num_classes // size
-
-
-NEAR = 0.98
-"""Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
-SLOW = 2_000
-"""With so many classes a look at all mechanisms takes seconds, and says how far it is."""
-SIMPLEST = ("rr", "subset_selection", "rappor")
-"""Whose release people understand at once: a label, a short list, a bit for each class."""
-
-
-@lru_cache(maxsize=512)
-def informativeness(
-    mechanism: ClassMechanism, num_classes: int, class_shares: tuple[float, ...] | None = None
-) -> tuple[float, float]:
-    """Returns (bits, share): mutual information of one release, and what it is worth.
-
-    The share is how much of the label's variance a release explains: the covariance of the class
-    posterior over that of the true label, by traces. It is 1 where the label itself is released,
-    and tanh^2(eps / 2) for two equally frequent classes under randomised response. N releases tell
-    about as much of class frequencies as share * N true labels.
-
-    Measured on 20,000 made-up labels with a fixed seed: to about 1 % of its value.
-
-    >>> bits, share = informativeness(class_mechanism("rr", 1.0, {}), 2)
-    >>> round(share, 3), round(math.tanh(0.5) ** 2, 3)
-    (0.214, 0.214)
-    """
-    prior = torch.tensor(class_shares or [1 / num_classes] * num_classes, dtype=torch.float64)
-    labels = made_up_labels(num_classes)
-    generator = torch.Generator().manual_seed(0)
-    if class_shares:
-        labels = torch.multinomial(prior, len(labels), True, generator=generator)
-    bits = share = 0.0
-    for part in labels.split(max(1, ENTRIES // num_classes)):
-        released = mechanism.release(part, num_classes, generator)
-        centred_log_likelihood = mechanism.centred_log_likelihood(released, num_classes).double()
-        posterior = (centred_log_likelihood + prior.log()).softmax(1)
-        bits += float(torch.special.xlogy(posterior, posterior / prior).sum()) / math.log(2)
-        share += float((posterior - prior).square().sum()) / float(1 - prior.square().sum())
-    bits, share = bits / len(labels), share / len(labels)
-    return bits, min(1.0, share)
-
-
-@lru_cache(maxsize=256)
-def all_informativeness(
-    num_classes: int, eps: float, class_shares: tuple[float, ...] | None = None
-) -> dict[str, tuple[float, float]]:
-    """Returns (bits, share) of every private mechanism that takes these classes, by name."""
-    found = {}
-    names = list(CLASS_MECHANISMS)
-    for name in progress_bar(names, len(names), "mechanisms", shown=num_classes >= SLOW):
-        try:
-            mechanism = class_mechanism(name, eps, {})
-            if mechanism.private and name != "lp_1st":  # the same as rr
-                found[name] = informativeness(mechanism, num_classes, class_shares)
-        except InputError:  # `optimal` above 10 classes
-            continue
-    return found
-
-
-def recommended(num_classes: int, eps: float, class_shares: Sequence[float] | None = None) -> str:
-    """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
-    if math.isinf(eps):
-        return "none"
-    found = all_informativeness(
-        num_classes, eps, None if class_shares is None else tuple(class_shares)
-    )
-    best = max(bits for bits, _ in found.values())
-    good = [name for name, (bits, _) in found.items() if bits >= NEAR * best]
-    return next((name for name in SIMPLEST if name in good), good[0])

@@ -11,23 +11,22 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp.information import information
 from labeldp.io.tables import label_texts
 from labeldp.ledger import Before, Ledger, Payers, digest_of_texts
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, is_class_name
+from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, wrong_class_names
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
 from labeldp.named_mechanisms import (
     CLASS_MECHANISMS,
     REAL_MECHANISMS,
-    chance_of_change,
     class_mechanism,
-    informativeness,
     law_of,
     real_mechanism,
-    recommended,
 )
 from labeldp.names import as_python, capped, checked_persons, checked_row_ids, is_flat, without_mask
+from labeldp.planning import recommended
 from labeldp.release import Release
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_eps, check_integer
@@ -298,10 +297,8 @@ def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tup
     """Returns the class names as plain Python values, at least two and all different."""
     if classes is None or isinstance(classes, str) or not is_flat(classes):
         raise InputError(f"{option} must be a list of names, got {classes!r}")
-    names = tuple(np.asarray(classes, dtype=object).tolist())
-    names = tuple(map(as_python, names))
-    wrong = [name for name in names if not is_class_name(name)]
-    if wrong:
+    names = tuple(map(as_python, np.asarray(classes, dtype=object).tolist()))
+    if wrong := wrong_class_names(names):
         raise InputError(
             f"{option} must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
             "missing, name a class by a text, such as 'none', in labels and classes)"
@@ -341,8 +338,8 @@ def warn(recipe: Recipe, size: int, stacklevel: int) -> None:
     mechanism, num_classes = recipe.mechanism, len(recipe.manifest.classes)
     if not isinstance(mechanism, ClassMechanism):
         return
-    change = chance_of_change(mechanism, num_classes)
-    worth = informativeness(mechanism, num_classes)[1] * size
+    told = information(mechanism, num_classes)
+    change, worth = 1 - told.kept, told.share * size
     if change < IDENTITY and np.isfinite(mechanism.eps):
         warnings.warn(
             f"eps={mechanism.eps:g} is practically no privacy: about {100 * change:.2g} % of the "

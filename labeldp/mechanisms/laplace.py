@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
+import scipy
 import torch
-from scipy.integrate import quad
 from torch import Tensor
 
 from labeldp.mechanisms.base import (
@@ -188,7 +188,9 @@ def argmax_retention(scale: float, num_classes: int) -> float:
     # The density has kinks at 0 and 1; behind the outer edges lies less than 1e-15.
     reach = scale * (35 + math.log(num_classes))
     edges = (-reach, 0.0, 1.0, 1 + scale * math.log(num_classes), 1 + reach)
-    parts = (quad(density, low, high, epsabs=1e-10)[0] for low, high in pairwise(edges))
+    parts = (
+        scipy.integrate.quad(density, low, high, epsabs=1e-10)[0] for low, high in pairwise(edges)
+    )
     return min(1.0, sum(parts))
 
 

@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism, Question
@@ -27,7 +26,7 @@ def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> T
     """Returns independent normal noise, float64."""
     # Half a step away from 0 and 1, where the variable would be infinite; next to 1 it is rounded.
     uniform = (uniforms(shape, generator) + 2.0**-54).clamp_max(1 - 2.0**-53)
-    return stddev * torch.from_numpy(ndtri(uniform.numpy()))
+    return stddev * torch.from_numpy(scipy.special.ndtri(uniform.numpy()))
 
 
 def as_released(noisy: Tensor, stddev: float, generator: Noise) -> Tensor:
@@ -63,14 +62,16 @@ def gaussian_stddev(eps: float, delta: float) -> float:
     def excess(log_stddev: float) -> float:
         return gaussian_delta(eps, math.exp(log_stddev)) - delta
 
-    return math.exp(brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e6 / min(eps, 1.0))))
+    return math.exp(
+        scipy.optimize.brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e6 / min(eps, 1.0)))
+    )
 
 
 def gaussian_delta(eps: float, stddev: float) -> float:
     """Returns the delta that Gaussian noise has at eps, for an answer of sensitivity 1."""
     near, far = 1 / (2 * stddev) - eps * stddev, -1 / (2 * stddev) - eps * stddev
     # The second term is a product of something huge and something tiny.
-    return math.exp(log_ndtr(near)) - math.exp(eps + log_ndtr(far))
+    return math.exp(scipy.special.log_ndtr(near)) - math.exp(eps + scipy.special.log_ndtr(far))
 
 
 LONGEST = 1 + 1e-6
@@ -206,7 +207,7 @@ def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
         found = poisson_delta(eps, math.exp(log_stddev), steps, share)
         return math.log(max(found, 1e-300) / delta)
 
-    found = brentq(excess, math.log(low), math.log(high), xtol=PRECISION / 4)
+    found = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=PRECISION / 4)
     return math.exp(found + PRECISION / 2)
 
 

@@ -9,11 +9,11 @@ import os
 from typing import NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
+import scipy
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import DTypeLike, NDArray
-from scipy.stats import nbinom
 from torch import Generator, Tensor
 
 from labeldp.support.validate import InputError, check_labels
@@ -341,7 +341,7 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     check_scale(scale)
     share, some = -math.expm1(-1 / scale), np.maximum(sizes, 1)
     if isinstance(stream, SecretGenerator):
-        parts = [nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]
+        parts = [scipy.stats.nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]
     else:
         parts = [stream.negative_binomial(some, share).astype(np.float64) for _ in range(2)]
     return torch.from_numpy(np.where(sizes > 0, parts[0] - parts[1], 0.0))

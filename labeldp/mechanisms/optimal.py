@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from labeldp.mechanisms.base import ClassMechanism, check_global_prior, draw_columns
@@ -100,7 +100,9 @@ def _solve(eps: float, prior: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
     utility = set_utilities(eps, sets, np.array(prior)) @ kinds
     if utility.max() <= 0:
         raise InputError("OptimalMechanism needs a prior with two possible labels, got a sure one")
-    result = linprog(-utility / utility.max(), A_eq=columns, b_eq=np.ones(len(first)))
+    result = scipy.optimize.linprog(
+        -utility / utility.max(), A_eq=columns, b_eq=np.ones(len(first))
+    )
     assert result.status == 0, result.message
     used = np.asarray(result.x) * columns.max(0) > 1e-9
     # The solver meets the equations to 1e-7 only; on the kinds it picked they are solved exactly.

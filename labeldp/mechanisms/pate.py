@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism, Notes, Question
@@ -71,7 +70,7 @@ def votes_cost(eps: float, delta: float) -> float:
         return gaussian_epsilon(math.exp(log_stddev), delta) - eps
 
     high = math.log(1e7 / min(eps, 1.0))
-    found = brentq(excess, math.log(1e-3 / (1 + eps)), high, xtol=1e-9)
+    found = scipy.optimize.brentq(excess, math.log(1e-3 / (1 + eps)), high, xtol=1e-9)
     return 0.5 * math.exp(-2 * (found + 1e-8))  # the safe side of where the search ends
 
 
@@ -101,10 +100,14 @@ def data_dependent_epsilon(
     total = np.zeros_like(ORDERS)
     for votes, is_answered in zip(counts, answered, strict=True):
         away = (votes.max() - threshold) / selection_stddev
-        total += _surprise(float(log_ndtr(-abs(away))), math.sqrt(2) * selection_stddev)
+        total += _surprise(
+            float(scipy.special.log_ndtr(-abs(away))), math.sqrt(2) * selection_stddev
+        )
         if is_answered:
             behind = np.delete(votes, votes.argmax()) - votes.max()
-            rarest = np.logaddexp.reduce(log_ndtr(behind / (math.sqrt(2) * answer_stddev)))
+            rarest = np.logaddexp.reduce(
+                scipy.special.log_ndtr(behind / (math.sqrt(2) * answer_stddev))
+            )
             total += _surprise(min(float(rarest), math.log(1 - 1 / len(votes))), answer_stddev)
     # As dp-accounting turns divergences into eps.
     shrunk = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)

@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
 from torch import Tensor
 
 from labeldp.mechanisms.base import GridMechanism, draw_columns, exact_match, two_levels
@@ -218,7 +217,7 @@ def solve(
     entry = np.arange(size)
     output = entry % num_outputs
     ones = np.ones(size)
-    upper = coo_matrix(
+    upper = scipy.sparse.coo_matrix(
         (
             np.concatenate([ones, -ratio * ones, -ones, ones]),
             (
@@ -228,7 +227,7 @@ def solve(
         )
     )
     row = entry // num_outputs
-    equal = coo_matrix(
+    equal = scipy.sparse.coo_matrix(
         (
             np.concatenate([ones, v[output]]),
             (np.concatenate([row, levels + row]), np.concatenate([entry, entry])),
@@ -237,7 +236,7 @@ def solve(
     )
     sums = np.concatenate([np.ones(levels), y])
     limits = dict(A_ub=upper, b_ub=np.zeros(2 * size), A_eq=equal, b_eq=sums)
-    found: Any = linprog(cost, **limits, method="highs")  # type: ignore[call-overload]
+    found: Any = scipy.optimize.linprog(cost, **limits, method="highs")  # type: ignore[call-overload]
     if not found.success:
         raise InputError(
             f"the programme of unbiased_randomizer has no solution at eps={eps:g} "

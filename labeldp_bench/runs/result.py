@@ -7,9 +7,9 @@ from typing import Self, cast
 import torch
 from torch import Tensor
 
+from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.information import information_bits
 from labeldp.mechanisms.noise import DRAWS
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted
@@ -242,8 +242,9 @@ def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> di
         return {}
     if not isinstance(mechanism, ClassMechanism):
         return {}
-    bits = information_bits(mechanism, data.num_classes)
-    if bits is None:
+    try:
+        bits = information(mechanism, data.num_classes).bits
+    except InputError:  # it needs a prior
         return {}
     total = bits * len(data.train_features)
     return {"information_bits": round(bits, 6), "information_budget_bits": round(total, 1)}

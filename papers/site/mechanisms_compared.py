@@ -4,20 +4,16 @@ Under a uniform prior, per (K, eps): mutual information, retention, signal-to-no
 forms, enumeration or quadrature: nothing is drawn. About ten seconds.
 """
 
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import binom
 
 from labeldp import mechanisms
-from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, SubsetSelection
-from labeldp.mechanisms.bits import BitFlips
-from labeldp.mechanisms.laplace import argmax_retention
-from labeldp.mechanisms.subsets import p_outside, subset_information
+from labeldp.information import information
+from labeldp.mechanisms import AdditiveLaplace, ClassMechanism
+from labeldp.mechanisms.bits import BitMechanism
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.reports import plotting
@@ -59,102 +55,24 @@ def measure(mechanism: ClassMechanism, num_classes: int) -> dict[str, float]:
     p is the probability of the label's own bit, q that of a wrong label's; for reals the ratio is
     1 / variance of the noise.
     """
-    if isinstance(mechanism, BitFlips):
-        return _of_bit_flips(mechanism, num_classes)
-    if isinstance(mechanism, SubsetSelection):
-        return _of_subsets(mechanism, num_classes)
+    told = information(mechanism, num_classes)
     if isinstance(mechanism, AdditiveLaplace):
-        return _of_laplace(mechanism, num_classes)
-    return of_enumeration(mechanism, num_classes)
+        signal = 1 / (2 * mechanism.scale**2)  # the noise has variance 2 b^2
+    else:
+        signal = signal_to_noise(*_rates(mechanism, num_classes))
+    return {"information": told.bits, "retention": told.kept, "signal": signal}
 
 
-def _of_bit_flips(mechanism: BitFlips, num_classes: int) -> dict[str, float]:
-    """Sums over the own bit and the number of other ones: the posterior depends on no more."""
-    others = torch.arange(num_classes, dtype=torch.float64)
-    weight = torch.from_numpy(binom.pmf(others.numpy(), num_classes - 1, mechanism.p_flip))
-    information, retention = torch.tensor(0.0), torch.tensor(0.0)
-    for own, share in ((1.0, 1 - mechanism.p_drop), (0.0, mechanism.p_drop)):
-        ones = others + own
-        # log of the average likelihood against that of an all-zero report, e^eps per one
-        average = torch.log1p(ones / num_classes * math.expm1(mechanism.eps))
-        information = information + share * (weight * (own * mechanism.eps - average)).sum()
-        hit = torch.where(ones > 0, own / ones.clamp_min(1), 1 / num_classes)
-        retention = retention + share * (weight * hit).sum()
-    return {
-        "information": float(information) / math.log(2),
-        "retention": float(retention),
-        "signal": signal_to_noise(1 - mechanism.p_drop, mechanism.p_flip),
-    }
-
-
-def _of_subsets(mechanism: SubsetSelection, num_classes: int) -> dict[str, float]:
-    size = mechanism.chosen_size(num_classes)
-    p = 1 - p_outside(mechanism.eps, num_classes, size)
-    return {
-        "information": subset_information(num_classes, size, mechanism.eps) / math.log(2),
-        "retention": p / size,
-        # Of d members, d - 1 or d fall on the K - 1 wrong labels.
-        "signal": signal_to_noise(p, (size - p) / (num_classes - 1)),
-    }
-
-
-def _of_laplace(mechanism: AdditiveLaplace, num_classes: int) -> dict[str, float]:
-    return {
-        "information": laplace_information(mechanism.scale, num_classes) / math.log(2),
-        "retention": argmax_retention(mechanism.scale, num_classes),
-        "signal": 1 / (2 * mechanism.scale**2),  # the noise has variance 2 b^2
-    }
-
-
-def laplace_information(scale: float, num_classes: int) -> float:
-    """Returns the mutual information of a uniform label and its noisy one-hot vector, in nats.
-
-    With T_j = clip(2 o_j - 1, -1, 1) / b, the log likelihood ratio of label j, it is
-    ln K + E T_own - E ln S with S = sum_j exp(T_j). The T_j are independent, so that
-    E ln S = integral over t > 0 of (e^-t - E e^(-t S)) / t (Frullani) needs no draws: E e^(-t S) is
-    a product of integrals over one entry. With t = e^u the trapezoidal rule is exact to 1e-9.
-
-    Args:
-        scale: b of the noise, > 0; 2 / eps is ALIBI's.
-        num_classes: K >= 2.
-
-    >>> round(laplace_information(scale=2 / 3, num_classes=10) / math.log(2), 4)
-    0.8977
-    """
-    # A wrong entry is noise: below 0, between, above 1. The own one mirrors it around 1/2.
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    inside = (nodes + 1) / 2
-    ratios = np.concatenate([[-1.0], nodes, [1.0]]) / scale
-    tail = math.exp(-1 / scale) / 2
-    density = weights / 2 * np.exp(-inside / scale) / (2 * scale)
-    wrong = np.concatenate([[0.5], density, [tail]])
-    own = wrong[::-1]
-    width = 0.03  # outside of these steps lies less than 1e-15
-    t = np.exp(np.arange(-40 - 1 / scale, 8 + 1 / scale, width))[:, None]
-    decay = np.exp(-t * np.exp(ratios))
-    laplace_of_sum = (decay @ own) * (decay @ wrong) ** (num_classes - 1)
-    log_sum = width * float((np.exp(-t[:, 0]) - laplace_of_sum).sum())
-    return math.log(num_classes) + float(ratios @ own) - log_sum
-
-
-def of_enumeration(mechanism: ClassMechanism, num_classes: int) -> dict[str, float]:
-    """Returns the three measures of a mechanism with few outputs."""
+def _rates(mechanism: ClassMechanism, num_classes: int) -> tuple[float, float]:
+    """Returns how likely the bit is 1 of the true label, and of a wrong one, on average."""
+    if isinstance(mechanism, BitMechanism):
+        return mechanism.bit_rates(num_classes)
     outputs = mechanism.output_space(num_classes)
-    log_likelihood = mechanism.log_likelihood(outputs, num_classes)
-    probability = log_likelihood.exp()
-    average = probability.mean(1, keepdim=True)
-    best = probability >= probability.amax(1, keepdim=True) * (1 - 1e-9)
-    hit = (probability * best / best.sum(1, keepdim=True)).sum() / num_classes
+    probability = mechanism.log_likelihood(outputs, num_classes).exp()
     bits = torch.nn.functional.one_hot(outputs, num_classes) if outputs.dim() == 1 else outputs
     ones = probability.T @ bits.to(torch.float64)
-    p = float(ones.diagonal().mean())
-    q = float((ones.sum() - ones.diagonal().sum()) / (num_classes * (num_classes - 1)))
-    information = torch.special.xlogy(probability, probability / average).sum() / num_classes
-    return {
-        "information": float(information) / math.log(2),
-        "retention": float(hit),
-        "signal": signal_to_noise(p, q),
-    }
+    own, whole = float(ones.diagonal().sum()), float(ones.sum())
+    return own / num_classes, (whole - own) / (num_classes * (num_classes - 1))
 
 
 def signal_to_noise(p: float, q: float) -> float:

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import DATA_SETS, name_of
@@ -158,17 +159,19 @@ def _worth_table(compared: pd.DataFrame, figure: PaperFigure) -> str:
 
 def budgets(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns mechanism, x, bits of each label, of all (times N), most (N log2 K); local only."""
-    from labeldp.mechanisms.information import information_bits  # torch
+    from labeldp.information import information  # torch
 
     found = []
     for point in rows[trust_of(rows) == "local"].to_dict("records"):
         cell: Cell = point["cell"]
         mechanism = hydra.utils.instantiate(cell.config["mechanism"], _convert_="all")
-        bits = information_bits(mechanism, cell.num_classes)
+        try:
+            bits = information(mechanism, cell.num_classes).bits
+        except InputError:  # it needs a prior
+            continue
         count = int(point["records"][0]["n_train"])
-        if bits is not None:
-            most = count * math.log2(cell.num_classes)
-            found.append((point["mechanism"], point["x"], bits, count * bits, most))
+        most = count * math.log2(cell.num_classes)
+        found.append((point["mechanism"], point["x"], bits, count * bits, most))
     columns = ["mechanism", "x", "each", "all", "most"]
     return pd.DataFrame(found, columns=columns).sort_values(["mechanism", "x"])
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from labeldp.information import information
 from labeldp.mechanisms import SubsetSelection
-from labeldp.mechanisms.information import information_bits
 from labeldp_bench.reports.statistics import from_seeds
 from papers.site.trust import FIGURE, budgets, crossing, worth
 
@@ -74,5 +74,5 @@ def test_information_is_that_of_the_mechanism_times_the_labels_and_local_alone()
     told = budgets(points)
     assert set(told.mechanism) == {"subset_selection"}
     (half,) = set(told[told.x == 0.5]["all"])
-    assert half == pytest.approx(60_000 * information_bits(SubsetSelection(0.5), 10))
+    assert half == pytest.approx(60_000 * information(SubsetSelection(0.5), 10).bits)
     assert told.most.iloc[0] == pytest.approx(60_000 * math.log2(10))

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
+from labeldp.information import information
 from labeldp.io.columns import encoded
 from labeldp.io.tables import TableFile
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.mechanisms.information import information_bits
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep_summary import show_run
 from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
@@ -188,7 +188,7 @@ def test_a_run_on_a_table(tmp_path, capsys):
     assert record["eps"] == 2  # of the person; what is said of one label is of its share
     of_row = RandomizedResponse(1.0)
     assert record["mechanism_summary"].items() >= of_row.summary().items()
-    bits = information_bits(of_row, 2)
+    bits = information(of_row, 2).bits
     assert record["mechanism_summary"]["information_bits"] == pytest.approx(bits, abs=1e-6)
     show_run(written.parent)
     assert "AUC             0." in capsys.readouterr().out

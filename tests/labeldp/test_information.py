@@ -1,15 +1,19 @@
 """Mutual information, retention and signal-to-noise (peers.md 5.3, 5.4, T1), and their optimum."""
 
 import math
+import time
+from dataclasses import astuple
 
 import pytest
 import torch
 
+from labeldp.information import information
 from labeldp.mechanisms import (
     AdditiveLaplace,
     BlockRR,
     HadamardResponse,
     LocalHashing,
+    NoPrivacy,
     OptimalMechanism,
     OptimizedUnaryEncoding,
     RandomizedResponse,
@@ -19,10 +23,8 @@ from labeldp.mechanisms import (
     TopKSubset,
     UnaryEncoding,
 )
-from labeldp.mechanisms.information import information_bits
 from labeldp.mechanisms.subsets import subset_information
-from labeldp.support import seeding
-from papers.site.mechanisms_compared import laplace_information, measure, of_enumeration
+from papers.site.mechanisms_compared import measure
 from tests.labeldp.mechanisms.test_block_rr import prior_of
 
 INFORMATION = {
@@ -44,17 +46,6 @@ INFORMATION = {
 }
 
 
-@pytest.mark.parametrize("cell", [(10, 0.5), (10, 2), (10, 8)])
-def test_information_in_records_is_that_of_the_golden_table(cell):
-    # Enumerated where that is possible; reals are drawn.
-    num_classes, eps = cell
-    kinds = (RandomizedResponse, Rappor, OptimizedUnaryEncoding, SubsetSelection, AdditiveLaplace)
-    found = [information_bits(kind(eps=eps), num_classes) for kind in kinds]
-    golden = [INFORMATION[cell][each] for each in (0, 1, 2, 5, 7)]
-    assert found[:4] == pytest.approx(golden[:4], abs=1e-4)
-    assert found[4] == pytest.approx(golden[4], rel=0.03)
-
-
 @pytest.mark.parametrize(("cell", "golden"), INFORMATION.items())
 def test_mutual_information(cell, golden):
     """If this fails, a mechanism says more or less of the label than it should."""
@@ -65,32 +56,19 @@ def test_mutual_information(cell, golden):
     assert sizes == [golden[4], golden[6]]
     exact = [kind(eps=eps) for kind in (RandomizedResponse, Rappor, OptimizedUnaryEncoding)]
     exact += [by_variance, by_information]
-    found = [measure(mechanism, num_classes)["information"] for mechanism in exact]
+    found = [information(mechanism, num_classes).bits for mechanism in exact]
     assert found == pytest.approx([golden[i] for i in (0, 1, 2, 3, 5)], abs=6e-5)
-    alibi = measure(AdditiveLaplace(eps=eps), num_classes)["information"]
+    alibi = information(AdditiveLaplace(eps=eps), num_classes).bits
     assert alibi == pytest.approx(golden[7], rel=0.004)
-
-
-@pytest.mark.parametrize(("num_classes", "eps"), [(2, 8), (10, 3), (100, 1)])
-def test_the_information_of_alibi_is_that_of_its_draws(num_classes, eps):
-    """If this fails, docs/mechanisms.md has ALIBI's information wrong: 100,000 draws gave 0.5 %."""
-    mechanism, nats = AdditiveLaplace(eps=eps), math.log(num_classes)
-    labels = torch.arange(num_classes).repeat(200_000 // num_classes)
-    released = mechanism.release(labels, num_classes, seeding.generator(0, "test"))
-    posterior = mechanism.log_likelihood(released, num_classes).softmax(1)
-    gains = nats + torch.special.xlogy(posterior, posterior).sum(1)
-    error = float(gains.std()) / math.sqrt(len(gains))
-    exact = laplace_information(mechanism.scale, num_classes)
-    assert float(gains.mean()) == pytest.approx(exact, abs=4 * error)
-    assert 4 * error < 0.03 * exact
 
 
 @pytest.mark.parametrize("num_classes", [2, 10, 100])
 def test_the_information_of_alibi_at_its_ends(num_classes):
     """If this fails, the quadrature leaves out a part of the range where it is narrow or wide."""
-    assert laplace_information(2 / 200, num_classes) == pytest.approx(math.log(num_classes))
+    told = information(AdditiveLaplace(200.0), num_classes)
+    assert astuple(told) == pytest.approx((math.log2(num_classes), 1, 1, 0))
     # A small budget tells of the label by its square.
-    small = [laplace_information(2 / eps, num_classes) / eps**2 for eps in (1e-3, 1e-2)]
+    small = [information(AdditiveLaplace(eps), num_classes).bits / eps**2 for eps in (2e-2, 1e-3)]
     assert small[0] == pytest.approx(small[1], rel=0.02)
 
 
@@ -103,9 +81,7 @@ def test_the_information_of_alibi_at_its_ends(num_classes):
 )
 def test_alibi_retention(num_classes, percent):
     """If this fails, ALIBI runs at 2.8 times its budget, as in a printed table (T1)."""
-    found = {
-        eps: 100 * measure(AdditiveLaplace(eps=eps), num_classes)["retention"] for eps in percent
-    }
+    found = {eps: 100 * information(AdditiveLaplace(eps=eps), num_classes).kept for eps in percent}
     assert found == pytest.approx(percent, abs=0.0051)
 
 
@@ -118,11 +94,42 @@ def test_signal_to_noise():
     assert measure(by_variance, 100)["signal"] == pytest.approx(1.450, abs=6e-4)
 
 
-def test_closed_forms_agree_with_enumeration():
-    """If this fails, a closed form of the comparison table is wrong."""
-    for kind in (Rappor, UnaryEncoding, LocalHashing, SubsetSelection):
-        mechanism = kind(eps=1.7)
-        assert of_enumeration(mechanism, 6) == pytest.approx(measure(mechanism, 6), rel=1e-9)
+@pytest.mark.parametrize("num_classes", [2, 5, 7, 12])
+@pytest.mark.parametrize("eps", [0.1, 1.7, 6.0])
+def test_formulas_agree_with_enumeration(num_classes, eps):
+    # Class shares have no formula: with equal ones the outputs are enumerated.
+    kinds = (RandomizedResponse, Rappor, UnaryEncoding, OptimizedUnaryEncoding, LocalHashing)
+    for kind in (*kinds, SubsetSelection, HadamardResponse):
+        formula = information(kind(eps=eps), num_classes)
+        enumerated = information(kind(eps=eps), num_classes, (1 / num_classes,) * num_classes)
+        assert formula.error == enumerated.error == 0
+        assert astuple(formula) == pytest.approx(astuple(enumerated), rel=1e-7)
+
+
+@pytest.mark.parametrize("kind", [Rappor, LocalHashing, AdditiveLaplace])
+def test_formulas_agree_with_draws(kind):
+    # 20 classes have too many sets of bits to enumerate.
+    formula = information(kind(eps=2.0), 20)
+    drawn = information(kind(eps=2.0), 20, (1 / 20,) * 20)
+    assert formula.bits == pytest.approx(drawn.bits, abs=4 * drawn.error)
+    assert formula.share == pytest.approx(drawn.share, rel=0.02)
+    assert formula.kept == pytest.approx(drawn.kept, abs=0.012)
+    assert 0 < drawn.error < 0.01 * drawn.bits
+
+
+def test_without_privacy_a_release_tells_all():
+    for kind in (NoPrivacy, RandomizedResponse, Rappor, SubsetSelection, AdditiveLaplace):
+        told = information(kind(eps=math.inf), 8)
+        assert astuple(told) == pytest.approx((3, 1, 1, 0))
+
+
+def test_a_million_classes_take_no_time():
+    # 51 labels were released in 45 s with 1 GB, because randomised response was measured by draws.
+    started = time.process_time()
+    for kind in (RandomizedResponse, Rappor, HadamardResponse, AdditiveLaplace):
+        told = information(kind(eps=1.0), 10**6)
+        assert 0 < told.share < told.bits < 0.2
+    assert time.process_time() - started < 20
 
 
 def exact_information(mechanism, prior):

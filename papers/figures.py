@@ -393,9 +393,7 @@ def write_figure(figure: PaperFigure, records: Records, out: Path) -> pd.DataFra
     return points
 
 
-def write_both(
-    stem: Path, draw: Callable[[], Figure | None], dots_per_inch: int = 160
-) -> list[Path]:
+def write_both(stem: Path, draw: Callable[[], Figure | None]) -> list[Path]:
     """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
 
     In a report an old picture would look like a result. `draw` is called for each file: the second
@@ -407,6 +405,6 @@ def write_both(
         if figure is None:
             path.unlink(missing_ok=True)
         else:
-            plotting.save(figure, path, dots_per_inch)
+            plotting.save(figure, path)
             written.append(path)
     return written

@@ -1,19 +1,21 @@
-"""Every figure of the papers and of the site, drawn from the committed records alone.
+"""Every table and figure of the papers and of the site, from the committed records.
 
 Nothing is trained. The same records and library versions give the same bytes.
 """
 
+import re
 from pathlib import Path
 
 import papers
 from labeldp.support.files import write_text
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.experiments.compose import experiment_names
+from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.records.collect import read_committed, read_with_classes
 from labeldp_bench.records.published import read_published
-from labeldp_bench.records.record import Records
 from papers.blockrr import figures as blockrr
-from papers.catalog import load_table
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
+from papers.ple.table1 import ResponseTable
 from papers.site import (
     best_known,
     confirmations,
@@ -26,11 +28,17 @@ from papers.site import (
 )
 from papers.site.best_known_picture import draw_best_known
 from papers.site.tuned_picture import draw_tuned
-from papers.theoretical_limits import exponents
+from papers.tables import AccuracyTable, Table, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
 from papers.vector_approximation import figures as vector_approximation
 
+KINDS: dict[str, type[Table]] = {
+    "accuracy": AccuracyTable,
+    "exponents": ExponentTable,
+    "response": ResponseTable,
+}
+"""{`kind` in the `table:` node of an experiment's YAML: its class}."""
 ALL: tuple[PaperFigure, ...] = (
     *blockrr.ALL,
     trust.FIGURE,
@@ -40,6 +48,32 @@ ALL: tuple[PaperFigure, ...] = (
     *vector_approximation.ALL,
 )
 """The figures of experiments, each with a page."""
+
+
+def load_table(name: str) -> Table:
+    """Returns the table of the experiment called `name`, of the kind that its YAML names."""
+    experiment = read_experiment(name)
+    return KINDS[(experiment.table or {}).get("kind", "accuracy")].of(experiment)
+
+
+def paper_tables() -> list[Table]:
+    """Returns the table of every experiment that has a `table:` node, as the papers number them."""
+    names = [name for name in experiment_names() if read_experiment(name).table is not None]
+
+    def parts(name: str) -> list[int | str]:  # table 4 before table 10
+        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+    return [load_table(name) for name in sorted(names, key=parts)]
+
+
+def write_tables() -> list[Table]:
+    """Writes every table as CSV, Markdown and LaTeX; returns them."""
+    records = read_with_classes()
+    tables = paper_tables()
+    for table in tables:
+        rows = table.rows(records)
+        write_page(table.stem, rows, table.title, table.parts(rows))
+    return tables
 
 
 def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIGURES) -> None:
@@ -57,21 +91,20 @@ def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIG
 
 def write_other_pictures(out: Path = papers.FIGURES) -> None:
     """Writes the pictures of tables, findings and docs/, and what the confirmations confirm."""
-    records = read_committed()
-    written = [*_of_tables(records, out), *findings.write_pictures(out)]
-    written += [*mechanisms.write_pictures(records), *mechanisms_compared.write_page()]
-    write_text(out.parent / "confirmations.md", confirmations.page(records))
-    print("pictures: " + ", ".join(path.name for path in written))
-
-
-def _of_tables(records: Records, out: Path) -> list[Path]:
-    rates = load_table("theoretical_limits/table1")
-    assert isinstance(rates, ExponentTable), "its YAML names that kind"
-    published = read_published()
+    records, published = read_committed(), read_published()
+    rates = ExponentTable.of(read_experiment("theoretical_limits/table1"))
     known = best_known.rows_of(records, published)
     compared = tuned.rows_of(tuned.compared(records, published))
-    return [
-        *exponents.write_pictures(rates, records, out),
+    written = [
+        *write_both(
+            out / f"{rates.stem}_exponents",
+            lambda: theoretical_limits.draw_exponents(rates, records),
+        ),
         *write_both(out / "best_known", lambda: draw_best_known(known)),
         *write_both(out / "tuned_vs_stated", lambda: draw_tuned(compared)),
+        *findings.write_pictures(out),
+        *mechanisms.write_pictures(records),
+        *mechanisms_compared.write_page(),
     ]
+    write_text(out.parent / "confirmations.md", confirmations.page(records))
+    print("pictures: " + ", ".join(path.name for path in written))

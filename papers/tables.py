@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -55,11 +55,18 @@ SMALLER_CAPTIONS = {
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table(ABC):
     """One table of a paper, and the experiment behind it."""
 
     experiment: Experiment
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Self:
+        """Returns the table that the `table:` node of an experiment's YAML describes."""
+        elsewhere = ("kind", "really", "readings")  # the last two are for `published_of`
+        node = experiment.table or {}
+        return cls(experiment, **{key: node[key] for key in node if key not in elsewhere})
 
     @property
     def paper(self) -> str:
@@ -110,7 +117,7 @@ def write_csv(path: Path, rows: pd.DataFrame, digits: int = 4) -> None:
     write_text(path, numbers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AccuracyTable(Table):
     """Accuracies of runs, over all test images, averaged over classes, or of each class.
 
@@ -321,10 +328,7 @@ def records_of(cells: Iterable[Cell], records: Records) -> list[Record]:
 
 def accuracy_table(name: str) -> AccuracyTable:
     """Returns the table of the experiment called `name`, which is one of accuracies."""
-    experiment = read_experiment(name)
-    of_rows = ("kind", "really", "readings")  # the last two are for `published_of`
-    node = {key: value for key, value in (experiment.table or {}).items() if key not in of_rows}
-    return AccuracyTable(experiment=experiment, **node)
+    return AccuracyTable.of(read_experiment(name))
 
 
 def notes(rows: pd.DataFrame) -> Iterator[str]:

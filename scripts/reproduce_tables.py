@@ -10,7 +10,7 @@ import sys
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.catalog import write_tables
+from papers.reproduce import write_tables
 from papers.site.best_known import write_best_known
 from papers.site.tuned import STEM, write_tuned
 from papers.tables import TABLES

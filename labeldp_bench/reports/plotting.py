@@ -242,15 +242,12 @@ def thin_ticks(figure: Figure) -> None:
         axes.set_xticks(axes.get_xticks(), shown)
 
 
-def save(figure: Figure, path: Path, dots_per_inch: int = 160) -> None:
-    """Writes the figure without a date, so that the same records give the same bytes; closes it.
-
-    A .png of many panels, which all go into one page, takes fewer dots per inch.
-    """
+def save(figure: Figure, path: Path) -> None:
+    """Writes the figure without a date, so that the same records give the same bytes; closes it."""
     with replacing(path) as unfinished:
         if path.suffix == ".png":
             drawn = io.BytesIO()
-            figure.savefig(drawn, format="png", dpi=dots_per_inch)
+            figure.savefig(drawn, format="png")
             drawn.seek(0)
             # A picture has few colours: a palette of 256 looks the same at a quarter of the size.
             palette = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)

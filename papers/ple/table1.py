@@ -39,7 +39,7 @@ eps={eps:g}. What it tells of a label is another question: docs/mechanisms.md.
 - The printed RRWithPrior row is RR: there is no prior in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ResponseTable(Table):
     """Response accuracy: the probability that the argmax of a release is the true label.
 
@@ -48,8 +48,8 @@ class ResponseTable(Table):
         num_classes: numbers of classes; the paper prints 10.
     """
 
-    eps: Sequence[float]
-    num_classes: Sequence[int]
+    eps: Sequence[float] = ()
+    num_classes: Sequence[int] = ()
 
     def rows(self, records: Records) -> pd.DataFrame:
         """Returns one row per (num_classes, method, eps), probabilities in percent.

@@ -28,8 +28,6 @@ DESCRIBED = {
     "model: PLE names 63 to 92 percent, private mechanisms 11 to 39",
     "finding_ranking": "RAPPOR minus ALIBI in points of test accuracy at each eps: below 0 on "
     "MNIST at 0.3 and 0.5, near 0 elsewhere",
-    "theoretical_limits_table1_curves": "Excess risk against the number of examples for each cell "
-    "of Table 1, with the predicted slope",
     "theoretical_limits_table1_exponents": "Exponents of Table 1: measured with their intervals, "
     "and predicted",
     "tuned_vs_stated": "Accuracy of RR, RAPPOR and ALIBI at each eps, a panel per data set: as the "

@@ -1,8 +1,71 @@
-"""Mechanisms for real labels on a real regression set; no figure of the paper."""
+"""Pictures of theoretical_limits: the exponents of Table I, and mechanisms for real labels."""
 
 from functools import partial
 
+import numpy as np
+from matplotlib.figure import Figure
+
+from labeldp_bench.records.record import Records
+from labeldp_bench.reports import plotting
 from papers.figures import BANDS, Axis, PaperFigure, draw_panels
+from papers.theoretical_limits.table1 import ExponentTable
+
+TRUSTS = {
+    "none": ("no privacy", "o", plotting.GREY),
+    "local": ("local, labels", "s", plotting.RED),
+    "local_full": ("local, features and labels", "D", plotting.ORANGE),
+    "central": ("central", "^", plotting.BLUE),
+}
+"""{trust model: name, mark and colour}."""
+
+
+def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
+    """Returns measured over predicted exponents of Table I; None while no slope is known.
+
+    Marks are filled for the tuning of the theorem, and open for the best of the grid.
+    """
+    rows = table.rows(records)
+    trusts = {(one.name, one.against): one.trust for one in table.drawn}
+    rows = rows[rows.agrees.isin(["yes", "no"])]  # contrasts and slopes over K have no verdict
+    if rows.empty:
+        return None
+    rows = rows.assign(trust=[trusts[place] for place in zip(rows.cell, rows.against, strict=True)])
+    figure, ((axes,),) = plotting.new_figure(1, height=5.4)
+    figure.set_size_inches(7.2, 5.6)
+    both, tolerance = rows[["predicted", "measured"]], table.tolerance
+    ends = np.array([both.min().min() - 0.06, both.max().max() + 0.06])
+    axes.plot(ends, ends, color=plotting.BLACK, lw=1)
+    axes.fill_between(
+        ends, ends - tolerance, ends + tolerance, color=plotting.GREY, alpha=0.15, lw=0
+    )
+    for trust, (name, mark, colour) in TRUSTS.items():
+        for tuning, shift, inside in (("theory", -0.004, colour), ("best", 0.004, "white")):
+            part = rows[(rows.trust == trust) & (rows.tuning == tuning)]
+            if len(part):
+                axes.errorbar(
+                    part.predicted + shift,
+                    part.measured,
+                    [part.measured - part.low, part.high - part.measured],
+                    label=f"{name}, {tuning}",
+                    fmt=mark,
+                    ms=6,
+                    color=colour,
+                    mfc=inside,
+                    lw=1.2,
+                )
+    axes.set_xlim(*ends)
+    axes.set_ylim(*ends)
+    axes.set_xlabel("exponent of the theorem")
+    axes.set_ylabel("measured slope")
+    axes.legend(fontsize=8, loc="upper left", frameon=False)
+    plotting.title_and_caption(
+        figure,
+        "Exponents of Table I: measured against predicted",
+        f"Filled: the theorem's tuning; open: the best of the grid, beside it. On the line both "
+        f"agree; grey: within {tolerance:g}. Bars: 95 % intervals.",
+    )
+    return figure
+
 
 ALL = (
     PaperFigure(

@@ -8,7 +8,7 @@ from scipy import stats
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.reports.rendering import latex_of
-from papers.catalog import load_table, paper_tables
+from papers.reproduce import load_table, paper_tables
 from papers.tables import AccuracyTable, accuracy_table
 from tests.shell import quick
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from labeldp.support.files import FileLock
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
+from tests.images import write_tiny
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -51,19 +51,10 @@ def someone_waits(monkeypatch):
 
 @pytest.fixture
 def tiny_images(tmp_path):
-    """A folder with `tiny.npz`: 3 classes told apart by brightness, 8 x 8 grey images."""
+    """A folder with `tiny.npz`."""
     folder = tmp_path / "data"
     folder.mkdir()
-    generator = np.random.default_rng(0)
-
-    def split(size: int) -> tuple[np.ndarray, np.ndarray]:
-        labels = generator.integers(0, 3, size)
-        noise = generator.integers(0, 60, (size, 8, 8))
-        return (noise + 60 * labels[:, None, None]).astype(np.uint8), labels.astype(np.int64)
-
-    x_train, y_train = split(240)
-    x_test, y_test = split(60)
-    np.savez(folder / "tiny.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    write_tiny(folder)
     return folder
 
 

@@ -15,6 +15,18 @@ def make_arrays(shape=(4, 5), train=40, test=20, num_classes=4):
     return arrays
 
 
+def write_tiny(folder):
+    """Writes `tiny.npz`: 3 classes told apart by brightness, 8 x 8 grey images."""
+    draws = np.random.default_rng(0)
+    arrays = {}
+    for part, size in (("train", 240), ("test", 60)):
+        labels = draws.integers(0, 3, size)
+        noise = draws.integers(0, 60, (size, 8, 8))
+        arrays[f"x_{part}"] = (noise + 60 * labels[:, None, None]).astype(np.uint8)
+        arrays[f"y_{part}"] = labels.astype(np.int64)
+    return write_npz(folder, "tiny", **arrays)
+
+
 def write_npz(folder, name="mine", **arrays):
     path = folder / f"{name}.npz"
     np.savez(path, **arrays)

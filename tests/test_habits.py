@@ -21,10 +21,9 @@ from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
 
 # Spelled in parts: this file is tracked too.
-MACHINE = "|".join(
-    ["/wo" + "rk/", "/ro" + "ot/", "/t" + "mp/[a-z]", "/fa" + "rm/", r"pypi\.o" + "rg",
-     "pythonho" + "sted", r"registry\.npm" + "js", r"deb\.deb" + "ian"]
-)  # fmt: skip
+MACHINE = ["/wo" + "rk/", "/ro" + "ot/", "/t" + "mp/[a-z]", "/fa" + "rm/", r"pypi\.o" + "rg"]
+MACHINE += ["pythonho" + "sted", r"registry\.npm" + "js", r"deb\.deb" + "ian"]
+MACHINE = "|".join(MACHINE)
 MODULES = [
     module.name
     for package in (labeldp, labeldp_bench, papers)
@@ -39,10 +38,8 @@ GRIDS = sorted(
 
 
 def tracked() -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=CHECKOUT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a git checkout")
     return [name for name in listed.stdout.split("\0") if name and (CHECKOUT / name).is_file()]

@@ -96,8 +96,6 @@ def test_textbook_loop_trains(pictures, monkeypatch):
 
 
 DATA = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3"]
-
-
 TINY = [*DATA, "model=linear", "eps=6", "trainer.batch_size=10"]
 
 
@@ -125,16 +123,11 @@ def test_both_learn_and_ours_is_the_accuracy_of_the_run(tiny_images, tmp_path, c
     ("option", "named"),
     [
         ("mechanism=rappor", "mechanism=rr"),
-        ("learner.loss=marginal", "mechanism=rr"),
         ("learner.retrain=consensus", "mechanism=rr"),
-        ("learner=multi_stage", "mechanism=rr"),
         ("pretrain=simclr", "pretrain=none"),
         ("model=knn", "model=cnn"),
         ("trainer=blockrr", "trainer.augment"),
-        ("trainer.pixels=unit", "trainer.pixels"),
         ("trainer.average=0.9", "trainer.average"),
-        ("++trainer.resolution=[[0.5,0.5]]", "trainer.resolution"),
-        ("trainer.selection=mean_last_10", "trainer.selection"),
     ],
 )
 def test_what_has_no_textbook_form_is_refused(option, named, tmp_path, capsys):

@@ -1,51 +1,57 @@
-"""The command line: one run gives one record, and the same command the same record."""
+"""The command line: one run gives one record, whatever happens outside."""
 
 import csv
 import json
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
+from labeldp.support.validate import InputError
 from labeldp_bench.__main__ import main
 from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
+from labeldp_bench.cli.launch import LAUNCHERS, Job, launch, progress
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.records.collect import find_done
+from labeldp_bench.records.record import SCHEMA_VERSION, checksum, read_record
+from labeldp_bench.runs.environment import Environment
+from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.process import comes_from_ctrl_c
 from tests.conftest import TINY_CIRCLE
-from tests.shell import NPZ, quick, records_under
+from tests.images import write_tiny
+from tests.shell import NPZ, quick, records_under, untimed
 
-CONTRACT = {
-    "schema_version": int, "task": str, "dataset": str, "mechanism": str, "model": str,
-    "learner": str, "eps": float, "seed": int, "budget": str, "accuracy": float,
-    "per_class_accuracy": list, "per_class_mean": float, "eps_spent": float, "delta": float,
-    "trust": str, "private": bool, "released_agreement": float, "selection": str, "pretrain": str,
-    "precision": str, "epochs": type(None), "n_train": int, "n_test": int, "wall_seconds": float,
-    "images_per_second": type(None), "device": str, "torch_version": str,
-    "git_commit": (str, type(None)), "config": dict, "config_hash": str,
-    "accuracy_sem": float, "bayes_accuracy": float,
-}  # fmt: skip
 FRACTIONS = ("accuracy", "per_class_mean", "released_agreement", "accuracy_sem", "bayes_accuracy")
-TIMED = ("wall_seconds", "images_per_second", "checksum")
+TEXTS = "task dataset mechanism model learner budget trust selection pretrain precision device"
+CONTRACT = dict.fromkeys(f"{TEXTS} torch_version config_hash".split(), str)
+CONTRACT |= dict.fromkeys((*FRACTIONS, "eps", "eps_spent", "delta", "wall_seconds"), float)
+CONTRACT |= dict.fromkeys(("schema_version", "seed", "n_train", "n_test"), int)
+CONTRACT |= dict.fromkeys(("epochs", "images_per_second"), type(None))
+CONTRACT |= {"per_class_accuracy": list, "private": bool, "config": dict}
+CONTRACT |= {"git_commit": (str, type(None))}
 
 
-def test_bare_command_is_one_cell_and_one_record(command, tmp_path):
+def test_a_command_is_one_cell_and_one_record(command, tmp_path):
     # The contract's fields would be missing, of another type, or in percent.
-    outcome = command()
+    outcome = command("dataset.trials=10")  # of a hundred
     assert outcome.returncode == 0, outcome.stderr
-    [path] = records_under(tmp_path)
-    assert path.is_relative_to(tmp_path / "results" / "runs")
+    [path] = (tmp_path / "results" / "runs").rglob("record.json")
     assert str(path.relative_to(tmp_path)) in outcome.stdout
     assert not list(tmp_path.rglob("history.csv"))
     record = json.loads(path.read_text())
-    wrong = {key: record.get(key) for key, kind in CONTRACT.items()
-             if not isinstance(record.get(key, ...), kind)}  # fmt: skip
+    wrong = [key for key, kind in CONTRACT.items() if not isinstance(record.get(key, ...), kind)]
     assert not wrong
     assert all(0 <= record[key] <= 1 + 1e-12 for key in FRACTIONS)
     assert all(0 <= accuracy <= 1 for accuracy in record["per_class_accuracy"])
     assert len(record["per_class_accuracy"]) == record["config"]["dataset"]["num_classes"] == 40
-    assert (record["task"], record["dataset"], record["mechanism"], record["model"]) == (
-        "classification", "circle", "rappor", "knn")  # fmt: skip
+    names = [record[key] for key in ("task", "dataset", "mechanism", "model")]
+    assert names == ["classification", "circle", "rappor", "knn"]
     assert record["eps"] == record["eps_spent"] == 1.0
     assert record["accuracy"] == pytest.approx(0.864, abs=0.006)
     assert not re.search(r'"/|out_dir|data_dir', path.read_text())
@@ -75,17 +81,9 @@ def test_no_privacy_is_recorded_as_text_and_as_not_private(tmp_path):
 def networks(tmp_path_factory):
     """Two runs of one command in different folders, and a third in the second folder."""
     folder = tmp_path_factory.mktemp("networks")
-    generator = np.random.default_rng(0)
-    arrays = {}
-    for part, size in (("train", 200), ("test", 50)):
-        labels = generator.integers(0, 3, size)
-        pixels = generator.integers(0, 60, (size, 8, 8)) + 60 * labels[:, None, None]
-        arrays |= {f"x_{part}": pixels.astype(np.uint8), f"y_{part}": labels}
-    np.savez(folder / "tiny.npz", **arrays)
-    line = [
-        "dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=.", "eps=3",
-        "trainer.epochs=3", "trainer.batch_size=64", "device=cpu",
-    ]  # fmt: skip
+    write_tiny(folder)
+    line = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=.", "eps=3"]
+    line += ["trainer.epochs=3", "trainer.batch_size=64", "device=cpu"]
     outcomes = [quick([*line, f"out_dir={name}"], folder) for name in ("a", "b", "b")]
     return folder, outcomes
 
@@ -108,31 +106,22 @@ def test_network_run_writes_history_and_record(networks):
     assert record["images_per_second"] > 0
     assert (record["selection"], record["dataset"]) == ("last", "tiny")
     assert record["precision"] in ("float32", "bf16")
-    assert (record["n_train"], record["n_test"]) == (200, 50)
+    assert (record["n_train"], record["n_test"]) == (240, 60)
     assert "accuracy_sem" not in record
     assert not (path.parent / "error.txt").exists()
 
 
-def test_same_command_gives_the_same_numbers_bit_for_bit(networks):
-    # Nobody could reproduce a record.
-    folder, _ = networks
-    [one], [two] = (records_under(folder / name) for name in ("a", "b"))
-    first, second = (json.loads(path.read_text()) for path in (one, two))
-    assert {k: v for k, v in first.items() if k not in TIMED} == {
-        k: v for k, v in second.items() if k not in TIMED
-    }
-    histories = [(path.parent / "history.csv").read_text().splitlines() for path in (one, two)]
-    without_time = [[row.rsplit(",", 1)[0] for row in history] for history in histories]
-    assert without_time[0] == without_time[1]
-
-
-def test_repeated_run_is_not_trained_again(networks):
-    # The same command would cost hours twice, and the record would be replaced.
-    _, (first, second, again) = networks
-    assert "epoch" in second.stdout
-    assert "done already" not in first.stdout + second.stdout
-    assert "done already" in again.stdout
-    assert "  epoch" not in again.stdout
+def test_same_command_gives_the_same_numbers_and_is_not_trained_again(networks):
+    # Nobody could reproduce a record; or it would cost hours twice, and be replaced.
+    folder, (first, second, again) = networks
+    records, histories = [], []
+    for path in (path for name in ("a", "b") for path in records_under(folder / name)):
+        records.append(untimed(path))
+        rows = (path.parent / "history.csv").read_text().splitlines()
+        histories.append([row.rsplit(",", 1)[0] for row in rows])
+    assert records[0] == records[1] and histories[0] == histories[1]
+    assert "epoch" in second.stdout and "done already" not in first.stdout + second.stdout
+    assert "done already" in again.stdout and "  epoch" not in again.stdout
     assert again.stdout.splitlines()[-1] == second.stdout.splitlines()[-1]
 
 
@@ -142,18 +131,13 @@ def test_damaged_record_is_named(tmp_path):
     [path] = records_under(tmp_path)
     whole = path.read_text()
     edited = re.sub(r'("accuracy": 0\.)\d+', r"\g<1>99", whole)
-    for damaged, how in (
-        (whole[:100], "is damaged"),
-        ("[]", "is damaged"),
-        (edited, "was changed"),
-    ):
+    for damaged, how in ((whole[:100], "is damaged"), (edited, "was changed")):
         assert damaged != whole
         path.write_text(damaged)
-        for line in (TINY_CIRCLE, ["-m", *TINY_CIRCLE]):
-            outcome = quick(line, tmp_path)
-            assert outcome.returncode == 2
-            assert f"record.json {how}" in outcome.lines[-1]
-            assert "Traceback" not in outcome.stderr and "overrides" not in outcome.stderr
+        outcome = quick(TINY_CIRCLE if how == "is damaged" else ["-m", *TINY_CIRCLE], tmp_path)
+        assert outcome.returncode == 2
+        assert f"record.json {how}" in outcome.lines[-1]
+        assert "Traceback" not in outcome.stderr and "overrides" not in outcome.stderr
 
 
 def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
@@ -182,11 +166,8 @@ def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_im
     np.savez(tiny_images / "tiny.npz", **arrays | {"y_test": (arrays["y_test"] + 1) % 3})
     for changed in (line, ["-m", *line]):
         outcome = quick(changed, tmp_path)
-        assert outcome.returncode == 2
-        hashes = r"data_sha256 is [0-9a-f]{16} now, [0-9a-f]{16} then"
-        assert re.search(rf"error: tiny\.npz has other images .* {hashes}.* another name, or",
-                         outcome.stderr)  # fmt: skip
-        assert "accuracy" not in outcome.stdout
+        assert outcome.returncode == 2 and "accuracy" not in outcome.stdout
+        assert re.search(r"error: tiny\.npz has other images .* another name, or", outcome.stderr)
     np.savez(tiny_images / "tiny.npz", **arrays | {"y_train": (arrays["y_train"] + 1) % 3})
     outcome = quick(line, tmp_path)
     assert outcome.returncode == 0
@@ -200,29 +181,11 @@ def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):
     line = ["experiment=mechanisms/mnist", "mechanism=none", "seed=0", "data_dir=data"]
     nothing = quick(line, tmp_path)
     assert nothing.returncode == 0 and "1 stored in results/records.csv" in nothing.stdout
-    assert (
-        "stored results are not checked against the data: there is no mnist.npz" in nothing.stdout
-    )
+    assert "there is no mnist.npz" in nothing.stdout
     (tiny_images / "tiny.npz").rename(tiny_images / "mnist.npz")
     other = quick(line, tmp_path)
     assert other.returncode == 2 and "stored" not in other.stdout
-    assert re.search(
-        r"error: data/mnist\.npz has other images or test labels than the mnist of the stored "
-        r"results: its hash, .* is [0-9a-f]{16}, theirs 2fec4d150af52121 ",
-        other.stderr,
-    )
-
-
-def test_an_error_while_cleaning_up_after_ctrl_c_counts_as_ctrl_c():
-    # OmegaConf, interrupted at a bad moment, raises an AttributeError: a sweep would end as failed.
-    try:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            raise AttributeError("half-made")
-    except AttributeError as error:
-        assert comes_from_ctrl_c(error)
-    assert not comes_from_ctrl_c(ValueError("alone"))
+    assert re.search(r"data/mnist\.npz has other images .* theirs 2fec4d150af52121 ", other.stderr)
 
 
 def test_ctrl_c_while_the_program_loads_is_one_line(monkeypatch, capsys):
@@ -239,3 +202,117 @@ def test_ctrl_c_while_the_program_loads_is_one_line(monkeypatch, capsys):
         main()
     assert stop.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A folder with one finished run, and its cell."""
+    folder = tmp_path_factory.mktemp("runs")
+    cell = compose_cell(TINY_CIRCLE)
+    assert run_cells([cell], Environment(folder, folder, torch.device("cpu"))) == 0
+    return folder, cell
+
+
+def test_a_record_of_a_newer_version_is_not_read(done, tmp_path):
+    # Its numbers may mean something else there.
+    folder, cell = done
+    record = json.loads((folder / cell.folder / "record.json").read_text())
+    record["schema_version"] = SCHEMA_VERSION + 1
+    record["checksum"] = checksum(record)
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=rf"schema version 2, .* up to {SCHEMA_VERSION} \(install"):
+        read_record(tmp_path)
+
+
+def test_a_folder_under_another_runs_name_is_not_taken_for_it(done, tmp_path):
+    # A copied folder would answer for a config that was never run.
+    folder, cell = done
+    other = compose_cell([*TINY_CIRCLE, "eps=2"])
+    (tmp_path / other.folder).mkdir(parents=True)
+    copied = (folder / cell.folder / "record.json").read_bytes()
+    (tmp_path / other.folder / "record.json").write_bytes(copied)
+    with pytest.raises(InputError, match=r"record\.json is of another run: its config_hash"):
+        find_done([other], tmp_path, committed=False)
+    outcome = quick([*TINY_CIRCLE, "eps=2", f"out_dir={tmp_path}"], tmp_path)
+    assert outcome.returncode == 2 and "is of another run" in outcome.stderr
+    assert find_done([cell], folder, committed=False).keys() == {cell.config_hash}
+
+
+def test_names_with_spaces_and_equals_signs(tmp_path):
+    # A folder on somebody's desktop would be cut at the space.
+    line = [*TINY_CIRCLE, "mechanism=rr", "out_dir='my runs/a=b'"]
+    for each in (line, ["-m", *line]):
+        assert quick(each, tmp_path).returncode == 0
+    [path] = records_under(tmp_path)
+    assert path.is_relative_to(tmp_path / "my runs" / "a=b")
+
+
+def test_a_clock_that_was_set_back_costs_an_estimate_only(done, tmp_path, monkeypatch):
+    # Daylight saving or a time server would end a sweep, or write a negative duration.
+    monkeypatch.setattr("time.time", iter(range(10**9, 0, -3600)).__next__)
+    cell = compose_cell([*TINY_CIRCLE, "seed=5"])
+    assert run_cells([cell], Environment(tmp_path, tmp_path, torch.device("cpu"))) == 0
+    assert read_record(tmp_path / cell.folder)["wall_seconds"] > 0
+    assert progress(5, 215, -100.0) == "5 of 215 cells"
+
+
+def launch_broken(monkeypatch, error):
+    """Launches on workers that die, as joblib and submitit say it."""
+
+    def broken(jobs, settings, out_dir):
+        raise error
+
+    monkeypatch.setitem(LAUNCHERS, "joblib", broken)
+    return launch([Job([], {})], "joblib", {}, Path())
+
+
+def test_a_worker_that_was_killed_is_one_line(monkeypatch, capsys):
+    # The sweep ended in a page of traceback, without the table of what is done.
+    error = RuntimeError("Job 15_1 has not produced\n any output" + "-" * 300)
+    assert launch_broken(monkeypatch, error) == (0, False)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "RuntimeError: Job 15_1 has not produced any" in line and len(line) < 300
+
+
+def test_ctrl_c_in_a_launcher_stays_ctrl_c(monkeypatch):
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        error = OSError("a pipe broke")
+        error.__context__ = sys.exc_info()[1]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        launch_broken(monkeypatch, error)
+    assert comes_from_ctrl_c(caught.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 300 kB of its own, and a way to enlarge it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small file system of its own needs root, and a system that lets it mount")
+    try:
+        yield folder, ["mount", "-o", "remount,size=20m", str(folder)]
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_ends_the_sweep_and_the_same_command_finishes(small_disk):
+    # Half a record would count as done, or the cells before it would be lost.
+    folder, enlarge = small_disk
+    axes = ["mechanism=rr", "eps=0.5,1,2,3,4,5", "seed=0,1,2"]
+    line = ["-m", *TINY_CIRCLE, *axes, "out_dir=small/runs"]
+    (folder / "other").write_bytes(bytes(225_000))
+    outcome = quick(line, folder.parent)
+    assert outcome.returncode in (1, 2) and "Traceback" not in outcome.stderr
+    assert "no space left on device" in outcome.stderr + outcome.stdout
+    before = {path: path.read_bytes() for path in records_under(folder)}
+    assert 0 < len(before) < 18
+    for path in before:
+        read_record(path.parent)
+    subprocess.run(enlarge, check=True)
+    assert quick(line, folder.parent).returncode == 0
+    assert len(records_under(folder)) == 18
+    assert all(path.read_bytes() == content for path, content in before.items())

@@ -31,7 +31,6 @@ def names(tmp_path, monkeypatch):
     (tmp_path / "checkout").mkdir()
     (tmp_path / "checkout" / "file").write_bytes(bytes(2**20))
     monkeypatch.setitem(script, "git", lambda *words: "file" if "ls-files" in words else "abc")
-    plain = names["missing_packages"]
     monkeypatch.setitem(script, "ROOT", tmp_path / "checkout")
     data = tmp_path / "packed" / "tiny"
     data.mkdir(parents=True)
@@ -40,7 +39,7 @@ def names(tmp_path, monkeypatch):
     (data.parent / "unpack.py").write_text(UNPACK)
     listed = [each.metadata["Name"] for each in metadata.distributions()]
     (tmp_path / "installed").write_text(", ".join([*listed, *names["BY_NAME"]]))
-    return names | {"missing": plain}
+    return names
 
 
 def prepare(names, tmp_path, *words):
@@ -61,30 +60,11 @@ def test_every_part_fits_a_transfer_and_all_of_them_are_the_data(names, tmp_path
         assert images.read() == (tmp_path / "packed" / "tiny" / "images").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["call=2"], "call=2"),
-        (["call=many"], "many"),
-        (["data=nowhere"], "nowhere"),
-        (["installed=nowhere"], "nowhere"),
-        (["seed=1"], "seed=1"),
-    ],
-)
-def test_a_preparation_that_cannot_work_is_one_line(names, tmp_path, words, named, capsys):
-    assert prepare(names, tmp_path, *words) == 2
+@pytest.mark.parametrize("wrong", ["call=2", "data=nowhere", "installed=nowhere", "seed=1"])
+def test_a_preparation_that_cannot_work_is_one_line(names, tmp_path, wrong, capsys):
+    assert prepare(names, tmp_path, wrong) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and named in line
-
-
-def test_what_is_imported_and_not_there_is_carried_with_what_it_needs():
-    names = runpy.run_path(str(SCRIPT))
-    listed = {each.metadata["Name"].lower() for each in metadata.distributions()}
-    carried = names["missing_packages"](listed - {"hydra-core", "omegaconf", "filelock"})
-    found = {text.partition("==")[0] for text in carried}
-    assert {"hydra-core", "omegaconf", "filelock"} <= found <= {
-        "hydra-core", "omegaconf", "filelock", *names["BY_NAME"],
-    }  # fmt: skip
+    assert line.startswith("error: ") and wrong.partition("=")[2] in line
 
 
 def test_a_stay_ends_at_its_deadline_and_goes_on_when_called_again(names, tmp_path):
@@ -107,7 +87,6 @@ def test_a_stay_ends_at_its_deadline_and_goes_on_when_called_again(names, tmp_pa
     assert run(1).returncode == 75  # no time for a cell
     ended = run(300)
     assert ended.returncode == 0, ended.stdout
-    assert "3 done" in run(300).stdout
     with tarfile.open(results / "records.tar.gz.0") as archive:
         kept = [name for name in archive.getnames() if name.endswith("record.json")]
     assert len(kept) == 3

@@ -41,23 +41,14 @@ def test_each_choice_shows_its_yaml_and_its_classes(group):
             assert compose_cell(shlex.split(example)).build()
 
 
-def test_help_on_the_command_line(tmp_path):
-    outcome = quick(["--help", "mechanism=rappor,rr", "eps", "stages"], tmp_path)
-    assert outcome.returncode == 0 and "privacy budget" in outcome.stdout
-    assert "Flips every bit" in outcome.stdout and "mechanism=rr\n" in outcome.stdout
-    assert list(tmp_path.iterdir()) == []
+def test_an_unknown_name_is_told_the_nearest(tmp_path):
+    for word, near in (("mechnism", "mechanism"), ("mechanism=rapor", "rappor")):
+        outcome = quick(["--help", word], tmp_path)
+        assert outcome.returncode == 2 and len(outcome.lines) == 1
+        assert f"did you mean {near}?" in outcome.stderr
 
 
-@pytest.mark.parametrize(
-    ("word", "near"), [("mechnism", "mechanism"), ("mechanism=rapor", "rappor"), ("sed", "seed")]
-)
-def test_an_unknown_name_is_told_the_nearest(word, near, tmp_path):
-    outcome = quick(["--help", word], tmp_path)
-    assert outcome.returncode == 2 and len(outcome.lines) == 1
-    assert f"did you mean {near}?" in outcome.stderr
-
-
-@pytest.mark.parametrize("target", ["labeldp.mechanisms.Rappor", "labeldp.no.Mine", "unfinished.M"])
+@pytest.mark.parametrize("target", ["labeldp.mechanisms.Rappor", "unfinished.M"])
 def test_own_configs_are_shown_also_with_a_class_that_is_not_there(target, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "unfinished.py").write_text("class M(:\n")

@@ -1,9 +1,7 @@
 """A sweep on a launcher gives the records of a sweep in one process."""
 
 import importlib.util
-import json
 import os
-import pickle
 import shutil
 import sys
 import types
@@ -12,27 +10,19 @@ from pathlib import Path
 import pytest
 
 from labeldp_bench.cli.launch import Job, launch
-from labeldp_bench.experiments.compose import compose_cell
 from tests.conftest import TINY_CIRCLE
-from tests.shell import HANGS, quick, records_under, start
+from tests.shell import HANGS, quick, records_under, start, untimed
 
 SUBMITIT = importlib.util.find_spec("submitit") is not None
 RAY = importlib.util.find_spec("ray") is not None
 FOUR = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "seed=0,1"]
-TIMED = ("wall_seconds", "images_per_second", "checksum")
-SLURM = [
-    "hydra/launcher=submitit_slurm", "hydra.launcher.partition=main", "hydra.launcher.mem_gb=2",
-    "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=10",
-    "hydra.launcher.array_parallelism=2",
-]  # fmt: skip
+SLURM = ["partition=main", "mem_gb=2", "cpus_per_task=1", "timeout_min=10", "array_parallelism=2"]
+SLURM = ["hydra/launcher=submitit_slurm", *(f"hydra.launcher.{text}" for text in SLURM)]
 
 
 def records(folder: Path) -> dict[Path, dict]:
     """Returns what the records under a folder say, times left out."""
-    found = {path.relative_to(folder): json.loads(path.read_text())
-             for path in records_under(folder)}  # fmt: skip
-    return {path: {key: value for key, value in record.items() if key not in TIMED}
-            for path, record in found.items()}  # fmt: skip
+    return {path.relative_to(folder): untimed(path) for path in records_under(folder)}
 
 
 def same_as_in_one_process(launcher: list[str], tmp_path: Path) -> None:
@@ -114,9 +104,3 @@ def test_what_is_asked_of_ray_and_what_a_dead_worker_gives(died, monkeypatch, ca
     assert ("1 of 3 jobs died; job 2: RayError: The worker died" in said) == bool(died)
     assert ray.address == "auto" and ray.ended
     assert ray.needs == {"max_retries": 0, "num_cpus": 2, "num_gpus": 1}
-
-
-def test_a_job_is_the_same_in_another_process():
-    # A worker would run another cell than the command's.
-    job = Job([compose_cell(["mechanism=rr", "seed=3"])], {"out_dir": "runs"}, of=2, deadline=1.5)
-    assert pickle.loads(pickle.dumps(job)) == job

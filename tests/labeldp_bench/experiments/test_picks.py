@@ -4,12 +4,12 @@ from labeldp_bench.experiments.experiment import cells_of
 from tests.shell import quick
 
 CENTRAL = {"dataset": "mnist", "mechanism": "labeldp_pro", "learner": "noisy_gradients"}
+CENTRAL |= {"model": "probe", "pretrain": "simclr", "eps": 1}
 BLOCKS = [
-    {"set": CENTRAL | {"model": "probe", "pretrain": "simclr", "eps": 1}},
-    {"set": CENTRAL | {"model": "probe", "pretrain": "simclr", "eps": 1}
-     | {"learner.projection": "none", "learner.learning_rate": 0.5}},
+    {"set": CENTRAL},
+    {"set": CENTRAL | {"learner.projection": "none", "learner.learning_rate": 0.5}},
     {"set": {"dataset": "mnist", "mechanism": "none"}, "grid": {"seed": [0, 1]}},
-]  # fmt: skip
+]
 
 
 def hashes(axes):

@@ -17,12 +17,12 @@ from labeldp_bench.training.augment import Mixup
 from labeldp_bench.training.images import pixel_scale
 from labeldp_bench.training.trainer import Trainer
 from tests.conftest import CHECKOUT
+from tests.shell import NPZ
 
 CPU = torch.device("cpu")
 EXPERIMENTS = CHECKOUT / "configs" / "experiment"
 PAPERS = ("vector_approximation", "blockrr")
 TABLES = [path for paper in PAPERS for path in sorted((EXPERIMENTS / paper).glob("*.yaml"))]
-RECIPES = sorted(path.stem for path in (CHECKOUT / "configs" / "trainer").glob("*.yaml"))
 COUNTS = {
     "blockrr/table3": 3 * 9 * 10,
     "blockrr/table5": 3 * 9 * 10,
@@ -72,28 +72,24 @@ def test_table_has_its_cells_and_each_can_be_built(table):
 @pytest.mark.parametrize(
     ("overrides", "setting"),
     [
-        ([], "halves"),
-        (["stages=halves"], "halves"),
-        *(([f"stages=code_eps{eps}"], "code's stages") for eps in (1, 2, 4)),
-        (["stages=code_eps1", "trainer=ghazi_mnist", "trainer.mixup.alpha=[16,8]"],
-         "code's recipe"),
-        (["stages=code_eps1", "learner.warm_start=false"], ""),
-        (["learner.warm_start=true"], ""),
-        (["stages=halves", "learner.temperature=0.5"], ""),
-        (["learner.fractions=[0.4,0.6]"], ""),
+        ("stages=halves", "halves"),
+        ("stages=code_eps2", "code's stages"),
+        ("stages=code_eps1 trainer=ghazi_mnist trainer.mixup.alpha=[16,8]", "code's recipe"),
+        ("stages=code_eps1 learner.warm_start=false", ""),
+        ("stages=halves learner.temperature=0.5", ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_called_lp_2st_has_a_name_for_each_of_its_settings(overrides, setting):
     # One name stood for three methods, whose numbers do not compare.
-    found = compose_cell(["dataset=mnist", "mechanism=lp_2st", *overrides])
+    found = compose_cell(["dataset=mnist", "mechanism=lp_2st", *overrides.split()])
     found.build()
     assert setting_of(found.identity) == setting
 
 
 def test_naming_the_stages_is_no_other_run():
     # Committed records would lose their cells.
-    spelled = ["learner.fractions=[0.7,0.3]", "learner.temperature=0.5",
-               "learner.filter_earlier=true", "learner.warm_start=true"]  # fmt: skip
+    spelled = ["learner.fractions=[0.7,0.3]", "learner.temperature=0.5"]
+    spelled += ["learner.filter_earlier=true", "learner.warm_start=true"]
     for named, keys in (("halves", []), ("code_eps2", spelled)):
         one, other = (
             compose_cell(["dataset=mnist", "mechanism=lp_2st", *rest])
@@ -116,18 +112,19 @@ def test_lp_2st_by_eps(mechanism, eps, fractions, temperature, alphas):
     assert (parts.pretrain is not None) == (mechanism == "lp_2st_star")
 
 
+# {eps: (sigma, l)}
 BLOCKRR = {
-    "table3": [(0.6, 1.4, 6), (0.8, 1.2, 5), (1, 1.2, 5), (2, 0.8, 2), (3, 0.78, 0), (4, 0.5, 0),
-               (6, 0.5, 0), (8, 0.5, 0)],
-    "table5": [(0.6, 1.2, 2), (0.8, 1.2, 6), (1, 1.2, 5), (2, 0.8, 6), (3, 0.8, 0), (4, 0.5, 0),
-               (6, 0.2, 0), (8, 0.2, 0)],
-}  # fmt: skip
+    "table3": {0.6: (1.4, 6), 0.8: (1.2, 5), 1: (1.2, 5), 2: (0.8, 2), 3: (0.78, 0)},
+    "table5": {0.6: (1.2, 2), 0.8: (1.2, 6), 1: (1.2, 5), 2: (0.8, 6), 3: (0.8, 0)},
+}
+BLOCKRR["table3"] |= dict.fromkeys((4, 6, 8), (0.5, 0))
+BLOCKRR["table5"] |= {4: (0.5, 0), 6: (0.2, 0), 8: (0.2, 0)}
 
 
 @pytest.mark.parametrize("table", BLOCKRR)
 def test_blockrr_has_sigma_and_l_of_its_appendix(table):
     # Tables 8 and 9: other blocks, other accuracies on the rare classes.
-    for eps, sigma, favoured in BLOCKRR[table]:
+    for eps, (sigma, favoured) in BLOCKRR[table].items():
         parts = cell(f"blockrr/{table}", mechanism="blockrr", eps=eps).build()
         mechanism, trainer = parts.mechanism, parts.model.trainer
         assert (mechanism.eps, mechanism.sigma, mechanism.favoured) == (eps, sigma, favoured)
@@ -143,12 +140,9 @@ def test_blockrr_trains_on_the_data_that_the_paper_says(mechanism):
     assert getattr(learner, "fraction", None) == (None if mechanism == "rr" else 0.01)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_recipe_builds_a_trainer_and_says_where_it_comes_from(recipe):
-    # A number without a source cannot be checked by a reader.
-    assert isinstance(trainer_of(recipe), Trainer)
-    text = (CHECKOUT / "configs" / "trainer" / f"{recipe}.yaml").read_text()
-    assert "paper" in text or "stated" in text
+def test_every_recipe_builds_a_trainer():
+    for path in (CHECKOUT / "configs" / "trainer").glob("*.yaml"):
+        assert isinstance(trainer_of(path.stem), Trainer)
 
 
 def test_decays_of_ghazi_can_be_moved():
@@ -159,21 +153,12 @@ def test_decays_of_ghazi_can_be_moved():
     assert trainer_of("ghazi_cifar100").batch_size == 256
 
 
-def test_older_cells_keep_their_identity():
-    # Committed records would no longer be found: hashes from before pretrain and pixel lists.
-    golden = {"rr": "b4e7efdca079f05f", "rappor": "04c43686ec8ed2d3"}
-    for mechanism, expected in golden.items():
-        assert compose_cell(["dataset=mnist", f"mechanism={mechanism}"]).config_hash == expected
-
-
 @pytest.mark.parametrize(
     ("pixels", "message"),
     [
         ("raw", "trainer.pixels must be one of standardised, unit; got 'raw'"),
         ([[0.5]], "two lists, means and standard deviations"),
-        ([[0.5], [0.2, 0.2]], "two lists, means and standard deviations"),
         ([[0.5], [0]], "trainer.pixels must be a number > 0, got 0"),
-        (3, "trainer.pixels must be one of"),
     ],
 )
 def test_wrong_pixels_are_refused_in_one_line(pixels, message):
@@ -188,16 +173,6 @@ def test_pixels_of_another_number_of_channels_are_refused():
         pixel_scale([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]], grey, CPU)
 
 
-def test_mixup_of_each_stage():
-    mixup = Mixup([16, 8])
-    assert [mixup.at(stage, 2) for stage in (0, 1)] == [Mixup(16), Mixup(8)]
-    assert Mixup(8.0).at(4, 5) == Mixup(8.0)
-    with pytest.raises(InputError, match=r"which has 1; got \[16, 8\]"):
-        mixup.at(0, 1)
-    with pytest.raises(InputError, match="alpha must be a number > 0, got 0"):
-        Mixup([16, 0])
-
-
 def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch):
     # The list would be read, and one number used for both stages.
     alphas = []
@@ -208,10 +183,8 @@ def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch
         return original(self, images, generator)
 
     monkeypatch.setattr(Mixup, "__call__", spy)
-    found = compose_cell(
-        ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=lp_2st",
-         "trainer=ghazi_mnist", "trainer.augment=[]", "trainer.mixup.alpha=[16,8]",
-         "trainer.epochs=1", "trainer.batch_size=120", "trainer.precision=float32"]
-    )  # fmt: skip
+    recipe = ["augment=[]", "mixup.alpha=[16,8]", "epochs=1", "batch_size=120", "precision=float32"]
+    recipe = ["trainer=ghazi_mnist", *(f"trainer.{text}" for text in recipe)]
+    found = compose_cell([*NPZ, "mechanism=lp_2st", *recipe])
     assert run_cells([found], Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))) == 0
     assert alphas == [16, 8, 8]

@@ -153,15 +153,11 @@ def test_weights_that_left_every_bound_are_told():
         learnt(NoisySGD(projection="none", learning_rate=1e38), store)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"loss": "marginal"}, {"projection": "span"}, {"clip": 0}, {"momentum": 1.0}]
-)
 @pytest.mark.parametrize("kind", [NoisySGD, NoisyGradients])
-def test_what_makes_no_recipe_is_refused(kind, wrong):
-    ((key, value),) = wrong.items()
-    if key in kind.__dataclass_fields__:
-        with pytest.raises(InputError, match=rf"learner\.{key} must be .* got {value!r}$"):
-            kind(**wrong)
+@pytest.mark.parametrize(("key", "value"), [("loss", "marginal"), ("projection", "span")])
+def test_what_makes_no_recipe_is_refused(kind, key, value):
+    with pytest.raises(InputError, match=rf"learner\.{key} must be .* got {value!r}$"):
+        kind(**{key: value})
 
 
 def test_it_refuses_single_labels_and_other_models():

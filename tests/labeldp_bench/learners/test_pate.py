@@ -140,11 +140,8 @@ def test_distorted_images_are_taught_from_the_first_taught_epoch_on():
 
 
 PATE, FIXMATCH = Pate(LinearTeachers(), STUDENT), FixMatch("marginal", STUDENT)
-VOTES, KNN, BITS = (
-    PateFM(1.0, teachers=5, queries=5, answers=5),
-    NearestNeighbours(5),
-    Rappor(eps=1),
-)
+VOTES, KNN = PateFM(1.0, teachers=5, queries=5, answers=5), NearestNeighbours(5)
+BITS = Rappor(eps=1)
 IMAGES, LABELS = training.images_and_labels(50)
 
 
@@ -167,11 +164,6 @@ def test_what_makes_no_sense_is_one_clear_line(learner, images, mechanism, model
         learner.check(mechanism, model)
         learner.fit(images, store, mechanism, model, session())
     assert store.eps_spent == 0
-
-
-def test_a_loss_other_than_the_plain_one_is_refused():
-    with pytest.raises(InputError, match="got 'bce'"):
-        Pate(LinearTeachers(), STUDENT, "bce")
 
 
 def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():

@@ -24,9 +24,6 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-# --- The mechanism -----------------------------------------------------------------------------
-
-
 def test_it_claims_nothing():
     # Tables and pictures read these.
     assert (PLE.private, PLE.trust, PLE.eps) == (False, "none", math.inf)
@@ -46,7 +43,7 @@ def test_audit_finds_no_claim():
     assert isinstance(learner(), EnhancedLabels)
 
 
-@pytest.mark.parametrize("k1", [1, 2, 4])
+@pytest.mark.parametrize("k1", [2, 4])
 def test_random_labels_are_others_distinct_and_uniform(k1):
     # The true label among the random ones would undo their purpose, a bias would give it away.
     labels = torch.full((6000,), 2)
@@ -55,9 +52,6 @@ def test_random_labels_are_others_distinct_and_uniform(k1):
     assert all(len(set(row)) == k1 - 1 for row in random.tolist())
     counts = torch.bincount(random.flatten(), minlength=4)[[0, 1, 3]] / 6000
     assert torch.allclose(counts, torch.tensor((k1 - 1) / 3), atol=0.03)
-
-
-# --- The client --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("label", "weight"), [(0, 1 - 0.3), (1, 1.0), (2, 1.0), (3, 1 + 0.9)])
@@ -79,9 +73,7 @@ def test_random_labels_add_their_cross_entropies():
     assert value.tolist() == pytest.approx([float(each[0] + 1.5 * (each[3] + each[1]))])
 
 
-@pytest.mark.parametrize(
-    ("randoms", "punishment"), [(2, 0.2), (2, 0.4), (2, 0.8), (3, 0.2), (3, 0.4)]
-)
+@pytest.mark.parametrize(("randoms", "punishment"), [(2, 0.4), (3, 0.4)])
 def test_punishment_hides_a_label_only_beyond_a_threshold(randoms, punishment):
     # docs/ple.md: up to a1 = 1 - a3 randoms / (K - 1), 0.556 for two random labels and 0.333 for
     # three, the true label stays on top of every vector that fits its class; beyond, it ties with
@@ -127,9 +119,6 @@ def test_sample_size_as_printed_and_corrected():
     assert sample_size(0.2, 0.3, **given, corrected=True) == pytest.approx(expected)
     assert sample_size(0.5, 0.6, **given, corrected=True) == math.inf  # Delta + gamma > 1
     assert sample_size(0.0, 0.5, **given, corrected=True) == math.inf
-
-
-# --- The server --------------------------------------------------------------------------------
 
 
 def test_cut_keeps_the_largest_and_sums_to_one():

@@ -50,9 +50,10 @@ def setting(request):
     return NearestNeighbours(20), bundle.train_features, reopened
 
 
-@pytest.mark.parametrize("fractions", [[0.5, 0.5], [0.8, 0.2], [0.5, 0.25, 0.25], [0.1] * 10])
-@pytest.mark.parametrize("size", [10, 99, 1000])
-def test_stages_are_disjoint_random_and_cover_everything(fractions, size):
+@pytest.mark.parametrize(
+    ("size", "fractions"), [(99, [0.8, 0.2]), (1000, [0.5, 0.25, 0.25]), (10, [0.1] * 10)]
+)
+def test_stages_are_disjoint_random_and_cover_everything(size, fractions):
     # A label would be released twice, or an example never used; the split would follow the order
     # of the file, or differ when a run is repeated.
     parts, again, other = (split(size, fractions, seed) for seed in (3, 3, 4))
@@ -61,12 +62,6 @@ def test_stages_are_disjoint_random_and_cover_everything(fractions, size):
         assert abs(len(part) - share * size) <= 1
     assert all(map(torch.equal, parts, again)) and not all(map(torch.equal, parts, other))
     assert not torch.equal(torch.cat(parts), torch.arange(size))
-
-
-def test_an_empty_stage_is_one_line():
-    # A model would be fitted to nothing.
-    with pytest.raises(InputError, match=r"3 examples.* got \[0\.9, 0\.1\]"):
-        split(3, [0.9, 0.1], seed=0)
 
 
 CONSENSUS = SingleStage("plain", retrain="consensus")
@@ -84,7 +79,6 @@ LEARNERS = {
         TopKSubset(eps=1.0),
     ),
     "held_out": (HeldOutPrior(loss="plain", fraction=0.1), BlockRR(eps=1.0, favoured=1)),
-    "held_out_rr": (HeldOutPrior(loss="plain", fraction=0.1), RandomizedResponseWithPrior(eps=1.0)),
 }
 
 
@@ -148,20 +142,6 @@ def test_two_stages_of_lp_mst_are_lp_2st():
     assert torch.equal(*scores)
 
 
-def test_k_rule_reaches_the_mechanism():
-    # The switch between paper and released code would do nothing.
-    found = {}
-    for rule in ("paper", "released_code"):
-        overrides = [*TINY_CIRCLE, "mechanism=lp_2st", "eps=0.5", f"mechanism.k_rule={rule}"]
-        parts = compose_cell(overrides).build()
-        bundle = parts.dataset.draw(None, 0)
-        where = session()
-        store = bundle.store.open(0.5, 0)
-        parts.learner.fit(bundle.train_features, store, parts.mechanism, parts.model, where)
-        found[rule] = where.notes["stage_2_mean_top_k"]
-    assert 1 <= found["released_code"] < found["paper"] <= 4
-
-
 def test_consensus_keeps_exactly_the_agreeing_examples(setting):
     # Retraining would see examples that the first model contradicts.
     model, features, open_store = setting
@@ -209,16 +189,10 @@ def test_consensus_of_nobody_keeps_the_first_model():
 REFUSED = [
     "mechanism=lp_2st learner.fractions=[0.5,0.4]",
     "mechanism=lp_2st learner.fractions=[1.0]",
-    "mechanism=lp_2st learner.fractions=[1.5,-0.5]",
-    "mechanism=lp_2st learner.fractions=0.5",
     "mechanism=lp_2st learner.temperature=0",
-    "mechanism=lp_2st learner.domain_weight=1.5",
     "mechanism=lp_2st mechanism.k_rule=code",
     "mechanism=blockrr learner.fraction=0",
-    "mechanism=blockrr learner.fraction=1",
     "mechanism=blockrr learner.prior_eps=0",
-    "mechanism=blockrr learner.prior_eps=-1",
-    "mechanism=rr learner.loss=nll",
     "mechanism=rr learner.retrain=twice",
 ]
 
@@ -277,8 +251,7 @@ def test_prior_is_in_evaluation_mode_without_augmentation(network):
         assert not torch.equal(classifier.network(classifier.normalise(features)).double(), logits)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("temperature", "weight"), [(0.5, 0.0), (2.0, 0.3), (0.5, 1.0)])
 def test_prior_formula(temperature, weight):
     # peers.md 1.3: w normalise(q^(1/T)) + (1 - w) softmax(logits / T), q the mean prediction.
     logits = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
@@ -292,17 +265,6 @@ def test_prior_formula(temperature, weight):
     assert torch.allclose(prior.sum(1), torch.ones(30).double())
 
 
-def test_neighbours_prior_is_the_share_of_votes():
-    # The circle rows of LP-2ST use raw vote shares (peers.md 1.6).
-    features, store = circle()
-    supervision = Supervision.of([store.release(RR_FIRST)], LOSSES["plain"])
-    classifier = NearestNeighbours(20).fit(features, supervision, session())
-    shares = classifier.scores(features).double() / 20
-    assert torch.allclose(classifier.probabilities(features), shares)
-    sharper = shares**2 / (shares**2).sum(1, keepdim=True)
-    assert torch.allclose(classifier.probabilities(features, 0.5), sharper)
-
-
 def test_neighbours_without_votes_have_the_uniform_prior():
     # Zero bits, or negative estimates, would make the prior NaN.
     votes = torch.tensor([[0.0, 0.0], [-1.0, -2.0]])
@@ -314,9 +276,9 @@ def test_neighbours_without_votes_have_the_uniform_prior():
     assert torch.equal(classifier.probabilities(features), torch.full((2, 2), 0.5).double())
 
 
-@pytest.mark.parametrize("top", [1, 2, 5])
-def test_filter_keeps_what_the_stage_model_ranks_in_its_top_k(top):
+def test_filter_keeps_what_the_stage_model_ranks_in_its_top_k():
     # peers.md 1.3 item 6: the randomised label in the stage-1 model's top k.
+    top = 2
     table = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.randint(5, (30,), generator=torch.Generator().manual_seed(1))
     release = StoredRelease(torch.arange(5, 35), labels, RR_FIRST, 5)
@@ -348,18 +310,6 @@ def test_filter_uses_the_whole_part_of_the_mean_k_of_the_new_stage(monkeypatch):
     for (supervision, *_), release in zip(model.fits[1:], store.releases[1:], strict=True):
         assert set(release.indices.tolist()) <= set(supervision.indices.tolist())
     assert len(model.fits[-1][0].indices) < len(features)
-
-
-def test_filter_cuts_the_mean_k_off(monkeypatch):
-    # The released code truncates: 2.9 is 2.
-    tops = []
-    monkeypatch.setattr(multi_stage, "mean_top_k", lambda release: 2.9)
-    monkeypatch.setattr(multi_stage, "filtered", lambda r, c, f, top: tops.append(top) or r)
-    features, store = circle()
-    learner = replace(TWO_STAGES, filter_earlier=True)
-    mechanism = RandomizedResponseWithPrior(eps=1.0)
-    learner.fit(features, store, mechanism, NearestNeighbours(20), session())
-    assert tops == [2]
 
 
 def test_mean_top_k_of_mechanisms_with_and_without_a_choice():

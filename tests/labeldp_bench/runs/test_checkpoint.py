@@ -1,44 +1,38 @@
 """Never lose work: a run that is killed goes on, and ends in the record it would have had."""
 
 import csv
-import json
 import os
 import signal
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.store import BudgetError, LabelStore
+from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.runs.checkpoint import Checkpoint
-from tests.shell import SERVER, quick, records_under
+from labeldp_bench.training import checkpoint
+from labeldp_bench.training.checkpoint import FitStates
+from tests.shell import SERVER, quick, records_under, untimed
 
-TIMED = ("wall_seconds", "images_per_second", "checksum", "data_written")
-TWO_STAGES = [
-    "mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true",
-    "trainer.selection=mean_last_10", "trainer.epochs=4", "+trainer.optimizer.weight_decay=0.01",
-    "trainer.average=0.9", "checkpoint_epochs=1",
-]  # fmt: skip
-
-
+TWO_STAGES = ["mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true"]
+TWO_STAGES += ["trainer.selection=mean_last_10", "trainer.epochs=4", "trainer.average=0.9"]
+TWO_STAGES += ["+trainer.optimizer.weight_decay=0.01", "checkpoint_epochs=1"]
 CHOSEN = "trainer.epochs=2"
 """Of the recipe of the tests: tuning takes its place."""
-TUNED = [
-    "mechanism=rr", "tuning=held_out_releases", "tuning.learning_rates=[1e30,1e-9,1e-2]",
-    "tuning.averages=[0.9]", "tuning.epochs=3", "checkpoint_epochs=1",
-]  # fmt: skip
+TUNED = ["mechanism=rr", "tuning=held_out_releases", "tuning.learning_rates=[1e30,1e-9,1e-2]"]
+TUNED += ["tuning.averages=[0.9]", "tuning.epochs=3", "checkpoint_epochs=1"]
 
 
 def outcome(folder: Path) -> tuple[dict, list, bytes]:
     """Returns record and history without times, and the confusion matrix."""
     (path,) = records_under(folder)
-    record = json.loads(path.read_text())
     with (path.parent / "history.csv").open() as file:
         history = [row[:-1] for row in csv.reader(file)]
     confusion = (path.parent / "confusion.csv").read_bytes()
-    return {k: v for k, v in record.items() if k not in TIMED}, history, confusion
+    return untimed(path), history, confusion
 
 
 def _main_until(where: str, arguments: list[str], folder: Path, calls: int | None) -> None:
@@ -151,23 +145,25 @@ def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_p
     assert outcome(tmp_path) == untouched(arguments)
 
 
-@pytest.mark.parametrize("part", ["parts", "fits", "network", "optimizer"])
-def test_checkpoint_of_another_version_is_said_in_one_line(part, tiny_network, tmp_path):
+def test_checkpoint_of_another_version_is_said_in_one_line(tiny_network, tmp_path):
     # A file of another commit is taken; where it held other things every try would be a traceback.
     arguments = [*tiny_network, "mechanism=rr", "checkpoint_epochs=1", "trainer.epochs=8"]
-    kill("between epochs", [*arguments, "model=linear", "out_dir=runs"], tmp_path)
+    arguments += ["model=linear", "out_dir=runs"]
+    kill("between epochs", arguments, tmp_path)
     (file,) = tmp_path.rglob("checkpoint.pt")
-    state = torch.load(file, weights_only=True)
-    if part in state:
-        state[part] = type(state[part])()
-    else:
-        state["fits"][0][part] = {}
-    torch.save(state, file)
-    again = quick([*arguments, "model=linear", "out_dir=runs"], tmp_path)
-    assert again.returncode == 2
-    (line,) = again.stderr.splitlines()
-    assert "does not fit, as if another version wrote it (delete it, and training" in line
-    assert records_under(tmp_path) == []
+    for part in ("parts", "fits", "network", "optimizer"):
+        state = torch.load(file, weights_only=True)
+        if part in state:
+            state[part] = type(state[part])()
+        else:
+            state["fits"][0][part] = {}
+        whole = file.read_bytes()
+        torch.save(state, file)
+        again = quick(arguments, tmp_path)
+        assert again.returncode == 2 and records_under(tmp_path) == []
+        (line,) = again.stderr.splitlines()
+        assert "does not fit, as if another version wrote it (delete it, and training" in line
+        file.write_bytes(whole)
 
 
 def test_checkpoint_executes_nothing(tmp_path):
@@ -183,25 +179,6 @@ def test_checkpoint_executes_nothing(tmp_path):
     assert not ran.exists()
 
 
-def test_recalled_release_is_booked_and_draws_nothing():
-    # A second draw of noise for the same label would cost a second eps that no ledger shows.
-    labels = torch.arange(3).repeat(50)
-    first = LabelStore(labels, 3).open(1.0, seed=None)  # secret: cannot be drawn alike again
-    halves = torch.arange(150).tensor_split(2)
-    kept = [first.release(RandomizedResponse(1.0), half).outputs for half in halves]
-    second = LabelStore(labels, 3).open(1.0, seed=None)
-    second.load_state_dict(first.state_dict())
-    for half, outputs in zip(halves, kept, strict=True):
-        assert torch.equal(second.release(RandomizedResponse(1.0), half).outputs, outputs)
-    assert second.ledger == first.ledger
-    with pytest.raises(BudgetError, match="exceeded"):
-        second.release(RandomizedResponse(1.0), halves[0])
-    third = LabelStore(labels, 3).open(1.0, seed=None)
-    third.load_state_dict(first.state_dict())
-    with pytest.raises(BudgetError, match="other labels"):
-        third.release(RandomizedResponse(1.0), halves[1])
-
-
 def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelStore, torch.Tensor]:
     """Returns a store, after a release with secret noise that a checkpoint holds; and labels."""
     labels = torch.arange(3).repeat(50)
@@ -213,15 +190,15 @@ def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelStore,
     return store, labels
 
 
-@pytest.mark.parametrize("key", ["torch", "device", "precision"])
-def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(key, tmp_path, capsys):
+def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(tmp_path, capsys):
     # Two draws with secret noise cost eps twice, and the record said once.
     file, belongs_to = tmp_path / "checkpoint.pt", {"identity": "a", "device": "cpu"}
-    first, labels = _released_until(file, belongs_to | {key: "of before"})
+    first, labels = _released_until(file, belongs_to | {"torch": "of before"})
     for _ in range(2):  # it may be killed once more before its first checkpoint
         second = LabelStore(labels, 3).open(1.0, seed=None)
         parts = {"store": second}
-        checkpoint = Checkpoint(file, belongs_to | {key: "of now"}, parts=parts, is_secret=True)
+        now = belongs_to | {"torch": "of now"}
+        checkpoint = Checkpoint(file, now, parts=parts, is_secret=True)
         checkpoint.resume()
         assert checkpoint.fits.next_fit() is None
         drawn = second.release(RandomizedResponse(1.0)).outputs
@@ -270,25 +247,52 @@ def test_a_checkpoint_of_other_releases_is_not_taken_up(left_by, now, refused, t
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
     fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1).fits
     fits.next_fit()
+    file = tmp_path / "checkpoint.pt"
     for error, why in (
         (OSError(28, "No space left on device"), "no space left on device"),
         (RuntimeError("[enforce fail at inline_container.cc:672]"), "is the disk full?"),
         (RuntimeError("CUDA error: an\n illegal address"), "cuda error: an illegal address"),
     ):
-
-        def full(*_, error=error, **__):
-            raise error
-
-        monkeypatch.setattr(torch, "save", full)
+        monkeypatch.setattr(torch, "save", Mock(side_effect=error))
         fits.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
         (line,) = capsys.readouterr().out.splitlines()
-        file = tmp_path / "checkpoint.pt"
         assert line == f"no checkpoint: cannot write {file} ({why}); training goes on"
         assert list(tmp_path.iterdir()) == []
 
 
 def test_no_checkpoint_is_written_where_none_is_wanted(tiny_network, tmp_path):
     # That of a ResNet-18 has 85 MB: some machines let nothing of that size out.
-    kill("between epochs", [*tiny_network, "mechanism=rr", "trainer.epochs=8",
-                            "checkpoint_epochs=0", "out_dir=runs"], tmp_path)  # fmt: skip
+    own = ["mechanism=rr", "trainer.epochs=8", "checkpoint_epochs=0", "out_dir=runs"]
+    kill("between epochs", [*tiny_network, *own], tmp_path)
     assert not list(tmp_path.rglob("checkpoint.pt"))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (RuntimeError("can't allocate memory: 8 bytes"), RuntimeError),
+        (KeyError("streams"), InputError),
+        (InputError("its own words"), InputError),
+    ],
+)
+def test_a_device_that_fails_is_no_reason_to_delete_a_checkpoint(error, kind):
+    with pytest.raises(kind) as found, FitStates("checkpoint.pt", lambda _: None, None).restoring():
+        raise error
+    assert ("does not fit" in str(found.value)) == isinstance(error, KeyError)
+
+
+def test_saves_come_by_time_unless_epochs_are_given(monkeypatch):
+    # A short epoch would cost as much as its checkpoint.
+    def saved_after(every: int | None) -> list[int]:
+        epochs = []
+        fits = FitStates("", lambda states: epochs.append(states[-1]["epoch"]), every)
+        fits.next_fit()
+        for epoch in range(1, 7):
+            fits.after_epoch(lambda: {"epoch": epoch, "network": {}}, finished=False)  # noqa: B023
+        return epochs
+
+    assert saved_after(None) == []
+    assert saved_after(2) == [2, 4, 6]
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
+    assert saved_after(None) == [1, 2, 3, 4, 5, 6]

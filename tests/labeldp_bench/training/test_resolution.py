@@ -76,7 +76,7 @@ def test_a_network_for_one_size_is_refused_before_it_is_trained():
 
 @pytest.mark.parametrize(
     "resolution",
-    [0.5, [0.5], [[0.5, 0.5, 0.5]], [[0, 0.5]], [[0.5, 16]], [[0.5, 0.5], [0.5, 0.75]]],
+    [0.5, [[0.5, 0.5, 0.5]], [[0.5, 16]], [[0.5, 0.5], [0.5, 0.75]]],
 )
 def test_wrong_resolutions_are_refused_in_one_line(resolution):
     with pytest.raises(InputError, match=r"^[^\n]*trainer\.resolution[^\n]*$"):

@@ -78,12 +78,8 @@ def test_factor_is_a_fraction_that_depends_on_the_share_of_the_steps(schedule):
     [
         (WarmupSteps, {"warmup": 1.0}),
         (WarmupSteps, {"decay_at": (0.6, 0.3)}),
-        (WarmupSteps, {"decay_at": (30,)}),
-        (WarmupSteps, {"decay": 2.0}),
         (WarmupSteps, {"decay_anchor": "totl"}),
-        (WarmupLinear, {"warmup": -0.1}),
         (EpochSteps, {"epochs": 0}),
-        (AlibiSteps, {"warmup_epochs": 201}),
         (AlibiSteps, {"decay_every": 0}),
     ],
 )

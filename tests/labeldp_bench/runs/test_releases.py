@@ -1,7 +1,8 @@
-"""Release in one process, learn in another, which has no training labels at all."""
+"""What leaves a run: releases for another process, and neither secret noise nor true labels."""
 
 import json
 import multiprocessing
+import re
 
 import numpy as np
 import pytest
@@ -9,13 +10,17 @@ import torch
 
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
+from labeldp_bench.data.images import hash_of_images, read_npz
+from labeldp_bench.data.official import OFFICIAL, OfficialData
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.runs.changed_data import _compare_public
 from labeldp_bench.runs.environment import NOTE, Environment, refuse_other_releases
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.runs.release_only import release_only
+from labeldp_bench.runs.run import open_store
 from tests.conftest import TINY_CIRCLE
+from tests.shell import TIMED
 
-TIMES = {"wall_seconds", "images_per_second", "data_written", "checksum"}
 OF_LABELS = {"released_agreement", "response_accuracy"}
 
 
@@ -57,7 +62,7 @@ def test_a_process_without_labels_ends_in_the_same_record(
     learned, errors = record(cell, environment(tmp_path / "c", without_labels, path))
     assert not errors
     assert all(learned[key] is None and whole[key] is not None for key in OF_LABELS)
-    for key in TIMES | OF_LABELS:
+    for key in {*TIMED} - {"device"} | OF_LABELS:
         del whole[key], learned[key]
     assert learned == whole
     _, drawn = read_releases(path)
@@ -87,17 +92,6 @@ def test_a_file_is_for_its_data_its_noise_and_its_learner_only(
     linear = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret", "model=linear"])
     learned, errors = record(linear, environment(tmp_path / "b", without_labels, path))
     assert not errors and learned["eps_spent"] == 1
-
-
-def test_labels_are_not_drawn_twice_into_one_file(tiny_network, tiny_images, tmp_path):
-    # Who has seen the first file would see another draw of the same labels, at no stated cost.
-    cell = compose_cell([*tiny_network, "mechanism=rappor", "noise=secret"])
-    path = tmp_path / "release.npz"
-    release_only(cell, environment(tmp_path / "a", tiny_images), path)
-    before = path.read_bytes()
-    with pytest.raises(InputError, match=r"release\.npz exists: a second draw of the same labels"):
-        release_only(cell, environment(tmp_path / "a", tiny_images), path)
-    assert path.read_bytes() == before
 
 
 def test_what_a_killed_release_left_is_removed_and_said(
@@ -174,17 +168,52 @@ def test_what_cannot_be_handed_over_is_refused_before_anything_is_written(
         with pytest.raises(InputError, match=reason):
             release_only(compose_cell(overrides), environment(tmp_path, tiny_images), path)
     assert not path.exists()
-    torn = tmp_path / "torn.npz"
-    torn.write_bytes(b"PK")
-    with pytest.raises(InputError, match="is not a file of releases"):
-        read_releases(torn)
-    torn.write_text("a,b\n1,2\n")  # NumPy takes it for a pickle, and advises to trust the file
-    with pytest.raises(InputError, match=r"is not a file of releases: it is not an \.npz file \("):
-        read_releases(torn)
-    with pytest.raises(InputError, match="releases must be a file"):
-        read_releases(tmp_path / "absent.npz")
-    _, errors = record(
-        compose_cell([*TINY_CIRCLE, "mechanism=rr", "dataset.trials=1"]),
-        environment(tmp_path / "b", tiny_images, torn),
-    )
+    # Nor is such a run given a file.
+    circle = compose_cell([*TINY_CIRCLE, "mechanism=rr", "dataset.trials=1"])
+    path.write_bytes(b"PK")
+    _, errors = record(circle, environment(tmp_path / "b", tiny_images, path))
     assert "releases= is for images from a file" in errors[0]
+
+
+@pytest.mark.parametrize("mechanism", ["rappor", "lp_2st", "blockrr"])
+def test_the_record_says_secret_and_the_releases_differ_from_run_to_run(
+    mechanism, tmp_path, monkeypatch
+):
+    # A run that says secret and draws from its seed would be undone by anybody.
+    stores = []
+
+    def open_and_keep(*arguments):
+        stores.append(open_store(*arguments))
+        return stores[-1]
+
+    monkeypatch.setattr("labeldp_bench.runs.run.open_store", open_and_keep)
+    overrides = [*TINY_CIRCLE, f"mechanism={mechanism}", "noise=secret"]
+    cell = compose_cell(overrides)
+    where = [environment(tmp_path / name, tmp_path) for name in ("a", "b", "c")]
+    (one, failed), (other, _) = (record(cell, each) for each in where[:2])
+    assert failed == []
+    assert one["noise"] == one["identity"]["noise"] == "secret"
+    first_trials = stores[0], stores[len(stores) // 2]
+    drawn, again = (store.releases[-1].outputs for store in first_trials)
+    assert drawn.shape == again.shape and not torch.equal(drawn, again)
+    assert one["config_hash"] == other["config_hash"] and one["seed"] == 0
+    seeded, errors = record(compose_cell(overrides[:-1]), where[2])
+    assert errors == []
+    assert seeded["noise"] == "seeded" and seeded["config_hash"] != one["config_hash"]
+
+
+def test_enhancement_is_not_called_secret(tiny_network, tiny_images, tmp_path):
+    # Its random labels follow from the seed.
+    cell = compose_cell([*tiny_network, "mechanism=ple", "noise=secret"])
+    _, errors = record(cell, environment(tmp_path / "a", tiny_images))
+    assert errors and errors[0].startswith("noise=secret protects nothing here: mechanism=ple")
+
+
+def test_no_message_holds_a_hash_of_training_labels(tiny_images, monkeypatch):
+    # Who knows all labels of a file but one tried the classes until the hash fitted: 20 of 20.
+    path = tiny_images / "tiny.npz"
+    images = hash_of_images(*read_npz(path))
+    monkeypatch.setitem(OFFICIAL, "tiny", OfficialData("", 3, 0, images, "0" * 64))
+    with pytest.raises(InputError, match="other training labels than the tiny of the") as caught:
+        _compare_public("tiny", path)
+    assert not re.search("[0-9a-f]{12}", str(caught.value).replace(str(path), ""))

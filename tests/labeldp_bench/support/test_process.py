@@ -1,4 +1,4 @@
-"""Several GPUs in one machine: each process takes one of its own. The cards here are pretended."""
+"""The process: a GPU of its own where there are several, and no TF32."""
 
 import multiprocessing
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 
 from labeldp.support.validate import InputError
 from labeldp_bench.support.device import own_gpu, take_gpu
+from labeldp_bench.support.process import prepare_training
 
 FORK = multiprocessing.get_context("fork")
 
@@ -66,3 +67,12 @@ def test_locks_that_cannot_be_written_are_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"device=cuda:0"):
         take_gpu(["0", "1"], Path(tmp_path / "file"))
+
+
+def test_float32_on_a_gpu_is_not_tf32(monkeypatch):
+    # The record would say float32, and convolutions have had 10 bits of mantissa.
+    for name, before in (("allow_tf32", True), ("benchmark", False)):
+        monkeypatch.setattr(torch.backends.cudnn, name, before)
+    prepare_training()
+    assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cudnn.benchmark

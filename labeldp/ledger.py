@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.manifest import Manifest
@@ -74,7 +73,7 @@ class Payers:
         spent = np.where(paid, eps, 0.0)
         if self.persons is None:
             return spent
-        who = pd.factorize(spellings(self.persons))[0]
+        who = np.unique(spellings(self.persons), return_inverse=True)[1]
         return np.bincount(who, spent)[who].astype(np.float64)
 
     def of_release(self, manifest: Manifest, ids: NDArray, file: Path) -> "Payers":
@@ -92,7 +91,8 @@ class Payers:
             found = Payers(int(ids.max(initial=-1)) + 1, self.digest_of, label)
             places = np.where(ids < self.size, ids, -1)
         elif self.ids is not None:
-            places = pd.Index(spellings(self.ids)).get_indexer(spellings(ids))
+            place = {name: row for row, name in enumerate(spellings(self.ids).tolist())}
+            places = np.array([place.get(name, -1) for name in spellings(ids).tolist()], np.int64)
         if manifest.unit is None:
             return found
         column = manifest.unit.column

@@ -3,14 +3,17 @@
 import json
 import math
 import uuid
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+import numpy as np
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
 from labeldp.named_mechanisms import class_mechanism, law_of, real_mechanism
+from labeldp.names import as_python, is_flat
 from labeldp.support.validate import InputError, check_eps
 
 VERSION = 2
@@ -20,6 +23,8 @@ BEFORE = "before "
 """Begins a name, in `counted`, of what a file of an older version counted: it named nothing."""
 GIVEN = "row_ids"
 """Stands for the column of row ids that were given in Python."""
+LEAST, MOST = 1e-300, 1e300
+"""Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
 
 
 @dataclass(frozen=True)
@@ -125,20 +130,6 @@ class Manifest:
         """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
         return real_mechanism(self.mechanism, self.row_eps, self.parameters)
 
-    def after(self, counted: tuple[str, ...], identity: str | None) -> "Manifest":
-        """Returns the manifest of a release that adds to earlier ones of the same rows.
-
-        Args:
-            counted: names of the earlier releases.
-            identity: that they share; None: there is none.
-        """
-        return replace(self, counted=counted, identity=identity or self.identity)
-
-    def like(self, other: "Manifest") -> bool:
-        """Returns whether two releases were made alike, apart from names and storage."""
-        apart = {"identity": "", "stored": "", "release": "", "counted": (), "row_id": None}
-        return {**asdict(self), **apart} == {**asdict(other), **apart}
-
     def to_json(self) -> str:
         """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
         # Older programs read what is stored as they stored it.
@@ -179,6 +170,40 @@ class Manifest:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
+
+
+def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tuple[ClassName, ...]:
+    """Returns the class names as plain Python values, at least two and all different."""
+    if classes is None or isinstance(classes, str) or not is_flat(classes):
+        raise InputError(f"{option} must be a list of names, got {classes!r}")
+    names = tuple(map(as_python, np.asarray(classes, dtype=object).tolist()))
+    if wrong := wrong_class_names(names):
+        raise InputError(
+            f"{option} must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
+            "missing, name a class by a text, such as 'none', in labels and classes)"
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"{option} must be different, got {list(names)}")
+    if len(names) < 2:
+        commas = " (with commas between)" if option.startswith("--") else ""
+        raise InputError(f"{option} must be at least two{commas}, got {list(names)}")
+    return names
+
+
+def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[float, float]:
+    """Returns the ends of the range of numbers."""
+    try:
+        low, high = (float(each) for each in bounds)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not -math.inf < low < high < math.inf:
+        raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
+    if not LEAST < high - low < MOST or not abs(low + high) < MOST:
+        raise InputError(
+            f"{option} are too large or too near each other for the computer's numbers, got "
+            f"{bounds!r} (release the numbers in another unit)"
+        )
+    return low, high
 
 
 def wrong_class_names(names: Collection[object]) -> list[object]:

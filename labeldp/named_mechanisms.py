@@ -75,6 +75,12 @@ def _built(known: Mapping[str, Any], name: str, eps: float, parameters: Mapping[
         raise InputError(f"mechanism={name}: {error}") from None
 
 
+def parameters_of(mechanism: ClassMechanism | RealMechanism) -> dict[str, Any]:
+    """Returns the parameters that a mechanism was built with, without eps."""
+    own = {each.name for each in fields(mechanism) if each.init} - {"eps"}
+    return {name: value for name, value in vars(mechanism).items() if name in own}
+
+
 LARGEST_TABLE = 20_000
 """Entries of a table of outputs; larger ones are left out."""
 

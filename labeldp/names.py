@@ -1,15 +1,16 @@
-"""Names of rows and of persons: which are allowed, and which spell the same name."""
+"""Names of rows, persons and labels: which are allowed, and which spell the same name."""
 
 import math
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from labeldp.manifest import Unit
 from labeldp.support.validate import InputError, check_integer
 
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
@@ -48,20 +49,49 @@ def check_texts(names: NDArray, what: str) -> None:
     Raises:
         InputError: there is one; `what` begins the message.
     """
+    if names.dtype.kind in "iufb":
+        return
+    given = names.tolist()
+    if any(issubclass(kind, bytes) or kind.__hash__ is None for kind in set(map(type, given))):
+        raise InputError(
+            f"{what} must be numbers or texts, got others, such as bytes (write them as texts)"
+        )
     try:
-        pd.Index(names)
-        if names.dtype == object and pd.api.types.infer_dtype(names) != "string":
-            names.astype(str)
-            pd.unique(names)
+        "".join(map(str, given)).encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{what} must be texts that UTF-8 can write, got one with half a character (read them "
             "in the encoding of their file)"
         ) from None
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{what} must be numbers or texts, got others, such as bytes (write them as texts)"
-        ) from None
+
+
+def first_missing(values: Iterable[Any]) -> int | None:
+    """Returns the first row whose value is missing; None: there is no such row."""
+    return next((row for row, value in enumerate(values) if is_missing(value)), None)
+
+
+def is_missing(value: Any) -> bool:
+    """Returns whether a value is None, NaN, or what pandas has for a missing cell or time."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | Decimal | np.floating) and bool(value != value)
+
+
+def label_texts(labels: Iterable[object]) -> list[str]:
+    """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
+    return [_text(value) for value in labels]
+
+
+def _text(value: object) -> str:
+    if is_missing(value):
+        return ""
+    if isinstance(value, bool | np.bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"  # 1.00 is `1`, as of other numbers
+    return str(value).strip()
 
 
 def is_flat(values: Any) -> bool:
@@ -99,16 +129,16 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     values = without_mask(row_ids)
     if len(values) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
-    missing = np.flatnonzero(pd.isna(values))
-    if len(missing):
-        raise InputError(f"row {missing[0]}: the row id is missing (name each row)")
+    if (row := first_missing(values.tolist())) is not None:
+        raise InputError(f"row {row}: the row id is missing (name each row)")
     check_texts(values, "row ids")
     values = values if values.dtype.kind in "iu" else values.astype(str)
-    ids = pd.Index(values)  # as they are kept: 7 and '7' are one text
-    if not ids.is_unique:
+    ids = values.tolist()  # as they are kept: 7 and '7' are one text
+    if len(set(ids)) < len(ids):
+        twice = next(name for name, count in Counter(ids).items() if count > 1)
         raise InputError(
-            f"row ids must be distinct, got {ids[ids.duplicated()].tolist()[0]!r} twice "
-            "(a person with several rows is named by persons=)"
+            f"row ids must be distinct, got {twice!r} twice (a person with several rows is named "
+            "by persons=)"
         )
     return values
 
@@ -130,18 +160,20 @@ def checked_persons(persons: ArrayLike, size: int, what: str = "persons") -> NDA
     if len(names) != size:
         raise InputError(f"{what} must name a person for each of {size} labels, got {len(names)}")
     check_texts(names, what)
-    for row in np.flatnonzero(pd.isna(names))[:1]:
+    if (row := first_missing(names.tolist())) is not None:
         raise InputError(f"{what}: row {row} names no person")
     return spellings(names)
 
 
 def numbered(persons: ArrayLike, size: int) -> NDArray[np.int64]:
     """Returns each row's person, numbered from 0 as they come, int64 (N,)."""
-    return pd.factorize(checked_persons(persons, size))[0].astype(np.int64)
+    number: dict[str, int] = {}
+    names = checked_persons(persons, size).tolist()
+    return np.array([number.setdefault(name, len(number)) for name in names], np.int64)
 
 
-def capped(names: NDArray, most_rows: int | None, column: str) -> tuple[Unit, NDArray[np.bool_]]:
-    """Returns the unit, and which rows are released, bool (N,).
+def capped(names: NDArray, most_rows: int | None) -> tuple[int, NDArray[np.bool_]]:
+    """Returns how many rows of a person are released at most, and which rows those are, bool (N,).
 
     The labels of one person may all change at once, and eps adds up over them (group privacy). So
     each of at most `most_rows` rows gets eps / most_rows. Later rows of a person are left out; the
@@ -150,10 +182,12 @@ def capped(names: NDArray, most_rows: int | None, column: str) -> tuple[Unit, ND
     Args:
         names: of persons, as `checked_persons` returns them.
         most_rows: >= 1; None: the largest number of rows that a person has.
-        column: what names the person.
     """
-    who = pd.Series(names)
-    before = who.groupby(who).cumcount().to_numpy()
+    seen: Counter[str] = Counter()
+    before = np.empty(len(names), np.int64)
+    for row, name in enumerate(names.tolist()):
+        before[row] = seen[name]
+        seen[name] += 1
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
-    return Unit(column, most), before < most
+    return most, before < most

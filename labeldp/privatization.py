@@ -1,31 +1,33 @@
 """Releases your labels, once, through the store that holds them."""
 
+import contextlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.information import information
-from labeldp.io.tables import label_texts
 from labeldp.ledger import Before, Ledger, Payers, digest_of_texts
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, wrong_class_names
+from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
-from labeldp.named_mechanisms import (
-    CLASS_MECHANISMS,
-    REAL_MECHANISMS,
-    class_mechanism,
-    law_of,
-    real_mechanism,
+from labeldp.named_mechanisms import class_mechanism, law_of, parameters_of, real_mechanism
+from labeldp.names import (
+    as_python,
+    capped,
+    checked_persons,
+    checked_row_ids,
+    first_missing,
+    is_flat,
+    label_texts,
+    without_mask,
 )
-from labeldp.names import as_python, capped, checked_persons, checked_row_ids, is_flat, without_mask
 from labeldp.planning import recommended
 from labeldp.release import Release
 from labeldp.store import LabelStore
@@ -58,7 +60,7 @@ def privatize(
         labels: N class names, or numbers where `bounds` is given.
         classes: all names that a label may have. They must not be taken from the labels, which
             would tell which of them occur.
-        eps: > 0, of each label, or of each person where `unit` is given. Infinity: no privacy.
+        eps: > 0, of each label, or of each person where `persons` is given. Infinity: no privacy.
         mechanism: a name on the command line that needs no prior; `auto` takes the one that `plan`
             recommends.
         seed: for tests only: anyone with the seed can remove the noise. Such a draw is booked only
@@ -84,40 +86,18 @@ def privatize(
     >>> len(release), release.mechanism, release.log_likelihood().shape
     (2, 'rr', (2, 2))
     """
-    if eps is None:
-        raise InputError("eps must be given, a number > 0 (1 is a usual choice)")
-    eps = check_eps(as_python(eps))
-    if classes is not None and bounds is not None:
-        raise InputError("give classes, or bounds of numbers, not both")
-    if classes is None and bounds is None:
-        raise InputError(
-            "classes must be given, all names that a label may have: taking them from the labels "
-            "would tell which occur (for numbers give bounds=(low, high) in their place)"
-        )
+    _check_options(classes, eps, bounds, parameters, source, persons_column)
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
-    for key, name in (("source", source), ("persons_column", persons_column)):
-        if not isinstance(name, str):
-            raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
-    if not isinstance(parameters, dict | None):
-        raise InputError(f'parameters must be a dict, such as {{"size": 3}}, got {parameters!r}')
     values = as_list(labels)
-    unit, kept, who = None, np.ones(len(values), bool), None
-    if persons is not None:
-        who = checked_persons(persons, len(values))
-        unit, kept = capped(who, as_python(most_rows), persons_column)
-    elif most_rows is not None:
-        raise InputError("most_rows is for persons with several rows (give persons= too)")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
-    recipe = recipe_of(
-        eps, mechanism, parameters or {}, classes=classes, bounds=bounds, unit=unit,
+    who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
+    blank = new_manifest(
+        as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
         noise="secret" if seed is None else "seeded", source=source, row_id=row_id,
     )  # fmt: skip
-    if recipe.manifest.bounds is None:
-        coded = codes(values, recipe.manifest.classes)
-    else:
-        coded = scaled_numbers(values, *recipe.manifest.bounds)
-    coded = coded[torch.from_numpy(kept)]
+    coded = (codes(values, blank.classes) if blank.bounds is None
+             else scaled_numbers(values, *blank.bounds))[torch.from_numpy(kept)]  # fmt: skip
     if ledger is None:
         # Many clients have the same single label, and a seed is for tests.
         is_booked = seed is None and (len(values) > 1 or row_ids is not None)
@@ -129,14 +109,48 @@ def privatize(
     )  # fmt: skip
 
     def manifest(before: Before) -> Manifest:
-        return recipe.manifest.after(before.counted, before.identity)
+        return replace(blank, counted=before.counted, identity=before.identity or blank.identity)
 
     with ledger.charge(manifest, payers, again=again) as (made, before):
-        messages = recipe.draw(coded, seed)
+        messages = draw(made, coded, seed)
     for note in before.notes:
         warnings.warn(note, stacklevel=2)
-    warn(recipe, len(coded), stacklevel=3)
+    warn(made, len(coded), stacklevel=3)
     return Release(messages, ids[kept], before.eps[kept] + made.eps, made)
+
+
+def _check_options(
+    classes: object, eps: object, bounds: object, parameters: object, source: object,
+    persons_column: object,
+) -> None:  # fmt: skip
+    """Refuses what is missing, given twice, or of another kind."""
+    if eps is None:
+        raise InputError("eps must be given, a number > 0 (1 is a usual choice)")
+    if classes is not None and bounds is not None:
+        raise InputError("give classes, or bounds of numbers, not both")
+    if classes is None and bounds is None:
+        raise InputError(
+            "classes must be given, all names that a label may have: taking them from the labels "
+            "would tell which occur (for numbers give bounds=(low, high) in their place)"
+        )
+    for key, name in (("source", source), ("persons_column", persons_column)):
+        if not isinstance(name, str):
+            raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
+    if not isinstance(parameters, dict | None):
+        raise InputError(f'parameters must be a dict, such as {{"size": 3}}, got {parameters!r}')
+
+
+def _persons(
+    persons: ArrayLike | None, most_rows: int | None, column: str, size: int
+) -> tuple[NDArray | None, Unit | None, NDArray[np.bool_]]:
+    """Returns each row's person, the unit, and which rows are released, bool (N,)."""
+    if persons is None:
+        if most_rows is not None:
+            raise InputError("most_rows is for persons with several rows (give persons= too)")
+        return None, None, np.ones(size, bool)
+    who = checked_persons(persons, size)
+    most, kept = capped(who, as_python(most_rows))
+    return who, Unit(column, most), kept
 
 
 def manifest_for_clients(
@@ -148,17 +162,12 @@ def manifest_for_clients(
     Raises:
         InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
     """
-    eps = check_eps(as_python(eps))
-    recipe = recipe_of(eps, mechanism, parameters or {}, classes=classes)
-    names, made = recipe.manifest.classes, recipe.manifest.class_mechanism()
-    made.encoding(len(names)).draw(
-        torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0)
-    )
-    law = law_of(made, len(names))
-    check_noise(
-        recipe.manifest.mechanism, eps, *(law[key] for key in law.keys() & {"own", "other"})
-    )
-    return replace(recipe.manifest, stored=AsReleased.name)  # they draw by `law`
+    manifest = new_manifest(as_python(eps), mechanism, parameters, classes=classes)
+    made, count = manifest.class_mechanism(), len(manifest.classes)
+    made.encoding(count).draw(torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0))
+    law = law_of(made, count)
+    check_noise(manifest.mechanism, made.eps, *(law[key] for key in law.keys() & {"own", "other"}))
+    return replace(manifest, stored=AsReleased.name)  # they draw by `law`
 
 
 def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
@@ -170,7 +179,7 @@ def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
         )
     plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
     values = np.asarray(plain, dtype=object).tolist()
-    for row in np.flatnonzero(pd.Series(values, dtype=object).isna())[:1]:
+    if (row := first_missing(values)) is not None:
         raise InputError(f"row {row}: the label is missing (leave the row out, or name a class)")
     return values
 
@@ -199,14 +208,13 @@ def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
 
 def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
     """Returns numbers clipped to the bounds and moved to [-1, 1], float64 (N,)."""
-    try:
+    numbers = None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):  # whose words hold the label
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.array([np.nan])
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InputError(f"row {row}: the label is no finite number" if len(numbers) == len(values)
-                         else "labels must be numbers where bounds are given")  # fmt: skip
+    if numbers is None:
+        raise InputError("labels must be numbers where bounds are given")
+    for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
+        raise InputError(f"row {row}: the label is no finite number")
     return torch.from_numpy(scaled(numbers, low, high))
 
 
@@ -221,48 +229,20 @@ _PROGRAM = Ledger()
 
 IDENTITY = 0.01
 """Chance of a change below which a release is practically the labels themselves."""
-LEAST, MOST = 1e-300, 1e300
-"""Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
 NOISE = 10
 """Clean labels for each class that a release is worth, below which it is practically noise."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A mechanism that was built by its name, and the manifest of its releases.
-
-    Attributes:
-        mechanism: with the eps of one row.
-        manifest: of every release that it draws.
-    """
-
-    mechanism: ClassMechanism | RealMechanism
-    manifest: Manifest
-
-    def draw(self, labels: Tensor, seed: int | None, part: str = "") -> Tensor:
-        """Returns one release of each label, as the manifest says it is stored.
-
-        Args:
-            labels: int64 classes (N,), or float64 numbers in [-1, 1] where there are bounds.
-            seed: for tests; None: secret randomness, new for each call.
-            part: names these labels among those that are released under one seed.
-        """
-        if isinstance(self.mechanism, RealMechanism):
-            store = LabelStore(labels, 0, bound=1.0).open(self.manifest.row_eps, seed, part)
-            return store.release(self.mechanism).outputs
-        store = LabelStore(labels, len(self.manifest.classes))
-        return store.open(self.manifest.row_eps, seed, part).release(Messages(self.mechanism))
-
-
-def recipe_of(
-    eps: float, mechanism: str, parameters: dict[str, Any], *,
+def new_manifest(
+    eps: float, mechanism: str, parameters: dict[str, Any] | None = None, *,
     classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
     unit: Unit | None = None, noise: str = "secret", source: str = "", row_id: str | None = None,
-) -> Recipe:  # fmt: skip
-    """Returns the recipe for classes, or for numbers where bounds are given.
+) -> Manifest:  # fmt: skip
+    """Returns the manifest of a release of classes, or of numbers where bounds are given.
 
     Arguments as `privatize`; `row_id` is as in the manifest.
     """
+    eps = check_eps(eps)
     row_eps = eps / unit.most_rows if unit else eps
     if unit:
         check_eps(row_eps, f"eps={eps:g} shared among {unit.most_rows} rows of a {unit.column}")
@@ -271,84 +251,57 @@ def recipe_of(
     made: ClassMechanism | RealMechanism
     if bounds is None:
         names = check_classes(classes)
-        name = recommended(len(names), row_eps) if mechanism == "auto" else mechanism
-        made = class_mechanism(name, row_eps, parameters)
+        if mechanism == "auto":
+            mechanism = recommended(len(names), row_eps)
+        made = class_mechanism(mechanism, row_eps, parameters or {})
         stored = made.encoding(len(names)).name
     else:
         ends, stored = check_bounds(bounds), "outputs"
-        name = "unbiased_randomizer" if mechanism == "auto" else mechanism
-        if mechanism == "auto" and row_eps > 20:
-            name = "laplace"
-        made = real_mechanism(name, row_eps, parameters)
-    known: dict[str, Any] = {**CLASS_MECHANISMS, **REAL_MECHANISMS}
-    name = next(name for name in ("rr", *known) if known[name] is type(made))
-    given = {
-        each.name: vars(made)[each.name]
-        for each in fields(made)
-        if each.init and each.name != "eps"
-    }
+        if mechanism == "auto":
+            mechanism = "unbiased_randomizer" if row_eps <= 20 else "laplace"
+        made = real_mechanism(mechanism, row_eps, parameters or {})
+    name = "rr" if mechanism == "lp_1st" else mechanism  # two names of one mechanism
     manifest = Manifest(
-        name, given, float(eps), names, ends, unit, noise, source, stored, row_id=row_id
+        name, parameters_of(made), eps, names, ends, unit, noise, source, stored, row_id=row_id
     )
-    return Recipe(made, manifest.checked())  # before anything is drawn
+    return manifest.checked()  # before anything is drawn
 
 
-def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tuple[ClassName, ...]:
-    """Returns the class names as plain Python values, at least two and all different."""
-    if classes is None or isinstance(classes, str) or not is_flat(classes):
-        raise InputError(f"{option} must be a list of names, got {classes!r}")
-    names = tuple(map(as_python, np.asarray(classes, dtype=object).tolist()))
-    if wrong := wrong_class_names(names):
-        raise InputError(
-            f"{option} must be texts or finite numbers, got {wrong[0]!r} (for labels that are "
-            "missing, name a class by a text, such as 'none', in labels and classes)"
-        )
-    if len(set(names)) < len(names):
-        raise InputError(f"{option} must be different, got {list(names)}")
-    if len(names) < 2:
-        commas = " (with commas between)" if option.startswith("--") else ""
-        raise InputError(f"{option} must be at least two{commas}, got {list(names)}")
-    return names
-
-
-def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[float, float]:
-    """Returns the ends of the range of numbers."""
-    try:
-        low, high = (float(each) for each in bounds)
-    except (TypeError, ValueError):
-        low, high = 0.0, 0.0
-    if not -np.inf < low < high < np.inf:
-        raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
-    if not LEAST < high - low < MOST or not abs(low + high) < MOST:
-        raise InputError(
-            f"{option} are too large or too near each other for the computer's numbers, got "
-            f"{bounds!r} (release the numbers in another unit)"
-        )
-    return low, high
-
-
-def warn(recipe: Recipe, size: int, stacklevel: int) -> None:
-    """Warns where the release says nearly all of the labels, or nearly nothing.
+def draw(manifest: Manifest, labels: Tensor, seed: int | None, part: str = "") -> Tensor:
+    """Returns one release of each label, as the manifest says it is stored.
 
     Args:
-        recipe: of the release.
-        size: how many labels it has.
-        stacklevel: of `warnings.warn`, counted from the caller.
+        manifest: of the release.
+        labels: int64 classes (N,), or float64 numbers in [-1, 1] where there are bounds.
+        seed: for tests; None: secret randomness, new for each call.
+        part: names these labels among those that are released under one seed.
     """
-    mechanism, num_classes = recipe.mechanism, len(recipe.manifest.classes)
-    if not isinstance(mechanism, ClassMechanism):
+    if manifest.bounds is not None:
+        store = LabelStore(labels, 0, bound=1.0).open(manifest.row_eps, seed, part)
+        return store.release(manifest.real_mechanism()).outputs
+    store = LabelStore(labels, len(manifest.classes)).open(manifest.row_eps, seed, part)
+    return store.release(Messages(manifest.class_mechanism()))
+
+
+def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
+    """Warns where a release of `size` labels says nearly all of them, or nearly nothing.
+
+    `stacklevel` is that of `warnings.warn`, counted from the caller.
+    """
+    num_classes, eps = len(manifest.classes), manifest.row_eps
+    if not num_classes:
         return
-    told = information(mechanism, num_classes)
+    told = information(manifest.class_mechanism(), num_classes)
     change, worth = 1 - told.kept, told.share * size
-    if change < IDENTITY and np.isfinite(mechanism.eps):
+    if change < IDENTITY and np.isfinite(eps):
         warnings.warn(
-            f"eps={mechanism.eps:g} is practically no privacy: about {100 * change:.2g} % of the "
+            f"eps={eps:g} is practically no privacy: about {100 * change:.2g} % of the "
             "labels change (take a smaller eps)",
             stacklevel=stacklevel + 1,
         )
     elif size > 1 and worth < NOISE * num_classes:
         warnings.warn(
-            f"the release is practically noise: {size:,} labels at eps={mechanism.eps:g} tell no "
+            f"the release is practically noise: {size:,} labels at eps={eps:g} tell no "
             f"more than about {worth:,.1f} true labels (take a larger eps, or more rows)",
             stacklevel=stacklevel + 1,
         )

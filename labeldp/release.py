@@ -1,31 +1,22 @@
-"""A release: what was released of your labels, in memory and as a Parquet file.
+"""A release: what was released of your labels.
 
 It is all that anybody may learn of them.
 """
 
-import contextlib
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from labeldp.manifest import BEFORE, GIVEN, ClassName, Manifest, summary_of
-from labeldp.mechanisms.encodings import ENTRIES, AsReleased, joined
+from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
 from labeldp.names import checked_row_ids
 from labeldp.store import StoredRelease
-from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
-
-AT_ONCE = 2**24
-"""Bytes of messages that are written at one time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,22 +147,9 @@ class Release:
             InputError: another ending; or the file holds another release, or more rows of this one.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
-        path = Path(path)
-        if path.suffix != ".parquet":
-            raise InputError(f"a release is saved as a Parquet file, whose name must end in "
-                             f".parquet, got {path}")  # fmt: skip
-        check_replaces(path, self.row_ids, self.manifest)
-        width = self.messages[0].nbytes if len(self) else 1
-        rows = max(1, AT_ONCE // max(1, width))
-        parts = self.batches(rows) if len(self) else iter([self])
-        with replacing(path) as partial:
-            write_parts(
-                partial,
-                (
-                    part_of(part.messages.numpy(), part.row_ids, part.spent, part.manifest)
-                    for part in parts
-                ),
-            )
+        from labeldp.release_file import save  # Arrow, which releases in memory do not need
+
+        save(self, Path(path))
 
     @classmethod
     def of_reports(
@@ -215,264 +193,6 @@ class Release:
             )
         return release
 
-    @classmethod
-    def joined(cls, parts: Sequence["Release"]) -> "Release":
-        """Returns several releases of different rows, made alike, as one.
-
-        Parts do not say whose rows they hold, so where they count persons, each row counts what
-        the worst-off person of every other draw has spent too: never too little.
-
-        Raises:
-            InputError: none, a row twice, or manifests that differ.
-        """
-        if not parts:
-            raise InputError("there is no release to join")
-        first = parts[0].manifest
-        if len({part.manifest.stored for part in parts}) > 1:
-            first = replace(first, stored=AsReleased.name)
-            parts = [replace(part, messages=part.outputs, manifest=first) for part in parts]
-        if not all(part.manifest.like(first) for part in parts):
-            raise InputError("releases to be joined must have the same mechanism, eps and classes")
-        worst = {part.manifest.release: 0.0 for part in parts}
-        if first.unit:
-            for part in parts:
-                name = part.manifest.release
-                worst[name] = max(worst[name], part.eps_spent)
-        fresh = Manifest("", {}, 1.0)
-        counted = set(worst).union(*(part.manifest.counted for part in parts))
-        if len(worst) == 1:  # parts of one draw
-            fresh, counted = replace(fresh, release=first.release), set(first.counted)
-        row_ids = {part.manifest.row_id for part in parts}
-        total = sum(len(part) for part in parts)
-        return cls(
-            joined([part.messages for part in parts]),
-            checked_row_ids(np.concatenate([part.row_ids for part in parts]), total),
-            np.concatenate(
-                [part.spent + sum(worst.values()) - worst[part.manifest.release] for part in parts]
-            ),
-            replace(
-                first,
-                identity=fresh.identity,
-                release=fresh.release,
-                counted=tuple(sorted(counted)),
-                row_id=first.row_id if len(row_ids) == 1 else None,
-            ),
-        )
-
     def _needs_classes(self, what: str) -> None:
         if not self.classes:
             raise InputError(f"{what} need a release of classes, and this is one of numbers")
-
-
-def load_release(path: str | Path) -> Release:
-    """Returns the release that `Release.save` wrote.
-
-    Raises:
-        InputError: there is no such file, or it holds no release.
-    """
-    messages, row_ids, spent, manifest = read_parts(Path(path))
-    try:
-        ids = checked_row_ids(row_ids, len(messages))
-        release = Release(torch.from_numpy(messages), ids, spent, manifest)
-        _check(release)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:  # columns of other types
-        reason = " ".join(str(error).split())[:100]
-        raise InputError(f"{path} holds no release: {reason}") from None
-    return release
-
-
-def _check(release: Release) -> None:
-    """Refuses what the mechanism cannot have drawn; some rows at a time."""
-    if not release.classes:
-        return
-    form, count = release.manifest.encoding(), len(release.classes)
-    form.checked(release.messages)
-    if form.name == AsReleased.name:
-        for rows in release.batches(max(1, ENTRIES // count)):
-            if np.isnan(rows.log_likelihood()).any():
-                raise InputError("an output is not a number")
-
-
-KEY = b"labeldp"
-MAGIC = b"PAR1"
-"""Begins every Parquet file."""
-COLUMNS = ["row", "released", "eps_spent"]
-
-
-def part_of(
-    messages: NDArray, row_ids: NDArray, spent: NDArray[np.float64], manifest: Manifest
-) -> pa.Table:
-    """Returns some rows of a release as a table.
-
-    Args:
-        messages: whole numbers or reals (n,); bytes, uint8 (n, w); lists of whole numbers that end
-            before the first -1, int32 (n, w); reals (n, K).
-        row_ids: numbers or texts, (n,).
-        spent: eps of each row, or of its person where the manifest has a unit, (n,).
-        manifest: goes into the head of the file.
-    """
-    columns = [pa.array(row_ids), _column(messages, manifest), pa.array(spent)]
-    table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
-    return table.replace_schema_metadata({KEY: manifest.to_json().encode()})
-
-
-def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
-    """Writes tables of rows, one after the other, as one file."""
-    with contextlib.ExitStack() as opened:
-        writer = None
-        for part in parts:
-            if writer is None:
-                writer = opened.enter_context(pq.ParquetWriter(path, part.schema))
-            writer.write_table(part)
-
-
-def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
-    """Returns messages, row ids, costs and manifest.
-
-    Raises:
-        InputError: there is no such file, it is not a Parquet file, or it holds no release.
-    """
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    try:
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError):
-        raise InputError(f"{path} is not a Parquet file") from None
-    metadata = table.schema.metadata or {}
-    if KEY not in metadata or table.column_names != COLUMNS:
-        raise InputError(f"{path} holds no release (write one by `labeldp release`)")
-    try:
-        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    for name in COLUMNS[1:]:
-        kind = table.schema.field(name).type
-        is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
-        values = kind.value_type if is_list and name == "released" else kind
-        is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
-        is_bytes = pa.types.is_fixed_size_binary(kind) and name == "released"
-        if not (is_number or is_bytes) or table[name].null_count:
-            raise InputError(f"{path} holds no release: its column {name} is not all numbers")
-    # Arrow's memory may not be written to.
-    parts = (
-        _array(table["released"], len(manifest.classes)),
-        table["row"].to_numpy(),
-        table["eps_spent"].to_numpy(),
-    )
-    messages, row_ids, spent = (np.array(part) for part in parts)
-    return messages, row_ids, *_named(path, spent, manifest)
-
-
-def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
-    """Returns row ids, costs and manifest of a release, without what was released.
-
-    Raises:
-        InputError: the file holds no release.
-    """
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
-        table = pq.read_table(path, columns=[COLUMNS[0], COLUMNS[2]], partitioning=None)
-        spent = np.asarray(table["eps_spent"].to_numpy(), dtype=np.float64)
-        return table["row"].to_numpy(), *_named(path, spent, manifest)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())[:100]
-        raise InputError(f"{path} holds no release: {reason}") from None
-
-
-def _named(
-    path: Path, spent: NDArray[np.float64], manifest: Manifest
-) -> tuple[NDArray[np.float64], Manifest]:
-    """Returns costs and manifest as of now for a file of an older version, which names no release.
-
-    Such files hold what a row has spent, not its person.
-    """
-    if manifest.release:
-        return spent, manifest
-    with path.open("rb") as file:  # a name that copies share
-        name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-    most = manifest.unit.most_rows if manifest.unit else 1
-    return spent * most, replace(manifest, release=name, counted=(BEFORE + name,))
-
-
-def holds_release(path: Path) -> bool:
-    """Returns whether a file, of whatever name, is a release; reads no more than its end.
-
-    Raises:
-        InputError: it may not be read, or is damaged: it may be an earlier release.
-    """
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return False
-        return KEY in (pq.read_schema(path).metadata or {})
-    except PermissionError:
-        if path.suffix.lower() != ".parquet":
-            return False
-        what, remedy = "may not be read", "see who may read it"
-    except (OSError, pa.ArrowInvalid):
-        what, remedy = "is no whole Parquet file", "copy it again"
-    raise InputError(
-        f"{path} {what}, and may hold an earlier release ({remedy}, or write to another folder)"
-    )
-
-
-def check_replaces(path: Path, row_ids: NDArray, manifest: Manifest) -> None:
-    """Refuses to write a release over another one, or over more rows of the same one.
-
-    Raises:
-        InputError: what would be lost.
-    """
-    if not path.exists() or not holds_release(path):
-        return
-    ids, _, earlier = read_rows(path)
-    lost = int((~np.isin(ids.astype(str), row_ids.astype(str))).sum())
-    if earlier.release == manifest.release and not lost:
-        return
-    what = "another release"
-    if earlier.release == manifest.release:
-        what = f"{lost:,} rows of this release that are not here"
-    raise InputError(f"{path} holds {what} (save under another name)")
-
-
-def _column(messages: NDArray, manifest: Manifest) -> pa.Array:
-    """Returns messages as a column; outputs of old releases, (n, K), stay lists of numbers."""
-    size = len(messages)
-    if messages.ndim == 1:
-        return pa.array(messages)
-    width = messages.shape[1]
-    if manifest.stored == "outputs":
-        return pa.FixedSizeListArray.from_arrays(pa.array(messages.ravel()), width)
-    if messages.dtype == np.uint8:
-        raw = pa.py_buffer(np.ascontiguousarray(messages))
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), size, [None, raw])
-    kept = messages >= 0
-    ends = np.concatenate([[0], kept.sum(1).cumsum()]).astype(np.int32)
-    return pa.ListArray.from_arrays(ends, messages[kept])
-
-
-def _array(column: pa.ChunkedArray, most: int) -> NDArray:
-    """Returns a column as the array that `_column` was given; a list has at most `most` entries."""
-    kind = column.type
-    if pa.types.is_fixed_size_list(kind):
-        return column.combine_chunks().flatten().to_numpy().reshape(-1, kind.list_size)
-    if pa.types.is_fixed_size_binary(kind):
-        chunks = [np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, kind.byte_width)[
-            chunk.offset : chunk.offset + len(chunk)] for chunk in column.chunks]  # fmt: skip
-        return np.concatenate(chunks) if chunks else np.empty((0, kind.byte_width), np.uint8)
-    if pa.types.is_list(kind):
-        counts = np.concatenate([np.zeros(0, np.int64), *(
-            chunk.value_lengths().to_numpy() for chunk in column.chunks)])  # fmt: skip
-        if counts.max(initial=0) > most:  # before it fills the memory
-            raise InputError(f"a list of the release has more than {most} entries")
-        found = np.full((len(counts), int(counts.max(initial=0))), -1, np.int32)
-        values = [chunk.flatten().to_numpy() for chunk in column.chunks]
-        found[np.arange(found.shape[1]) < counts[:, None]] = np.concatenate(values)
-        return found
-    return column.to_numpy()

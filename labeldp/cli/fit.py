@@ -25,6 +25,7 @@ from labeldp.cli.arguments import add_separator, check_new, printable
 from labeldp.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
+    from labeldp.estimates import Estimate
     from labeldp.io.tables import TableFile
     from labeldp.release import Release
 
@@ -58,14 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
-    if given.model == "logistic":
-        raise InputError("--model logistic is now called linear")
     check_choice("--model", given.model, SAID)
-    from labeldp.estimates import class_shares
     from labeldp.io.tables import TableFile
-    from labeldp.manifest import unprotected
     from labeldp.models import cross_validated, model_for, save_model
-    from labeldp.release import load_release
+    from labeldp.release_file import load_release
 
     release = load_release(given.release)
     if not release.classes:
@@ -75,23 +72,8 @@ def run(given: argparse.Namespace) -> int:
         )
     _check_names(release, given)
     file = TableFile(given.file, given.separator)
-    for option, names in (("--drop", given.drop), ("--keep", given.keep)):
-        for name in names:
-            file.check_column(option, name)
-    ids = None
-    if given.row_id is not None:
-        ids = file.read_names("--row-id", given.row_id, are_distinct=True)
-    drop = {*given.drop, given.row_id}
-    if release.manifest.source in set(file.names) - drop:
-        raise InputError(
-            f"{given.file} has the column {release.manifest.source}, which is what the release "
-            f"keeps secret (hand over features without it, or give --drop "
-            f"{release.manifest.source})"
-        )
-    table = file.features(drop=drop, keep=given.keep)
-    if not len(table.columns):
-        raise InputError(f"{given.file} has no feature left")
-    places, release, matched = _matched(ids, len(table), release, given)
+    table = _features(file, release, given)
+    places, release, matched = _matched(file, len(table), release, given)
     table = table.iloc[places].reset_index(drop=True)
     persons = _persons(file, places, release)
     model = model_for(table, given.model)
@@ -101,6 +83,35 @@ def run(given: argparse.Namespace) -> int:
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
           f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
     print(matched)
+    _print_accuracy(estimate, release, persons, given)
+    print(f"wrote {given.out}")
+    return 0
+
+
+def _features(file: "TableFile", release: "Release", given: argparse.Namespace) -> pd.DataFrame:
+    """Returns the columns of features; refuses the column that the release keeps secret."""
+    for option, names in (("--drop", given.drop), ("--keep", given.keep)):
+        for name in names:
+            file.check_column(option, name)
+    drop, secret = {*given.drop, given.row_id}, release.manifest.source
+    if secret in set(file.names) - drop:
+        raise InputError(
+            f"{given.file} has the column {secret}, which is what the release keeps secret (hand "
+            f"over features without it, or give --drop {secret})"
+        )
+    table = file.features(drop=drop, keep=given.keep)
+    if not len(table.columns):
+        raise InputError(f"{given.file} has no feature left")
+    return table
+
+
+def _print_accuracy(
+    estimate: "Estimate", release: "Release", persons: NDArray | None, given: argparse.Namespace
+) -> None:
+    """Prints the accuracy to expect, what limits it, and that of the most frequent class."""
+    from labeldp.estimates import class_shares
+    from labeldp.manifest import unprotected
+
     if (why := unprotected(release.manifest)) is not None:
         print(why)
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
@@ -116,8 +127,6 @@ def run(given: argparse.Namespace) -> int:
     name = max(shares, key=lambda each: shares[each].value)
     print(f"always saying {printable(name)}: {shares[name].value:.1%} "
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
-    print(f"wrote {given.out}")
-    return 0
 
 
 def _check_names(release: "Release", given: argparse.Namespace) -> None:
@@ -140,14 +149,14 @@ def _check_names(release: "Release", given: argparse.Namespace) -> None:
 
 
 def _matched(
-    ids: NDArray | None, size: int, release: "Release", given: argparse.Namespace
+    file: "TableFile", size: int, release: "Release", given: argparse.Namespace
 ) -> tuple[NDArray[np.int64], "Release", str]:
     """Returns where each row of the release is in the table, that release, and what is said of it.
 
     Raises:
         InputError: no row of one is in the other; without ids, another number of rows.
     """
-    if ids is None:
+    if given.row_id is None:
         wanted = release.row_ids.astype(np.int64)
         is_whole = np.array_equal(wanted, np.arange(len(wanted)))
         if int(wanted.max(initial=-1)) >= size or (is_whole and len(wanted) != size):
@@ -156,6 +165,7 @@ def _matched(
                 "ids they are matched by position, and must be the same (--row-id names rows)"
             )
         return wanted, release, "rows are matched by position"
+    ids = file.read_names("--row-id", given.row_id, are_distinct=True)
     places = pd.Index(ids.astype(str)).get_indexer(release.row_ids.astype(str))
     here = places >= 0
     if not here.any():

@@ -15,6 +15,8 @@ import argparse
 import math
 import shlex
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ from labeldp.cli.arguments import add_separator, check_new, names, number, two_n
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from labeldp.io.tables import TableFile
     from labeldp.ledger import Before, Ledger, Payers
     from labeldp.manifest import Manifest
@@ -97,6 +101,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Writes the release."""
+    _check(given)
+    from labeldp.io.tables import TableFile
+    from labeldp.ledger import COMMAND, Ledger
+    from labeldp.manifest import Unit, summary_of
+    from labeldp.names import capped, spellings
+    from labeldp.privatization import new_manifest, warn
+    from labeldp.streaming import write_release
+    from labeldp.support.files import remove_torn, replacing
+
+    table = TableFile(given.file, given.separator, secret=given.label)
+    payers = _payers(table, given)
+    unit = kept = None
+    if payers.persons is not None:
+        most, kept = capped(spellings(payers.persons), given.most_rows)
+        unit = Unit(given.unit, most)
+    blank = new_manifest(
+        given.eps, given.mechanism, classes=given.classes, bounds=given.bounds, unit=unit,
+        noise="secret" if given.seed is None else "seeded", source=given.label,
+        row_id=given.row_id or "",
+    )  # fmt: skip
+    ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
+    is_new = not ledger.exists
+    _check_unfinished(ledger)
+    _book(ledger, payers, given.book)
+    _check_known(ledger, payers, given)
+
+    def manifest(before: "Before") -> "Manifest":
+        if given.again and not before.entries:
+            raise InputError(
+                f"--again adds to an earlier release of these rows, and {ledger.path} holds none "
+                "(leave it out; or name the ledger that does by --ledger)"
+            )
+        return replace(blank, counted=before.counted, identity=before.identity or blank.identity)
+
+    with replacing(given.out) as partial:
+        files = {"file": given.out, "partial": partial}
+        charged = ledger.charge(manifest, payers, again=given.again, options=COMMAND, **files)
+        with charged as (made, before):
+            for left in remove_torn(given.out):
+                warnings.warn(f"{left} is removed: a release was cut off", stacklevel=1)
+            spent = made.eps + before.eps
+            write_release(
+                partial, table, given.label, made,
+                ids=payers.ids, kept=kept, spent=spent, seed=given.seed,
+            )  # fmt: skip
+            check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
+    ledger.finish(made.release)
+    for note in before.notes:
+        warnings.warn(note, stacklevel=1)
+    released = spent if kept is None else spent[kept]
+    warn(made, len(released), stacklevel=1)
+    print(summary_of(made, len(released), float(released.max(initial=0.0))))
+    _print_rest(given, kept, ledger if is_new else None)
+    return 0
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Refuses wrong options before the file is read."""
+    from labeldp.manifest import check_bounds, check_classes
+    from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
+
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
     check_new(given.out, ".parquet", read=(given.file,), advice=THERE)
@@ -112,14 +177,6 @@ def run(given: argparse.Namespace) -> int:
     for option, name in (("--row-id", given.row_id), ("--unit", given.unit)):
         if name == given.label:
             raise InputError(f"{option} must not be the secret column, got {name}")
-    from labeldp.io.tables import TableFile
-    from labeldp.ledger import COMMAND, Ledger
-    from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
-    from labeldp.names import capped, spellings
-    from labeldp.privatization import Recipe, check_bounds, check_classes, recipe_of, warn
-    from labeldp.streaming import Stream
-    from labeldp.support.files import remove_torn, replacing
-
     check_eps(given.eps, "--eps")
     if given.bounds is None:
         check_classes(given.classes, "--classes")
@@ -128,57 +185,23 @@ def run(given: argparse.Namespace) -> int:
     known = REAL_MECHANISMS if given.classes is None else CLASS_MECHANISMS
     check_choice("--mechanism", given.mechanism, ["auto", *known])
 
-    table = TableFile(given.file, given.separator, secret=given.label)
-    payers = _payers(table, given)
-    unit = kept = None
-    if payers.persons is not None:
-        unit, kept = capped(spellings(payers.persons), given.most_rows, given.unit)
-    recipe = recipe_of(
-        given.eps, given.mechanism, {}, classes=given.classes, bounds=given.bounds, unit=unit,
-        noise="secret" if given.seed is None else "seeded", source=given.label,
-        row_id=given.row_id or "",
-    )  # fmt: skip
-    ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
-    is_new = not ledger.exists
-    _check_unfinished(ledger)
-    _book(ledger, payers, given)
 
-    def manifest(before: "Before") -> "Manifest":
-        if given.again and not before.entries:
-            raise InputError(
-                f"--again adds to an earlier release of these rows, and {ledger.path} holds none "
-                "(leave it out; or name the ledger that does by --ledger)"
-            )
-        return recipe.manifest.after(before.counted, before.identity)
-
-    with replacing(given.out) as partial:
-        files = {"file": given.out, "partial": partial}
-        charged = ledger.charge(manifest, payers, again=given.again, options=COMMAND, **files)
-        with charged as (made, before):
-            for left in remove_torn(given.out):
-                warnings.warn(f"{left} is removed: a release was cut off", stacklevel=1)
-            recipe = Recipe(recipe.mechanism, made)
-            stream = Stream(table, given.label, recipe, payers.ids, kept, before.eps, given.seed)
-            stream.write(partial)
-            check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
-    ledger.finish(made.release)
-    for note in before.notes:
-        warnings.warn(note, stacklevel=1)
-    warn(recipe, stream.size, stacklevel=1)
-    print(stream.summary())
+def _print_rest(
+    given: argparse.Namespace, kept: "NDArray[np.bool_] | None", started: "Ledger | None"
+) -> None:
+    """Says which rows are left out, which ledger was started, and what to do with the files."""
     if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
         print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
               f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
-    if is_new:
+    if started is not None:
         print(
-            f"started the ledger {ledger.path}, which counts what each row spends (keep it as "
-            f"secret as {given.file.name}; a copied or renamed file needs --ledger {ledger.path})"
+            f"started the ledger {started.path}, which counts what each row spends (keep it as "
+            f"secret as {given.file.name}; a copied or renamed file needs --ledger {started.path})"
         )
     what = f"hand it over with the other columns; keep {given.label}"
     if math.isinf(given.eps):
         what = "it holds the true labels: hand it to nobody"
     print(f"wrote {given.out} ({what})")
-    return 0
 
 
 def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
@@ -234,14 +257,12 @@ def _check_unfinished(ledger: "Ledger") -> None:
         ledger.finish(each.name)
 
 
-def _book(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None:
-    """Books the releases of --book; refuses others of these rows that the ledger does not know."""
-    from labeldp.ledger import is_counted
-    from labeldp.names import spellings
-    from labeldp.release import holds_release, read_rows
+def _book(ledger: "Ledger", payers: "Payers", paths: Sequence[Path]) -> None:
+    """Books the releases of --book that the ledger does not know."""
+    from labeldp.release_file import holds_release, read_rows
 
     read = {}
-    for path in given.book:
+    for path in paths:
         if not path.is_file() or not holds_release(path):
             raise InputError(f"--book: {path} holds no release")
         read[path] = read_rows(path)
@@ -249,20 +270,31 @@ def _book(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None
     for path, (ids, spent, made) in sorted(read.items(), key=lambda each: len(each[1][2].counted)):
         if not ledger.knows(made, ids):
             ledger.book(made, ids, spent, payers, path)
+
+
+def _check_known(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None:
+    """Refuses a release of these rows beside the output that the ledger does not know."""
+    from labeldp.release_file import holds_release, read_rows
+
     for path in sorted(given.out.parent.iterdir()):
         if not holds_release(path):
             continue
         ids, _, made = read_rows(path)
-        if ledger.knows(made, ids):
-            continue
-        is_ours = made.source == given.label
-        if is_counted(made, ids):
-            is_ours |= made.source == "" and payers.ids is None
-        elif payers.ids is not None:
-            is_ours = bool(np.isin(spellings(ids), spellings(payers.ids)).any())
-        if is_ours:
+        if not ledger.knows(made, ids) and _shares_rows(payers, made, ids, given.label):
             raise InputError(
                 f"{path} holds a release of these rows (eps={made.eps:g}) that the ledger "
                 f"{ledger.path} does not know (give --book {path}; or, if these are other rows, "
                 "write to another folder)"
             )
+
+
+def _shares_rows(payers: "Payers", made: "Manifest", ids: "NDArray", label: str) -> bool:
+    """Returns whether a release may be of these rows: of this column, or with some of their ids."""
+    from labeldp.ledger import is_counted
+    from labeldp.names import spellings
+
+    if is_counted(made, ids):
+        return made.source == label or (made.source == "" and payers.ids is None)
+    if payers.ids is None:
+        return made.source == label
+    return bool(np.isin(spellings(ids), spellings(payers.ids)).any())

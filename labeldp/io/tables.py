@@ -12,7 +12,6 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
+from labeldp.names import label_texts
 from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError, did_you_mean
 
@@ -461,41 +461,25 @@ def texts_of(labels: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
     Numbers and truth values become texts as `label_texts` says; a missing one is empty.
     """
     encoded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-    texts = [*label_texts(encoded.dictionary.to_pandas()), ""]
+    texts = [*label_texts(encoded.dictionary.to_pandas().tolist()), ""]
     places = encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
     return texts, places.astype(np.int64)
 
 
 def codes_of(labels: pa.Array, classes: pd.Index) -> NDArray[np.int64]:
-    """Returns the position of each label among the classes, int64 (n,); -1: none; -2: it is empty.
+    """Returns the position of each label among the classes, int64 (n,); -1: it is none of them.
 
     Args:
         labels: of any type.
         classes: texts.
     """
     texts, places = texts_of(labels)
-    of_text = np.where([text == "" for text in texts], -2, classes.get_indexer(pd.Index(texts)))
-    return of_text[places].astype(np.int64)
+    return classes.get_indexer(pd.Index(texts))[places].astype(np.int64)
 
 
 def numbers_of(labels: pa.Array) -> NDArray[np.float64]:
     """Returns labels as numbers, float64 (n,); NaN where one is none."""
     if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
         return labels.to_numpy(zero_copy_only=False).astype(np.float64)
-    texts = pd.Series(label_texts(labels.to_pandas()))
+    texts = pd.Series(label_texts(labels.to_pandas().tolist()))
     return pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
-
-
-def label_texts(labels: pd.Series | Sequence[object]) -> list[str]:
-    """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
-    return [_text(value) for value in pd.Series(labels, dtype=object).tolist()]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.15g}"
-    if isinstance(value, Decimal):
-        return f"{value.normalize():f}"  # 1.00 is `1`, as of other numbers
-    return "" if value is None or value is pd.NA else str(value).strip()

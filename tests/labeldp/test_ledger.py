@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
+from labeldp import streaming
 from labeldp.cli.__main__ import main
 from labeldp.ledger import Payers
 from labeldp.manifest import Manifest, Unit
-from labeldp.privatization import Recipe
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 
@@ -271,7 +271,7 @@ def test_a_ledger_that_cannot_be_used_ends_the_command_before_anything_is_drawn(
     monkeypatch.setattr("labeldp.ledger.PATIENCE", 0.1)
     assert release(A, "r1", *ID, "--ledger", "x") == 0
     kept = fault()
-    monkeypatch.setattr(Recipe, "draw", None)
+    monkeypatch.setattr(streaming, "draw", None)
     assert release(B, "r2", *ID, "--ledger", "x") == 2
     refused(capsys, said)
     assert sorted(os.listdir()) == ["r1.parquet", "t.csv", "x"]
@@ -297,7 +297,7 @@ def killed(monkeypatch, owner, name, at=1):
 
 
 def test_a_kill_before_the_booking_leaves_no_release(monkeypatch, capsys):
-    killed(monkeypatch, Recipe, "draw")
+    killed(monkeypatch, streaming, "draw")
     assert not Path("t.csv.ledger").exists()
     assert release(A, "r", *ID) == 0 and set(spent("r").values()) == {1}
 
@@ -402,19 +402,6 @@ def test_what_was_drawn_is_booked_and_what_was_refused_is_not():
         with pytest.raises(UserWarning):  # after the draw
             ldp.privatize(LABELS, ["yes", "no"], 0.01, ledger=ledger)
     assert len(ledger.entries()) == 1
-
-
-def test_joined_releases_count_never_too_little():
-    given = {**GIVEN, "seed": 0}
-    first = ldp.privatize(["yes"] * 4, row_ids=range(4), **given)
-    both = ldp.Release.joined([first[:2], first[2:]])
-    assert both.eps_spent == 1 and both.manifest.release == first.manifest.release
-    other = ldp.privatize(["yes"] * 4, row_ids=range(4, 8), **given)
-    assert ldp.Release.joined([first, other]).spent.tolist() == [1] * 8
-    given |= {"persons_column": "who", "most_rows": 2}
-    first = ldp.privatize(["yes"] * 4, persons=[1, 1, 2, 2], row_ids=range(4), **given)
-    other = ldp.privatize(["yes"] * 4, persons=[1, 1, 3, 3], row_ids=range(4, 8), **given)
-    assert ldp.Release.joined([first[:2], other, first[2:]]).spent.tolist() == [2] * 8
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import labeldp as ldp
 from labeldp import streaming
 from labeldp.cli.__main__ import main
-from labeldp.privatization import Recipe
 
 SIZE = 1000
 CLASSES = ["yes", "no", "other"]
@@ -109,13 +108,13 @@ def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatc
     # A part that was drawn with the noise of another would tell both their labels.
     monkeypatch.setattr(streaming, "ROWS", 64)
     drawn = []
-    original = Recipe.draw
+    original = streaming.draw
 
-    def draw(self, labels, seed, part=""):
+    def draw(manifest, labels, seed, part):
         drawn.append((len(labels), part))
-        return original(self, labels, seed, part)
+        return original(manifest, labels, seed, part)
 
-    monkeypatch.setattr(Recipe, "draw", draw)
+    monkeypatch.setattr(streaming, "draw", draw)
     assert release(people, "--mechanism", "rr", "--seed", "1") == 0
     assert "1,000 labels released by rr, eps=1" in capsys.readouterr().out
     read = ldp.load_release("r.parquet")

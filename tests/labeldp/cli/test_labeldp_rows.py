@@ -115,8 +115,3 @@ def test_row_numbers_are_no_feature(name, capsys):
     assert f"column {named}" in (said := capsys.readouterr().err) and "--keep" in said
     assert fit("f.csv", "--drop", named) == 0 and "1 columns" in capsys.readouterr().out
     assert fit("f.csv", "--keep", named) == 0 and "2 columns" in capsys.readouterr().out
-
-
-def test_the_old_name_of_the_linear_model_is_told(capsys):
-    assert fit("f.csv", "--model", "logistic") == 2
-    assert "is now called linear" in capsys.readouterr().err

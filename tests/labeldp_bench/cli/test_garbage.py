@@ -19,7 +19,7 @@ from labeldp.io.tables import TableFile, codes_of
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize
-from labeldp.release import load_release, read_rows
+from labeldp.release_file import load_release, read_rows
 from labeldp.store import Drawn
 from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.harness import seconds_of
-from labeldp.support.progress import wait_for
+from labeldp_bench.support.device import wait_for
 
 SECONDS = 0.5
 """Timed for each limit, in all."""

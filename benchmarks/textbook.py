@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-from labeldp.support.progress import wait_for
 from labeldp_bench.data.official import import_torchvision
+from labeldp_bench.support.device import wait_for
 
 
 class Pictures(Dataset):

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from labeldp.planning import plan
     from labeldp.privatization import manifest_for_clients, privatize
     from labeldp.regressor import LabelDPRegressor
-    from labeldp.release import Release
-    from labeldp.release_file import load_release
+    from labeldp.release import Release, load_release
 
 try:
     __version__ = version("labeldp-bench")
@@ -38,7 +37,7 @@ _MODULES = {
     "calibration": "estimates",
     "class_shares": "estimates",
     "estimate_accuracy": "estimates",
-    "load_release": "release_file",
+    "load_release": "release",
     "manifest_for_clients": "privatization",
     "plan": "planning",
     "privatize": "privatization",

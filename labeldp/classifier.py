@@ -25,8 +25,8 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_order, keys_of
-from labeldp.support.validate import InputError, check_choice, check_integer, check_number
+from labeldp.rows import as_numbers, check_release, check_size, keys_of
+from labeldp.support.validate import check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
 NAMES = ("linear", "mlp", "boosted_trees")
@@ -92,7 +92,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             InputError: anything but a release of classes; another number of rows; texts in X,
                 or numbers near overflow, unless it goes to another estimator.
         """
-        check_release(release, X)
+        check_release("fit", release, X)
         check_integer("max_rounds", as_python(self.max_rounds), low=1)
         check_integer("epochs", as_python(self.epochs), low=1)
         if self.penalty is not None:
@@ -101,8 +101,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         if not own:
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work
         inputs = self._checked(X, reset=True)
-        if len(release) != inputs.shape[0]:
-            raise InputError(f"{inputs.shape[0]} rows of features, but {len(release)} releases")
+        check_size(inputs.shape[0], release)
         if not own:
             self.model_ = self._by_expectation(inputs, release)
         elif self._is_linear():
@@ -143,7 +142,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     def _probabilities(self, inputs: Any) -> NDArray[np.float64]:
         """Returns class probabilities, float64 (m, K), of checked features."""
         if not self._own():
-            return probabilities(self.model_.estimator, inputs, len(self.classes_))
+            return probabilities(self.model_, inputs, len(self.classes_))
         if self._is_linear():
             return self.model_.probabilities(inputs)
         return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
@@ -213,17 +212,3 @@ def class_array(classes: Sequence[ClassName]) -> NDArray:
     """
     kinds = {isinstance(name, str) for name in classes}
     return np.array(classes, dtype=object if len(kinds) > 1 else None)
-
-
-def check_release(release: object, X: Any) -> None:
-    """Refuses anything but a release of classes."""
-    if not isinstance(release, Release):
-        raise InputError(
-            f"fit takes a release as its second argument, got {type(release).__name__}: true "
-            "labels are not for training (make a release by labeldp.privatize)"
-        )
-    if not release.classes:
-        raise InputError("this is a release of numbers (use LabelDPRegressor)")
-    if not len(release):
-        raise InputError("the release has no rows")
-    check_order(X, release)

@@ -18,7 +18,7 @@ from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedRespon
 from labeldp.mechanisms.bits import BitMechanism
 from labeldp.names import numbered
 from labeldp.release import Release
-from labeldp.rows import check_order, refuse_fitted_rows
+from labeldp.rows import check_order, check_size, refuse_fitted_rows
 from labeldp.support.validate import InputError, check_integer, check_number
 
 
@@ -185,8 +185,7 @@ def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     """Returns an unbiased estimate, for each row, of 1 where the prediction is right, else 0."""
     check_order(X, release)
     predicted = np.asarray(model.predict(X))
-    if len(predicted) != len(release):
-        raise InputError(f"{len(predicted)} rows of features, but {len(release)} releases")
+    check_size(len(predicted), release)
     place = {name: number for number, name in enumerate(release.classes)}
     try:
         chosen = np.array([place[name] for name in predicted.tolist()], dtype=np.int64)
@@ -307,8 +306,7 @@ class PredictionSets:
         if self.classes_.tolist() != release.classes:
             raise InputError("the model has other classes, or another order, than the release")
         scores = 1 - np.asarray(model.predict_proba(X))
-        if scores.shape != release.shape:
-            raise InputError(f"{len(scores)} rows of features, but {len(release)} releases")
+        check_size(len(scores), release)
         self.threshold = threshold(scores, unbiased_labels(release), coverage)
 
     def predict(self, X: Any) -> NDArray[np.bool_]:

@@ -1,6 +1,5 @@
 """Any scikit-learn classifier that takes sample weights, fitted to a release by EM."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,11 @@ LEAST = 1e-6
 """Probability of a class at least; trees say 0, which no release could ever mend."""
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """A fitted estimator and how it came about.
-
-    Attributes:
-        estimator: fitted to all rows.
-        log_likelihood: mean log-probability of held-out releases, after each round.
-    """
-
-    estimator: BaseEstimator
-    log_likelihood: list[float]
-
-
 def fit_by_expectation(
     estimator: ClassifierMixin, features: Any, likelihood: NDArray[np.float64],
     start: NDArray[np.float64], rounds: int, seed: int,
-) -> Expectation:  # fmt: skip
-    """Returns the estimator fitted to the posterior of the labels.
+) -> Any:  # fmt: skip
+    """Returns a clone of the estimator fitted to the posterior of the labels.
 
     Each row enters once per class, with the class's posterior as its weight. A round predicts every
     row by an estimator that was fitted without it, so that a tree cannot confirm its own noise, and
@@ -56,18 +42,19 @@ def fit_by_expectation(
     order = np.random.default_rng(seed).permutation(size)
     parts = np.array_split(order, min(FOLDS, size))
     posterior = _normalised(start * likelihood)
-    best, found = posterior, []
+    best, likeliest = posterior, -np.inf
     for _ in range(rounds):
         prior = np.empty_like(posterior)
         for part in parts:
             rest = np.setdiff1d(order, part)
             fitted = _fitted(estimator, keyword, features, rest, posterior)
             prior[part] = probabilities(fitted, rows_of(features, part), posterior.shape[1])
-        found.append(float(np.log((prior * likelihood).sum(1)).mean()))
-        if found[-1] < max(found):
+        held_out = np.log((prior * likelihood).sum(1)).mean()
+        if held_out < likeliest:
             break
+        likeliest = held_out
         best, posterior = posterior, _normalised(prior * likelihood)
-    return Expectation(_fitted(estimator, keyword, features, np.sort(order), best), found)
+    return _fitted(estimator, keyword, features, np.sort(order), best)
 
 
 def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np.float64]:

@@ -1,8 +1,5 @@
 """The model of the command line, and its file."""
 
-import sys
-import time
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +18,11 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from labeldp.classifier import LabelDPClassifier
 from labeldp.estimates import Estimate, possible_values, released_hits, share_with_interval
 from labeldp.io.columns import numeric_columns, to_features
-from labeldp.linear import PENALTIES
 from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.rows import objects_in
 from labeldp.support.files import replacing
-from labeldp.support.progress import duration, progress_bar, say
+from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_choice
 
 TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -83,9 +79,6 @@ TRUSTED = [
     TREE,
 ]
 """Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
-LONG, SOME = 2**20, 2**18
-"""Sizes of a fit (`_size_of`): from which on it is said how long it takes, and of the one that is
-timed to know."""
 LINEAR, TREES = "linear", "boosted_trees"
 MODELS = (LINEAR, TREES)
 """Names on the command line, as in Python."""
@@ -166,7 +159,6 @@ def cross_validated(
         raise InputError(
             f"a model is tried on {FOLDS} parts of the persons, and the rows are of {people}"
         )
-    _say_how_long(model, table, release)
     hits = np.empty(len(release))
     of_people = KFold(FOLDS, shuffle=True, random_state=0).split(np.arange(people))
     parts = ([np.flatnonzero(np.isin(whose, part)) for part in parts] for parts in of_people)
@@ -174,38 +166,6 @@ def cross_validated(
         part = clone(model).fit(table.iloc[fitted], release[fitted])
         hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
     return share_with_interval(hits, possible_values(release), persons=persons)
-
-
-def _say_how_long(model: Pipeline, table: pd.DataFrame, release: Release) -> None:
-    """Says on stderr how long a long cross-validation and fit take: some rows are timed."""
-    size = _size_of(model, len(release), len(release.classes))
-    if size < LONG:
-        return
-    short: dict[str, float] = {"classifier__penalty": 1.0}
-    fits = 2 * len(PENALTIES)
-    if model["classifier"].estimator == TREES:
-        short, fits = {}, 1
-    few = max(2 * FOLDS, len(release) * SOME // size)
-    seconds = 0.0
-    for count in (2 * FOLDS, few):  # the first fit of a process takes longer
-        rows = np.linspace(0, len(release) - 1, count).astype(np.int64)
-        started = time.perf_counter()
-        with warnings.catch_warnings():  # such as of a column that is empty in these rows
-            warnings.simplefilter("ignore")
-            clone(model).set_params(**short).fit(table.iloc[rows], release[rows])
-        seconds = time.perf_counter() - started
-    seconds *= fits * FOLDS * len(release) / few
-    say(f"about {duration(seconds)}: {len(release):,} rows of {len(release.classes):,} classes, "
-        f"fitted {FOLDS + 1} times", sys.stderr)  # fmt: skip
-
-
-def _size_of(model: Pipeline, num_rows: int, num_classes: int) -> int:
-    """Returns to what the time of a fit is proportional.
-
-    A stage of trees fits one for each class.
-    """
-    is_linear = model["classifier"].estimator == LINEAR
-    return num_rows * num_classes * (1 if is_linear else num_classes)
 
 
 def save_model(model: Pipeline, path: Path) -> None:

@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_order, keys_of
-from labeldp.support.validate import InputError
+from labeldp.rows import as_numbers, check_release, check_size, keys_of
 
 
 class LabelDPRegressor(RegressorMixin, BaseEstimator):
@@ -38,13 +37,14 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: anything but a release of numbers; another number of rows; texts in X.
         """
-        bounds = _bounds_of(release, X, "fit")
+        check_release("fit", release, X, of_numbers=True)
         inputs = as_numbers(self, X)
-        _check_size(len(inputs), release)
+        check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
         model = own if self.estimator is None else clone(self.estimator)
         self.model_ = model.fit(inputs, release.unbiased_values())
-        self.bounds_ = bounds
+        assert release.manifest.bounds is not None, "a release of numbers has them"
+        self.bounds_ = release.manifest.bounds
         self.fitted_rows_ = keys_of(release)
         return self
 
@@ -62,28 +62,7 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: as `fit`.
         """
-        _bounds_of(release, X, "score")
+        check_release("score", release, X, of_numbers=True)
         found = self.predict(X)
-        _check_size(len(found), release)
+        check_size(len(found), release)
         return -float(np.square(found - release.unbiased_values()).mean())
-
-
-def _bounds_of(release: object, X: Any, asked: str) -> tuple[float, float]:
-    """Returns the bounds; refuses anything but a release of numbers, in the order of X.
-
-    `asked` is the method that was given it.
-    """
-    if not isinstance(release, Release):
-        raise InputError(
-            f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
-            "labels are not for training (make a release by labeldp.privatize)"
-        )
-    if release.manifest.bounds is None:
-        raise InputError("this is a release of classes (use LabelDPClassifier)")
-    check_order(X, release)
-    return release.manifest.bounds
-
-
-def _check_size(num_rows: int, release: Release) -> None:
-    if len(release) != num_rows:
-        raise InputError(f"{num_rows} rows of features, but {len(release)} releases")

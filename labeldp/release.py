@@ -14,9 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
+from labeldp.mechanisms.encodings import ENTRIES, AsReleased
 from labeldp.names import checked_row_ids
 from labeldp.store import StoredRelease
+from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
+
+AT_ONCE = 2**24
+"""Bytes of messages that are written at one time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,9 +152,21 @@ class Release:
             InputError: another ending; or the file holds another release, or more rows of this one.
             CannotWrite: the folder is not there, cannot be written to, or is full.
         """
-        from labeldp.release_file import save  # Arrow, which releases in memory do not need
+        from labeldp.release_file import check_replaces, part_of, write_parts  # Arrow
 
-        save(self, Path(path))
+        path = Path(path)
+        if path.suffix != ".parquet":
+            raise InputError(f"a release is saved as a Parquet file, whose name must end in "
+                             f".parquet, got {path}")  # fmt: skip
+        check_replaces(path, self.row_ids, self.manifest)
+        width = self.messages[0].nbytes if len(self) else 1
+        parts = self.batches(max(1, AT_ONCE // max(1, width))) if len(self) else iter([self])
+        with replacing(path) as partial:
+            write_parts(
+                partial,
+                (part_of(each.messages.numpy(), each.row_ids, each.spent, self.manifest)
+                 for each in parts),
+            )  # fmt: skip
 
     @classmethod
     def of_reports(
@@ -196,3 +213,36 @@ class Release:
     def _needs_classes(self, what: str) -> None:
         if not self.classes:
             raise InputError(f"{what} need a release of classes, and this is one of numbers")
+
+
+def load_release(path: str | Path) -> Release:
+    """Returns the release that `Release.save` wrote.
+
+    Raises:
+        InputError: there is no such file, or it holds no release.
+    """
+    from labeldp.release_file import read_parts
+
+    messages, row_ids, spent, manifest = read_parts(Path(path))
+    try:
+        ids = checked_row_ids(row_ids, len(messages))
+        release = Release(torch.from_numpy(messages), ids, spent, manifest)
+        _check(release)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (TypeError, ValueError, IndexError, RuntimeError) as error:  # columns of other types
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(f"{path} holds no release: {reason}") from None
+    return release
+
+
+def _check(release: Release) -> None:
+    """Refuses what the mechanism cannot have drawn; some rows at a time."""
+    if not release.classes:
+        return
+    form, count = release.manifest.encoding(), len(release.classes)
+    form.checked(release.messages)
+    if form.name == AsReleased.name:
+        for rows in release.batches(max(1, ENTRIES // count)):
+            if np.isnan(rows.log_likelihood()).any():
+                raise InputError("an output is not a number")

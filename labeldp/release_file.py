@@ -9,69 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 
 from labeldp.manifest import BEFORE, Manifest
-from labeldp.mechanisms.encodings import ENTRIES, AsReleased
-from labeldp.names import checked_row_ids
-from labeldp.release import Release
-from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
-AT_ONCE = 2**24
-"""Bytes of messages that are written at one time."""
 KEY = b"labeldp"
 MAGIC = b"PAR1"
 """Begins every Parquet file."""
 COLUMNS = ["row", "released", "eps_spent"]
-
-
-def save(release: Release, path: Path) -> None:
-    """Writes a file, see `Release.save`."""
-    if path.suffix != ".parquet":
-        raise InputError(f"a release is saved as a Parquet file, whose name must end in "
-                         f".parquet, got {path}")  # fmt: skip
-    check_replaces(path, release.row_ids, release.manifest)
-    width = release.messages[0].nbytes if len(release) else 1
-    parts = release.batches(max(1, AT_ONCE // max(1, width))) if len(release) else iter([release])
-    with replacing(path) as partial:
-        write_parts(
-            partial,
-            (part_of(each.messages.numpy(), each.row_ids, each.spent, each.manifest)
-             for each in parts),
-        )  # fmt: skip
-
-
-def load_release(path: str | Path) -> Release:
-    """Returns the release that `Release.save` wrote.
-
-    Raises:
-        InputError: there is no such file, or it holds no release.
-    """
-    messages, row_ids, spent, manifest = read_parts(Path(path))
-    try:
-        ids = checked_row_ids(row_ids, len(messages))
-        release = Release(torch.from_numpy(messages), ids, spent, manifest)
-        _check(release)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:  # columns of other types
-        reason = " ".join(str(error).split())[:100]
-        raise InputError(f"{path} holds no release: {reason}") from None
-    return release
-
-
-def _check(release: Release) -> None:
-    """Refuses what the mechanism cannot have drawn; some rows at a time."""
-    if not release.classes:
-        return
-    form, count = release.manifest.encoding(), len(release.classes)
-    form.checked(release.messages)
-    if form.name == AsReleased.name:
-        for rows in release.batches(max(1, ENTRIES // count)):
-            if np.isnan(rows.log_likelihood()).any():
-                raise InputError("an output is not a number")
 
 
 def part_of(

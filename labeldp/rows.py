@@ -96,6 +96,39 @@ def objects_in(root: object) -> Iterator[object]:
             left += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
 
 
+def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = False) -> None:
+    """Refuses anything but a release of this kind whose rows are those of X, in their order.
+
+    Args:
+        asked: the method that was given it, for the message.
+        release: what it was given.
+        X: features.
+        of_numbers: whether it must be a release of numbers, not of classes.
+
+    Raises:
+        InputError: what is wrong.
+    """
+    if not isinstance(release, Release):
+        raise InputError(
+            f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
+            "labels are not for training (make a release by labeldp.privatize)"
+        )
+    if bool(release.classes) == of_numbers:
+        other = (
+            "classes (use LabelDPClassifier)" if of_numbers else "numbers (use LabelDPRegressor)"
+        )
+        raise InputError(f"this is a release of {other}")
+    if not len(release):
+        raise InputError("the release has no rows")
+    check_order(X, release)
+
+
+def check_size(num_rows: int, release: Release) -> None:
+    """Refuses features of another number of rows than the release has."""
+    if len(release) != num_rows:
+        raise InputError(f"{num_rows} rows of features, but {len(release)} releases")
+
+
 def check_order(X: Any, release: Release) -> None:
     """Refuses a data frame whose index names other rows than the release, or in another order.
 

@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
     check_choice("--model", given.model, SAID)
     from labeldp.io.tables import TableFile
     from labeldp.models import cross_validated, model_for, save_model
-    from labeldp.release_file import load_release
+    from labeldp.release import load_release
 
     release = load_release(given.release)
     if not release.classes:

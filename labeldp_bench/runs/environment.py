@@ -8,13 +8,13 @@ import torch
 
 from labeldp.mechanisms.noise import DRAWS
 from labeldp.store import Drawn
-from labeldp.store.release_io import read_releases
 from labeldp.support.files import writable_folder
 from labeldp.support.validate import InputError, check_integer
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.records.record import read_record
+from labeldp_bench.runs.release_io import read_releases
 from labeldp_bench.support.device import own_gpu, resolve_device
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.support.files import CannotWrite, write_text, writing
 from labeldp.support.last_results import LastResults
-from labeldp.support.progress import LONG_RUN_SECONDS, duration, progress_bar, say
+from labeldp.support.progress import duration, progress_bar, say
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import count_examples, file_of
@@ -36,6 +36,7 @@ from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data
 from labeldp_bench.support.device import DeviceLost, device_lost, out_of_memory
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 from labeldp_bench.training.fit import IMAGE_AXES
+from labeldp_bench.training.stopwatch import LONG_RUN_SECONDS
 
 TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from labeldp.store import LabelStore
-from labeldp.store.release_io import write_releases
 from labeldp.supervision import Supervision
 from labeldp.support.files import only_one, remove_torn, writable_folder
 from labeldp.support.progress import say
@@ -18,6 +17,7 @@ from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.interfaces import Averages, Classifier, Model, Session
 from labeldp_bench.runs.environment import Environment, manifest_of
+from labeldp_bench.runs.release_io import write_releases
 from labeldp_bench.runs.result import learner_of_unit, share_of_unit
 from labeldp_bench.runs.run import Run, TrialData, open_store
 

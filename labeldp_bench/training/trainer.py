@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from labeldp.support import seeding
-from labeldp.support.progress import Stopwatch, progress_bar
+from labeldp.support.progress import progress_bar
 from labeldp.support.validate import (
     InputError,
     check_choice,
@@ -33,6 +33,7 @@ from labeldp_bench.training.images import (
     shrunk,
 )
 from labeldp_bench.training.schedules import Schedule
+from labeldp_bench.training.stopwatch import Stopwatch
 
 SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
 """{rule: how many of the last epochs the reported accuracy is the mean of}."""

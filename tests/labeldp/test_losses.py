@@ -85,13 +85,6 @@ def test_gradients_by_hand(name):
     assert torch.allclose(logits.grad, expected, atol=1e-7)
 
 
-def test_softmax_of_bits_shares_the_weight_among_them():
-    outputs = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.uint8)
-    release = StoredRelease(torch.arange(2), outputs, MECHANISMS["bits"], K)
-    expected = [[0.5, 0.5, 0, 0], [0.25] * 4]
-    assert LOSSES["softmax_bits"].targets(release).tolist() == expected
-
-
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_marginal_is_the_probability_of_the_release(kind):
     # Forward correction would maximise another likelihood.

@@ -16,23 +16,6 @@ def released():
     return ldp.privatize(LABELS, classes=CLASSES, eps=1.0, seed=0)
 
 
-def test_a_folder_that_is_not_there_is_named_as_it_is(tmp_path):
-    path = tmp_path / "Folder" / "a.parquet"
-    with pytest.raises(InputError) as caught:
-        released().save(path)
-    said = f"cannot write {path}: no such file or directory (make the folder, and run again)"
-    assert str(caught.value) == said
-
-
-def test_a_foreign_file_is_refused(tmp_path):
-    path = tmp_path / "a.parquet"
-    with pytest.raises(InputError, match="there is no file"):
-        ldp.load_release(path)
-    path.write_text("no parquet")
-    with pytest.raises(InputError, match="is not a Parquet file"):
-        ldp.load_release(path)
-
-
 def test_a_file_of_another_release_is_not_replaced(tmp_path):
     # After a restart nothing is remembered: the first release, maybe handed out, would not count.
     path = tmp_path / "r.parquet"

@@ -181,21 +181,6 @@ def test_help_and_options_need_no_torch():
     assert found.returncode == 0, found.stderr.decode()
 
 
-def test_verify(tmp_path, capsys):
-    path = tmp_path / "mine.py"
-    path.write_text("honest = [[0.7, 0.3], [0.3, 0.7]]\n")
-    assert main(["verify", f"{path}:honest", "--classes", "2", "--eps", "1"]) == 0
-    assert main(["verify", f"{path}:honest", "--classes", "2", "--eps", "0.5"]) == 1
-    assert "DOES NOT HOLD" in capsys.readouterr().out
-    assert main(["verify", f"{path}:honets", "--classes", "2", "--eps", "1"]) == 2
-    assert "did you mean honest" in capsys.readouterr().err
-
-
-def test_the_console_script_is_declared():
-    text = (CHECKOUT / "pyproject.toml").read_text()
-    assert 'labeldp = "labeldp.cli.__main__:entry"' in text
-
-
 @pytest.mark.parametrize("name", ["answer", "age"])
 @pytest.mark.parametrize("kind", ["csv", "tsv.gz", "parquet"])
 def test_two_columns_of_one_name_are_refused(survey, capsys, name, kind):
@@ -213,14 +198,6 @@ def test_two_columns_of_one_name_are_refused(survey, capsys, name, kind):
     assert main([*RELEASE, "--seed", "1"]) == 0
     assert main([*FIT[:1], file, *FIT[2:]]) == 2
     assert f"{file} has two columns {name}" in capsys.readouterr().err
-
-
-def test_columns_without_a_name_are_none_of_one_name(survey):
-    lines = Path("survey.csv").read_text().splitlines()
-    Path("survey.csv").write_text(
-        "\n".join([lines[0] + ",,", *(line + ",1,2" for line in lines[1:])])
-    )
-    assert main([*RELEASE, "--seed", "1"]) == 0
 
 
 def test_row_ids_may_be_the_index_that_pandas_wrote(survey):

@@ -1,30 +1,11 @@
 """What the commands for own labels say: plans, help, how long a fit takes, options by name."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import labeldp as ldp
-from labeldp.cli import plan
 from labeldp.cli.__main__ import main
-
-
-@pytest.mark.parametrize("model", ["linear", "boosted_trees"])
-def test_a_long_fit_says_early_how_long_it_takes(model, tmp_path, monkeypatch, capsys):
-    # Nothing was said before the first fifth was done, which may be after an hour.
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("labeldp.models.LONG", 1)
-    labels = np.arange(60) % 2
-    ldp.privatize(labels, classes=[0, 1], eps=8.0, seed=0).save("r.parquet")
-    pd.DataFrame({"x": labels, "empty": np.where(labels > 2, 1.0, np.nan)}).to_csv(
-        "f.csv", index=False
-    )
-    arguments = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops", "--model", model]
-    assert main(arguments) == 0
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.fullmatch(r"about \d+ (s|min): 60 rows of 2 classes, fitted 6 times", said)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +66,6 @@ def test_a_fit_says_where_releases_tell_nothing(tmp_path, monkeypatch, capsys):
         assert ("from guessing to certainty" in said) == (eps == 0.1)
 
 
-def test_the_version_is_said(capsys):
-    # `labeldp-bench --version` told it, and `labeldp --version` asked for a command.
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0 and capsys.readouterr().out.startswith("labeldp ")
-
-
 def test_plan_and_help(capsys):
     assert main(["plan", "--rows", "20000", "--classes", "3", "--eps", "1"]) == 0
     assert "recommended: rr" in capsys.readouterr().out
@@ -106,8 +80,3 @@ def test_plan_and_help(capsys):
             main([name, "--help"])
         assert ended.value.code == 0
         assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
-
-
-def test_the_plans_that_help_shows_are_possible(capsys):
-    lines = re.findall(r"^  labeldp (plan .*)", plan.__doc__, re.MULTILINE)
-    assert len(lines) == 2 and [main(line.split()) for line in lines] == [0, 0]

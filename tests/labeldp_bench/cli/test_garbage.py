@@ -19,9 +19,9 @@ from labeldp.io.tables import TableFile, codes_of
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize
-from labeldp.release_file import load_release, read_rows
+from labeldp.release import load_release
+from labeldp.release_file import read_rows
 from labeldp.store import Drawn
-from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.submit import problems_of, read_submission
 from labeldp_bench.data.images import ImageData
@@ -35,6 +35,7 @@ from labeldp_bench.records.collect import (
 )
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
 from labeldp_bench.runs.checkpoint import Checkpoint
+from labeldp_bench.runs.release_io import read_releases, write_releases
 
 LEAN = settings(
     max_examples=25, deadline=None, derandomize=True, database=None,

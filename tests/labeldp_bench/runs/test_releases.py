@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.store.release_io import read_releases, write_releases
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import hash_of_images, read_npz
 from labeldp_bench.data.official import OFFICIAL, OfficialData
@@ -16,6 +15,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.changed_data import _compare_public
 from labeldp_bench.runs.environment import NOTE, Environment, refuse_other_releases
 from labeldp_bench.runs.job import run_cells
+from labeldp_bench.runs.release_io import read_releases, write_releases
 from labeldp_bench.runs.release_only import release_only
 from labeldp_bench.runs.run import open_store
 from tests.conftest import TINY_CIRCLE

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeldp.store.label_store import Drawn
+from labeldp.store import Drawn
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 

@@ -14,9 +14,7 @@ import torch
 import yaml
 
 from labeldp.support.validate import InputError
-from labeldp_bench.__main__ import main
-from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
-from labeldp_bench.cli.launch import LAUNCHERS, Job, launch, progress
+from labeldp_bench.cli.launch import LAUNCHERS, Job, launch
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import SCHEMA_VERSION, checksum, read_record
@@ -58,13 +56,12 @@ def test_a_command_is_one_cell_and_one_record(command, tmp_path):
     assert f"{100 * record['accuracy']:.2f} %" in outcome.stdout
 
 
-@pytest.mark.parametrize("budget", ["smoke", "paper"])
-def test_a_printed_config_says_that_a_budget_changes_it(budget, tmp_path):
+def test_a_printed_config_says_that_a_budget_changes_it(tmp_path):
     # 100 trials stood there, and two ran.
-    said = quick([f"budget={budget}", "--cfg", "job"], tmp_path).stdout
+    said = quick(["budget=smoke", "--cfg", "job"], tmp_path).stdout
     assert yaml.safe_load(said)["dataset"]["trials"] == 100
     comment = "# budget=smoke changes some of these values when the run starts (--help budget=smoke"
-    assert (comment in said.splitlines()[-1]) == (budget == "smoke")
+    assert comment in said.splitlines()[-1]
 
 
 def test_no_privacy_is_recorded_as_text_and_as_not_private(tmp_path):
@@ -148,11 +145,6 @@ def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
     assert outcome.returncode == 0, outcome.stderr
     [path] = records_under(tmp_path)
     assert json.loads(path.read_text())["n_train"] == 20
-    asked = ["experiment=mechanisms/mnist", "dataset.limit_train=20", "eps=0.3,1", "seed=0"]
-    options = check_arguments([*asked, "hydra.verbose=true"])
-    assert is_sweep(options)
-    assert split_sweep(options) == (["hydra.mode=RUN", asked[0], "hydra.verbose=true"], asked[1:])
-    assert not is_sweep(check_arguments(asked[1:]))
 
 
 def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_images):
@@ -186,22 +178,6 @@ def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):
     other = quick(line, tmp_path)
     assert other.returncode == 2 and "stored" not in other.stdout
     assert re.search(r"data/mnist\.npz has other images .* theirs 2fec4d150af52121 ", other.stderr)
-
-
-def test_ctrl_c_while_the_program_loads_is_one_line(monkeypatch, capsys):
-    # Torch takes seconds to load; whoever notices a typing error would get a page of traceback.
-    class Interrupted:
-        @staticmethod
-        def find_spec(name, *_):
-            if name == "labeldp_bench.cli.main":
-                raise KeyboardInterrupt
-
-    monkeypatch.delitem(sys.modules, "labeldp_bench.cli.main", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Interrupted, *sys.meta_path])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 130
-    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.fixture(scope="module")
@@ -245,15 +221,6 @@ def test_names_with_spaces_and_equals_signs(tmp_path):
         assert quick(each, tmp_path).returncode == 0
     [path] = records_under(tmp_path)
     assert path.is_relative_to(tmp_path / "my runs" / "a=b")
-
-
-def test_a_clock_that_was_set_back_costs_an_estimate_only(done, tmp_path, monkeypatch):
-    # Daylight saving or a time server would end a sweep, or write a negative duration.
-    monkeypatch.setattr("time.time", iter(range(10**9, 0, -3600)).__next__)
-    cell = compose_cell([*TINY_CIRCLE, "seed=5"])
-    assert run_cells([cell], Environment(tmp_path, tmp_path, torch.device("cpu"))) == 0
-    assert read_record(tmp_path / cell.folder)["wall_seconds"] > 0
-    assert progress(5, 215, -100.0) == "5 of 215 cells"
 
 
 def launch_broken(monkeypatch, error):

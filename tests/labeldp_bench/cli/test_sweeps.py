@@ -256,3 +256,12 @@ def test_malformed_cells_are_refused(blocks):
     # The author of an experiment would get a traceback, or a sweep without cells.
     with pytest.raises(InputError):
         expand(blocks, {})
+
+
+def test_values_that_an_experiment_has_pick_its_cells():
+    # BlockRR's cell of one eps would run with the sigma of another.
+    blocks = [{"set": {"eps": 1, "a": 5}}, {"set": {"a": 6}, "grid": {"eps": [2, 4]}}, {}]
+    assert expand(blocks, {"eps": ["2.0"]}) == [["a=6", "eps=2"], ["eps=2.0"]]
+    assert expand(blocks, {"eps": ["1", "4"]})[:2] == [["eps=1", "a=5"], ["a=6", "eps=4"]]
+    # One value that no block has: all of them are meant for every block.
+    assert expand(blocks, {"eps": ["2", "7"]})[:2] == [["eps=2", "a=5"], ["eps=7", "a=5"]]

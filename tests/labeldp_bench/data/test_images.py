@@ -182,16 +182,9 @@ COUNTS = [60, 30, 10]
 REAL = Path(os.environ.get("LABELDP_DATA", "none"))
 
 
-def whole_arrays(seed=0):
+def whole_arrays():
     """60 training and 20 test images of each of 3 classes; the first pixel is the label."""
-    random = np.random.default_rng(seed)
-    arrays = {}
-    for part, size in (("train", 180), ("test", 60)):
-        labels = random.permutation(np.arange(size) % 3)
-        images = random.integers(0, 256, (size, 2, 3, 3), dtype=np.uint8)
-        images[:, 0, 0, 0] = labels
-        arrays |= {f"x_{part}": images, f"y_{part}": labels}
-    return arrays
+    return make_arrays((2, 3, 3), train=180, test=60, num_classes=3)
 
 
 def draw(folder, arrays, seed=0, **changes):
@@ -204,17 +197,13 @@ def counts(labels):
     return labels.bincount().tolist()
 
 
-def train_labels(bundle):
-    return bundle.store.open(float("inf"), seed=0, again="test").release(NoPrivacy()).outputs
-
-
 @pytest.mark.parametrize("selection", ["hash", "file_order"])
 def test_counts_and_labels_are_right(tmp_path, selection):
     """If it failed, the part would have other class sizes, or labels of other images."""
     bundle = draw(tmp_path, whole_arrays(), selection=selection)
-    assert counts(train_labels(bundle)) == COUNTS
+    assert counts(true_labels(bundle)) == COUNTS
     assert counts(bundle.test_labels) == [6, 3, 1]
-    assert (train_labels(bundle) == bundle.train_features[:, 0, 0, 0]).all()
+    assert (true_labels(bundle) == bundle.train_features[:, 0, 0, 0]).all()
     assert (bundle.test_labels == bundle.test_features[:, 0, 0, 0]).all()
 
 
@@ -236,7 +225,7 @@ def test_every_copy_of_the_source_gives_the_same_arrays(tmp_path):
     here, there = draw(tmp_path, arrays), draw(tmp_path, shuffled)
     assert here.selection_sha256 == there.selection_sha256
     assert here.sha256 == there.sha256
-    assert (train_labels(here) == train_labels(there)).all()
+    assert (true_labels(here) == true_labels(there)).all()
 
 
 def test_file_order_takes_the_first_of_each_class(tmp_path):

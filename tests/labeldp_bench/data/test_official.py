@@ -286,3 +286,17 @@ def test_two_loaders_write_the_file_once(tmp_path, monkeypatch, capfd):
     assert calls == ["mnist"]
     assert len(results) == 3
     assert capfd.readouterr().err.count("waiting for the process that fetches mnist") == 2
+
+
+def test_interrupted_writing_leaves_nothing_behind(tmp_path, monkeypatch):
+    """If it failed, a full disk would leave half a file that the next run takes for the data."""
+
+    def full_disk(file, **_):
+        file.write(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(official, "_read_official", lambda *_: make_arrays())
+    monkeypatch.setattr(np, "savez", full_disk)
+    with pytest.raises(official.NotAvailable, match="No space left"):
+        load_images(tmp_path, "mnist", 4)
+    assert [path.name for path in tmp_path.iterdir() if "lock" not in path.name] == []

@@ -153,13 +153,6 @@ def test_weights_that_left_every_bound_are_told():
         learnt(NoisySGD(projection="none", learning_rate=1e38), store)
 
 
-@pytest.mark.parametrize("kind", [NoisySGD, NoisyGradients])
-@pytest.mark.parametrize(("key", "value"), [("loss", "marginal"), ("projection", "span")])
-def test_what_makes_no_recipe_is_refused(kind, key, value):
-    with pytest.raises(InputError, match=rf"learner\.{key} must be .* got {value!r}$"):
-        kind(**{key: value})
-
-
 def test_it_refuses_single_labels_and_other_models():
     rows, labels = problem(50)
     store, knn = LabelStore(labels, 3).open(1.0, seed=0), NearestNeighbours(5)

@@ -166,28 +166,6 @@ def test_what_makes_no_sense_is_one_clear_line(learner, images, mechanism, model
     assert store.eps_spent == 0
 
 
-def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
-    images, _ = training.images_and_labels(40)
-    where = session()
-    pixels = network().representation(images, where)
-    assert pixels.shape == (40, 64)
-
-    class Deep(nn.Module):
-        def __init__(self, num_classes, image_shape):
-            super().__init__()
-            self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
-            self.head = nn.Linear(5, num_classes)
-
-        def forward(self, images):
-            return self.head(self.body(images))
-
-    below = {"body.1.weight": torch.randn(5, 64), "body.1.bias": torch.zeros(5)}
-    deep = NetworkModel(Deep, trainer=training.trainer(), initial=below)
-    rows = deep.representation(images, where)
-    assert rows.shape == (40, 5)
-    assert torch.allclose(rows.norm(dim=1), torch.ones(40), atol=1e-5)
-
-
 def test_other_teachers_have_other_noise():
     # Two runs of one seed had the same noise: where they differed, a label differed for certain.
     mechanism = PateFM(1.0, teachers=20, queries=200, answers=100)
@@ -224,3 +202,25 @@ def test_settings_of_votes_name_all_that_they_depend_on():
     # The student is another use of the same winners.
     for teachers in (LinearTeachers(), NetworkTeachers(brief)):
         assert settings(teachers) == settings(teachers, model=network(epochs=2))
+
+
+def test_linear_teachers_take_what_a_pre_trained_network_makes_of_images():
+    images, _ = training.images_and_labels(40)
+    where = session()
+    pixels = network().representation(images, where)
+    assert pixels.shape == (40, 64)
+
+    class Deep(nn.Module):
+        def __init__(self, num_classes, image_shape):
+            super().__init__()
+            self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+            self.head = nn.Linear(5, num_classes)
+
+        def forward(self, images):
+            return self.head(self.body(images))
+
+    below = {"body.1.weight": torch.randn(5, 64), "body.1.bias": torch.zeros(5)}
+    deep = NetworkModel(Deep, trainer=training.trainer(), initial=below)
+    rows = deep.representation(images, where)
+    assert rows.shape == (40, 5)
+    assert torch.allclose(rows.norm(dim=1), torch.ones(40), atol=1e-5)

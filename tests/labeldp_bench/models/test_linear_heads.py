@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models import Ridge
 from labeldp_bench.models import linear_heads as module
@@ -87,12 +86,6 @@ def test_networks_side_by_side_have_the_same_say():
     assert float(variance[:30].sum()) == pytest.approx(float(variance[30:].sum()), rel=1e-3)
     assert float(variance.mean()) == pytest.approx(1, rel=1e-3)
     assert torch.equal(encoder(images), encoded)
-
-
-@pytest.mark.parametrize("penalties", [[], [0]])
-def test_bad_penalty_is_named(penalties):
-    with pytest.raises(InputError, match=r"^model\.penalties must be .*, got"):
-        Ridge(LinearClassifier, penalties=penalties)
 
 
 def test_directions_are_found_once_and_said_where_they_take_long(monkeypatch):

@@ -139,3 +139,15 @@ def test_descent_finds_nearly_all_of_the_true_neighbours():
         assert hits > 0.9
     assert (search(points, points, 11)[:, 0] == torch.arange(3000)).all()  # itself first
     assert torch.equal(DescentSearch()(points, points, 11), search(points, points, 11))
+
+
+def test_search_is_shared_only_for_the_same_points():
+    # A cell would be scored with another cell's neighbours.
+    search = NeighbourSearch()
+    points = torch.randn(99, 2, generator=torch.Generator().manual_seed(0))
+    first = search(points, points[:9], 5)
+    assert search(points, points[:9], 5) is first
+    assert search(points, points[:9], 6).shape == (9, 6)
+    moved = search(points + 1, points[:9], 5)
+    expected = torch.cdist(points[:9].double(), (points + 1).double()).argsort(1)[:, :5]
+    assert torch.equal(moved, expected.sort(1).values.int())

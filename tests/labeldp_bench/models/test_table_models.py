@@ -117,3 +117,11 @@ def test_many_examples_of_many_classes_are_taken_in_parts(monkeypatch):
     assert max(sizes) == 100
     assert parts[1] == whole[1]
     torch.testing.assert_close(parts[0], whole[0])
+
+
+def test_the_order_of_columns_does_not_matter_to_a_linear_model():
+    x, y = problem()
+    one = fitted(Logistic((1e-2,)), x, y, RandomizedResponse(2.0), "marginal").probabilities(x)
+    flipped = x.flip(1) * 5 + 3
+    other = fitted(Logistic((1e-2,)), flipped, y, RandomizedResponse(2.0), "marginal")
+    np.testing.assert_allclose(one, other.probabilities(flipped), atol=1e-3)

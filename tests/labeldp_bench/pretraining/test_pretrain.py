@@ -27,17 +27,11 @@ TINY += [f"pretrain.{text}" for text in SHORT]
 
 
 @pytest.fixture
-def data_dir(tmp_path):
-    """A folder with a `cifar10.npz` and a `cifar100.npz` of 16 x 16 noise."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    write_noise(folder, train=100)
-    return folder
-
-
-@pytest.fixture
-def environment(tmp_path, data_dir):
-    return Environment(tmp_path / "runs", data_dir, torch.device("cpu"))
+def environment(tmp_path):
+    """Where cells on a `cifar10.npz` and a `cifar100.npz` of 16 x 16 noise run."""
+    (tmp_path / "data").mkdir()
+    write_noise(tmp_path / "data", train=100)
+    return Environment(tmp_path / "runs", tmp_path / "data", torch.device("cpu"))
 
 
 def tiny_cell(*overrides):

@@ -11,7 +11,7 @@ from torch import nn
 
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.last_results import LastResults
-from labeldp.support.validate import Diverged, InputError
+from labeldp.support.validate import Diverged
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import Probe
 from labeldp_bench.models.encoders import Encoder
@@ -116,13 +116,6 @@ def test_noise_asks_for_a_larger_penalty_and_only_releases_choose():
         model.fit(images, supervision_of(labels, eps), notes)
         chosen[eps] = notes.notes["penalty"]
     assert chosen == {0.3: 1.0, 20.0: 1e-4}
-
-
-@pytest.mark.parametrize("given", [{"penalties": []}, {"penalties": [0.0]}, {"held_out": 1.0}])
-def test_bad_value_of_the_probe_is_named(given):
-    (key,) = given
-    with pytest.raises(InputError, match=rf"^model\.{key} must be .*, got"):
-        probe(**given)
 
 
 def encodings(monkeypatch):

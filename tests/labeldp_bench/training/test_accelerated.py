@@ -11,7 +11,6 @@ from labeldp.mechanisms import NoPrivacy
 from labeldp_bench.models import Airbench, ResNet
 from labeldp_bench.training import network_fit
 from labeldp_bench.training.augment import Flip, Mixup
-from labeldp_bench.training.fit import Fit
 from labeldp_bench.training.network_fit import WARM_UP, accelerated, compilation_notes
 from labeldp_bench.training.schedules import WarmupLinear
 from tests.training import CPU, train
@@ -133,20 +132,6 @@ def test_compiled_steps_equal_eager_ones_and_are_compiled_once(compile_by, monke
     assert len(graphs) == 2
     outcome(2, views=2)
     assert len(graphs) == 3
-
-
-def test_kernels_are_searched_for_whole_batches_alone_in_both_directions(monkeypatch):
-    # Each number of examples would cost a card seconds in every epoch's last step.
-    seen, plain = [], Fit.descend
-
-    def descend(fit, loss):
-        seen.append(torch.backends.cudnn.benchmark)
-        plain(fit, loss)
-
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
-    monkeypatch.setattr(Fit, "descend", descend)
-    outcome()
-    assert seen == 2 * [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])

@@ -299,24 +299,3 @@ def test_grey_images_are_understood_and_other_channels_refused():
     assert torch.allclose(seen.mean((2, 3)), one.mean((2, 3)), atol=1e-4)
     with pytest.raises(InputError, match="got 2"):
         ColourJitter()(pixels(5)[:, :2], seeded())
-
-
-@pytest.mark.parametrize(
-    ("build", "named"),
-    [
-        (lambda: PadCrop(padding=-1), "padding"),
-        (lambda: PadCrop(mode="reflct"), "mode .* reflect"),
-        (lambda: PadCrop(max_offset=9), "max_offset"),
-        (lambda: PadCrop(10, "reflect")(batch(), seeded()), "padding"),
-        (lambda: Cutout(fill=float("nan")), "fill"),
-        (lambda: Cutout(size=11)(batch(), seeded()), "size .* 12 x 10"),
-        (lambda: Mixup(0.0), "alpha"),
-        (lambda: Mixup(1.0, partner="reverse"), "partner .* reversed"),
-        (lambda: CropResize(area=0), "area"),
-        (lambda: ColourJitter(hue=0.6), "hue"),
-    ],
-)
-def test_wrong_arguments_are_told_in_one_line(build, named):
-    start = r"trainer\.(augment: |mixup\.)"
-    with pytest.raises(InputError, match=rf"^{start}{named}[^\n]*$"):
-        build()

@@ -72,12 +72,3 @@ def test_a_network_for_one_size_is_refused_before_it_is_trained():
     model = NetworkModel(functools.partial(CNN, hidden=8), trainer(resolution=[[0.5, 0.5]]))
     with pytest.raises(InputError, match=r"CNN cannot take 0\.5 of \(8, 8\)"):
         fit(model, images, supervision)
-
-
-@pytest.mark.parametrize(
-    "resolution",
-    [0.5, [[0.5, 0.5, 0.5]], [[0.5, 16]], [[0.5, 0.5], [0.5, 0.75]]],
-)
-def test_wrong_resolutions_are_refused_in_one_line(resolution):
-    with pytest.raises(InputError, match=r"^[^\n]*trainer\.resolution[^\n]*$"):
-        trainer(resolution=resolution)

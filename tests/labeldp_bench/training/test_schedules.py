@@ -2,7 +2,6 @@
 
 import pytest
 
-from labeldp.support.validate import InputError
 from labeldp_bench.training.schedules import AlibiSteps, EpochSteps, WarmupLinear, WarmupSteps
 
 ALL = [
@@ -71,19 +70,3 @@ def test_factor_is_a_fraction_that_depends_on_the_share_of_the_steps(schedule):
         assert all(isinstance(factor, float) and 0 <= factor <= 1 for factor in factors)
         assert total < 20 or max(factors) == 1
         assert [schedule(10 * s, 10 * total) for s in range(total)] == pytest.approx(factors)
-
-
-@pytest.mark.parametrize(
-    ("kind", "setting"),
-    [
-        (WarmupSteps, {"warmup": 1.0}),
-        (WarmupSteps, {"decay_at": (0.6, 0.3)}),
-        (WarmupSteps, {"decay_anchor": "totl"}),
-        (EpochSteps, {"epochs": 0}),
-        (AlibiSteps, {"decay_every": 0}),
-    ],
-)
-def test_wrong_arguments_are_told_in_one_line(kind, setting):
-    (key,) = setting
-    with pytest.raises(InputError, match=rf"^trainer\.schedule\.{key} [^\n]*$"):
-        kind(**setting)

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labeldp_bench.reports.rendering import number_text
 from labeldp_bench.reports.statistics import SeedsEstimate, combined
 
 LEVEL = 0.05
@@ -88,16 +87,6 @@ def against_printed(
     else:
         parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
     return SeedsEstimate(ours.value - printed, *combined(parts))
-
-
-def mean_text(mean: SeedsEstimate) -> str:
-    """Returns a mean with its interval, where it has one, and its number of seeds.
-
-    >>> mean_text(SeedsEstimate(47.31, by_seed={0: 47.31}))
-    '47.3 (1)'
-    """
-    half = number_text(mean.half_width, " ± {:.1f}", unknown="")
-    return f"{mean.value:.1f}{half} ({len(mean.by_seed)})"
 
 
 def difference_text(gap: SeedsEstimate, p: float) -> str:

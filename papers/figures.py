@@ -55,11 +55,6 @@ class Axis:
 ACCURACY = Axis("accuracy", "accuracy", "test accuracy, %", scale=100)
 
 
-def no_notes(points: pd.DataFrame, figure: "PaperFigure") -> list[str]:
-    """Adds nothing to a figure's page."""
-    return []
-
-
 @dataclass(frozen=True)
 class PaperFigure:
     """One figure.
@@ -91,7 +86,7 @@ class PaperFigure:
     titles: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     statements: Sequence[Statement] = ()
-    notes: Callable[[pd.DataFrame, "PaperFigure"], list[str]] = no_notes
+    notes: Callable[[pd.DataFrame, "PaperFigure"], list[str]] = lambda points, figure: []
     marks: Mapping[str, str] = field(default_factory=dict)
 
     @property

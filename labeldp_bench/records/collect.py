@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,103 +27,6 @@ from labeldp_bench.records.record import (
 from labeldp_bench.records.validation import validate_record
 from labeldp_bench.support.checkout import CHECKOUT
 
-CHOICE_COLUMNS = [
-    "config_hash", "dataset", "mechanism", "loss", "eps", "seed", "stage", "lr", "average",
-    "epochs", "held_out_log_likelihood", "judges",
-]  # fmt: skip
-CHOICE_ORDER = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
-
-
-class Chosen(NamedTuple):
-    """What one stage of a tuned run was trained with.
-
-    Attributes:
-        lr: the learning rate.
-        average: keep of the running mean of the weights; None: the last weights.
-        epochs: how many.
-    """
-
-    lr: float
-    average: float | None
-    epochs: int
-
-
-def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
-    """Merges the choices among `records` into a CSV; see `merge_rows`."""
-    rows = [
-        (record["config_hash"], record["dataset"], record["mechanism"], record["loss"],
-         float(record["eps"]), record["seed"], stage, choice["lr"], choice["average"],
-         choice["epochs"], choice["held_out_log_likelihood"],
-         choice.get("judges", math.nan))
-        for record in records
-        for key, choice in (record.get("notes") or {}).items()
-        if (stage := _stage_of(key))
-    ]  # fmt: skip
-    merge_rows(path, pd.DataFrame(rows, columns=CHOICE_COLUMNS), kept, CHOICE_ORDER)
-
-
-def read_choices(path: Path) -> dict[str, list[Chosen]]:
-    """Returns {config_hash: the choice of each stage}; empty without a file.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    if not path.is_file():
-        return {}
-    found: dict[str, list[Chosen]] = {}
-    numbers = ["stage", "lr", "average", "epochs"]
-    rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
-    with reading(path):
-        for row in rows.sort_values(["config_hash", "stage"]).to_dict("records"):
-            average = float(row["average"])
-            keep = None if math.isnan(average) else average
-            chosen = Chosen(float(row["lr"]), keep, int(row["epochs"]))
-            found.setdefault(str(row["config_hash"]), []).append(chosen)
-    return found
-
-
-def _stage_of(key: str) -> int:
-    """Returns the stage, from 1, whose chosen recipe a run's note of this name holds; 0: none."""
-    if key == "tuned":
-        return 1
-    number = key.removeprefix("tuned_stage_")
-    return int(number) if number != key else 0
-
-
-Diagnosis = dict[str, Any]
-"""As `learners.ple_client.diagnosis` returns it."""
-DIAGNOSIS_COLUMNS = ["config_hash", "dataset", "loss", "seed", "guarantee", "measure", "values"]
-DIAGNOSIS_ORDER = ["dataset", "loss", "seed", "config_hash", "measure"]
-
-
-def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) -> None:
-    """Merges the diagnoses among `records` into a CSV; see `merge_rows`."""
-    rows = [
-        (record["config_hash"], record["dataset"], record["loss"], record["seed"], NO_GUARANTEE,
-         measure, json.dumps(values, separators=(",", ":")))
-        for record in records
-        for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
-    ]  # fmt: skip
-    merge_rows(path, pd.DataFrame(rows, columns=DIAGNOSIS_COLUMNS), kept, DIAGNOSIS_ORDER)
-
-
-def read_diagnoses(path: Path) -> dict[str, Diagnosis]:
-    """Returns {config_hash: diagnosis}; empty without a file.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    if not path.is_file():
-        return {}
-    found: dict[str, Diagnosis] = {}
-    rows = read_rows(path, ["config_hash", "measure", "values"]).to_dict("records")
-    with reading(path):
-        for row in rows:
-            values = json.loads(str(row["values"]))
-            found.setdefault(str(row["config_hash"]), {})[str(row["measure"])] = values
-    return found
-
-
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
 
@@ -140,6 +44,8 @@ FILLED = ("config_hash", "dataset", "mechanism", "identity")
 NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
 DIAGNOSES = "enhancement.csv"
 CHOICES = "tuned.csv"
+TUNED_NOTE = re.compile(r"tuned(?:_stage_(\d+))?")
+"""The name of a note in a record that says what a stage of a tuned run was trained with."""
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
 CLASS_COLUMNS = (
     "config_hash", "dataset", "model", "mechanism", "loss", "eps", "guarantee", "seed", "class",
@@ -260,8 +166,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})
     if old is not None:
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
-        said = [guarantee(kept[name]) for name in old.config_hash]  # older rows lack it
-        new = pd.concat([new, old.assign(guarantee=said)])
+        new = pd.concat([new, old])
     _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES), kept)
     merge_choices(found, records_csv.with_name(CHOICES), kept)
@@ -310,3 +215,83 @@ def _text(number: Any) -> str:
 def _write(table: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+
+class Chosen(NamedTuple):
+    """What one stage of a tuned run was trained with.
+
+    Attributes:
+        lr: the learning rate.
+        average: keep of the running mean of the weights; None: the last weights.
+        epochs: how many.
+    """
+
+    lr: float
+    average: float | None
+    epochs: int
+
+
+def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Merges what tuned runs among `records` chose into a CSV; see `merge_rows`."""
+    of_run = ["config_hash", "dataset", "mechanism", "loss", "eps", "seed"]
+    of_stage = ["lr", "average", "epochs", "held_out_log_likelihood", "judges"]
+    rows = [
+        {key: record[key] for key in of_run}
+        | {"eps": float(record["eps"]), "stage": int(match[1] or 1)}
+        | {key: choice.get(key, math.nan) for key in of_stage}
+        for record in records
+        for note, choice in (record.get("notes") or {}).items()
+        if (match := TUNED_NOTE.fullmatch(note))
+    ]
+    order = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
+    merge_rows(path, pd.DataFrame(rows, columns=[*of_run, "stage", *of_stage]), kept, order)
+
+
+def read_choices(path: Path) -> dict[str, list[Chosen]]:
+    """Returns {config_hash: the choice of each stage}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    found: dict[str, list[Chosen]] = {}
+    numbers = ["stage", "lr", "average", "epochs"]
+    rows = read_rows(path, ["config_hash", "stage", "lr", "epochs"], numbers)
+    with reading(path):
+        for row in rows.sort_values(["config_hash", "stage"]).itertuples():
+            average = None if math.isnan(row.average) else float(row.average)
+            chosen = Chosen(float(row.lr), average, int(row.epochs))
+            found.setdefault(str(row.config_hash), []).append(chosen)
+    return found
+
+
+def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) -> None:
+    """Merges what PLE's runs among `records` gave away into a CSV; see `merge_rows`."""
+    of_run = ["config_hash", "dataset", "loss", "seed"]
+    rows = [
+        {key: record[key] for key in of_run}
+        | {"guarantee": NO_GUARANTEE, "measure": measure}
+        | {"values": json.dumps(values, separators=(",", ":"))}
+        for record in records
+        for measure, values in (record.get("notes") or {}).get("enhancement", {}).items()
+    ]
+    columns = [*of_run, "guarantee", "measure", "values"]
+    order = ["dataset", "loss", "seed", "config_hash", "measure"]
+    merge_rows(path, pd.DataFrame(rows, columns=columns), kept, order)
+
+
+def read_diagnoses(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns {config_hash: as `learners.ple.diagnosis` returns it}; empty without a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    rows = read_rows(path, ["config_hash", "measure", "values"])
+    with reading(path):
+        for name, measure, values in rows[["config_hash", "measure", "values"]].to_numpy():
+            found.setdefault(str(name), {})[str(measure)] = json.loads(str(values))
+    return found

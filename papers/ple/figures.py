@@ -4,20 +4,30 @@ from functools import partial
 
 from papers.figures import Axis, PaperFigure
 from papers.ple.enhancement import conditions, draw_enhancement
-from papers.ple.response import BARS, draw_response, matched
+from papers.ple.response import draw_response, matched
 
-DATA = {
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}
-NOTE = (
-    "The paper has CIFAR-10 and -100, WideResNet-28-2 and up to 300 epochs; MNIST, Fashion-MNIST, "
-    "the CNN and a1 above 0.4 are ours."
-)
 ON_TOP = "share of published vectors with the true label on top, %"
-MODEL_ACCURACY = Axis("accuracy", "model accuracy", "test accuracy, %", scale=100)
+OF_DATA_SETS = partial(
+    PaperFigure,
+    panels="dataset",
+    titles={
+        "mnist": "MNIST",
+        "fashion_mnist": "Fashion-MNIST",
+        "cifar10": "CIFAR-10",
+        "cifar100": "CIFAR-100",
+    },
+    note=(
+        "The paper has CIFAR-10 and -100, WideResNet-28-2 and up to 300 epochs; MNIST, "
+        "Fashion-MNIST, the CNN and a1 above 0.4 are ours."
+    ),
+)
+AGAINST_RESPONSE = partial(
+    OF_DATA_SETS,
+    y=Axis("accuracy", "model accuracy", "test accuracy, %", scale=100),
+    draw=draw_response,
+    bands="Bars: 95 % t intervals, where there are several seeds.",
+    notes=matched,
+)
 
 
 def _response(key: str, label: str) -> Axis:
@@ -25,59 +35,37 @@ def _response(key: str, label: str) -> Axis:
 
 
 ALL = (
-    PaperFigure(
+    AGAINST_RESPONSE(
         name="ple/figure2",
         title="Model accuracy against response accuracy; PLE has no guarantee at any point",
         x=_response("response_accuracy", "share of released labels whose best guess is right, %"),
-        y=MODEL_ACCURACY,
-        draw=draw_response,
-        bands=BARS,
-        panels="dataset",
-        titles=DATA,
-        note=NOTE,
-        notes=matched,
         marks={
             "mechanism.punishment": "a1",
             "mechanism.compensation": "a2",
             "mechanism.randomness": "a3",
         },
     ),
-    PaperFigure(
+    AGAINST_RESPONSE(
         name="ple/figure3",
         title="Server of PLE (no guarantee) with its objective and with plain cross entropy",
         x=_response("released_agreement", ON_TOP),
-        y=MODEL_ACCURACY,
-        draw=draw_response,
-        bands=BARS,
-        panels="dataset",
-        titles=DATA,
-        note=NOTE,
-        notes=matched,
         marks={"mechanism.punishment": "a1"},
     ),
-    PaperFigure(
+    OF_DATA_SETS(
         name="ple/figure4",
         title="What PLE publishes (no guarantee)",
         x=Axis("mechanism.punishment", "a1"),
         draw=draw_enhancement,
         bands="Last row: filled marks where Theorem 1 applies.",
-        panels="dataset",
-        titles=DATA,
-        note=NOTE,
         notes=conditions,
     ),
-    PaperFigure(
+    AGAINST_RESPONSE(
         name="ple/ranges",
         title="PLE (no guarantee) over the paper's ranges of a2 and a3, for both values of k2",
         x=_response("response_accuracy", ON_TOP),
-        y=MODEL_ACCURACY,
         draw=partial(draw_response, joined=False),  # two settings change from a point to the next
-        bands=BARS,
         lines="learner.k2",
-        panels="dataset",
-        titles=DATA,
         note="Ours; the paper shows no such figure. a1=0.2.",
-        notes=matched,
         marks={"mechanism.randomness": "a3", "mechanism.compensation": "a2"},
     ),
 )

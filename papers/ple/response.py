@@ -31,10 +31,6 @@ NEAR = 10
 UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
 
 
-BARS = "Bars: 95 % t intervals, where there are several seeds."
-"""What the bars of `draw_response` are."""
-
-
 def draw_response(points: pd.DataFrame, figure: PaperFigure, *, joined: bool = True) -> Figure:
     """Returns points with their budgets or settings written beside, a panel beside another.
 

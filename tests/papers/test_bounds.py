@@ -45,14 +45,6 @@ def test_no_channel_keeps_more_labels_than_the_tight_bound_and_rr_attains_it(eps
     assert float(likelihood.amax(1).sum()) / num_classes <= tight + 1e-9
 
 
-def test_a_prior_keeps_more_labels_of_likely_classes_than_the_bound_allows_on_average():
-    # docs/theory-bounds.md says that B.1 does not bound schemes with a prior on the data.
-    prior = torch.tensor([0.6, 0.3, *[0.0125] * 8], dtype=torch.float64)
-    matrix = RandomizedResponseWithPrior(1.0).transition_matrix(10, prior)
-    assert float(prior @ matrix.diagonal()) > 2 * retention_bound(1.0, 10)[0]
-    assert float(matrix.diagonal().mean()) <= retention_bound(1.0, 10)[1]
-
-
 def test_theorem_2_on_the_circle():
     # Golden: Delta = sqrt(ln(2K / delta) / (2k)) times (e^.5 + 1)/(e^.5 - 1) is 0.5545 at K=40.
     assert 2 * problem().distance(with_bias=False) == pytest.approx(1.109, abs=1e-3)

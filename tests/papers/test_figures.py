@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.text import Text
 
@@ -17,10 +16,9 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports import plotting
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import reproduce
-from papers.figures import Axis, counts, numbers, page, picture_of, write_figure
+from papers.figures import Axis, counts, page, picture_of, write_figure
 from papers.reproduce import ALL, write_figures
-from papers.site.attacks import draw_audits
-from tests.made_up import SEM, figure, records_of, write_pinned
+from tests.made_up import figure, records_of, write_pinned
 
 BY_NAME = {drawn.name: drawn for drawn in ALL}
 GRIDS = {  # figure: (cells, points, cells shared with blockrr/table5)
@@ -50,16 +48,6 @@ def test_every_statement_can_be_judged_without_records(drawn):
     assert verdicts or drawn.name not in GRIDS
 
 
-def test_titles_name_the_settings_of_the_experiment():
-    # The title would be that of another k or eps than the cells have.
-    for number in (2, 3, 4):
-        drawn = BY_NAME[f"vector_approximation/figure{number}"]
-        shared = {"model.k": "{} nearest", "dataset.n_train": "N={:,}", "mechanism.eps": "eps={:g}"}
-        for key, form in shared.items():
-            (value,) = {cell.setting(key) for cell in drawn.cells if cell.has(key)}
-            assert form.format(value) in drawn.title
-
-
 def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, capsys):
     # A reader would not learn which of the commands to start.
     some = tuple(BY_NAME[name] for name in ("blockrr/figure2", "ple/figure4"))
@@ -74,14 +62,6 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
 
 
 # --- points and pictures ---------------------------------------------------------------------
-
-
-def test_points_hold_percent_and_the_interval_over_trials():
-    drawn = figure()
-    points = drawn.points(records_of(drawn)).set_index(["line", "x"])
-    assert points.y["rappor", 40] == pytest.approx(86.2)
-    assert points.error["rappor", 40] == pytest.approx(1.959964 * SEM)
-    assert points.bayes["rappor", 100] == pytest.approx(47.01)
 
 
 def test_seeds_are_averaged_and_a_single_one_has_no_error():
@@ -163,22 +143,6 @@ def test_what_has_no_x_is_a_level_in_every_panel():
     assert counts(points) == (3, 0)  # the level is one cell, not one for each panel
 
 
-def test_a_measured_x_gets_a_row_per_point_and_usual_ticks():
-    # A column or a tick for each of fifty values with four digits could not be read.
-    drawn = figure(x=Axis("agreement", "a", scale=100))
-    records = records_of(drawn)
-    for number, record in enumerate(records.values()):
-        record["agreement"] = 0.1234567 + number / 100
-    points = drawn.points(records)
-    assert points.x.tolist() == pytest.approx([12.34567 + number for number in range(12)])
-    (table,) = numbers(drawn, points)[1:-1]
-    assert len(table.splitlines()) == 2 + 12
-    assert "12.35" in table and "±" in table
-    picture = picture_of(drawn, points)
-    assert all(len(label.get_text()) <= 4 for label in picture.axes[0].get_xticklabels())
-    plt.close(picture)
-
-
 def test_labels_of_lines_that_end_together_do_not_overlap():
     figure_, ((axes,),) = plotting.new_figure(1)
     axes.set_ylim(0, 100)
@@ -242,18 +206,3 @@ def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
     mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
     colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
     assert len(set(colours)) == len(colours)
-
-
-def test_audits_have_the_colours_that_mechanisms_have_elsewhere(tmp_path, monkeypatch):
-    # ALIBI was red beside a green subset selection, and RAPPOR had the colour of ALIBI.
-    drawn, panels = plotting.new_figure(1)
-    monkeypatch.setattr(plotting, "new_figure", lambda *_, **__: (drawn, panels))
-    names = ["rr", "rappor", "subset_selection", "alibi"]
-    bounds = {"sampled": 0.9, "one_run_release": 0.5, "one_run_model": 0.4, "observational": 0.1}
-    row = {"dataset": "breast_cancer", "model": "knn", "claimed": 1.0} | bounds
-    draw_audits(pd.DataFrame([row | {"mechanism": name} for name in names]), tmp_path / "a.png")
-    [legend] = drawn.legends
-    lines = dict(zip([text.get_text() for text in legend.texts], legend.get_lines(), strict=True))
-    colours = [line.get_color() for line in list(lines.values())[:4]]
-    assert colours == [plotting.colour_of(name) for name in names]
-    assert panels[0, 0].get_title(loc="left") == "breast cancer, kNN"

@@ -10,9 +10,7 @@ from matplotlib.text import Text
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.collect import collect, read_committed
-from labeldp_bench.records.record import guarantee, write_record
+from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.figures import page, picture_of
 from papers.ple.figures import ALL
@@ -119,13 +117,6 @@ def test_private_methods_at_the_response_accuracy_of_ple():
     assert tables_of(written)[0][-1] == ["no privacy", "-", "100.00", "99.00"]
 
 
-def test_lines_that_a_setting_tells_apart_are_named_by_it():
-    # A legend said `4` and `5`.
-    head, *rows = tables_of(page_of("ple/ranges", {"ple": [(90 - n, 80) for n in range(12)]}))[0]
-    assert head[:3] == ["MNIST", "a3", "a2"]
-    assert [row[0] for row in rows] == ["k2=4, no guarantee"] * 9 + ["k2=5, no guarantee"] * 3
-
-
 def test_the_conditions_of_the_theorems_stand_beside_the_picture():
     # n_0 as printed would be taken for a number where its denominator is negative.
     written = page_of("ple/figure4", {"ple": [(80, 70)]})
@@ -142,32 +133,6 @@ def test_the_line_above_a_run_says_it(name, says):
     assert (NO_GUARANTEE in title) == says
 
 
-def test_class_accuracies_say_it(tmp_path):
-    # results/per_class.csv is read without the records.
-    assert [guarantee(r | {"mechanism": "rr"}) for r in (RR, RR | {"eps": 0.3})] == [
-        "eps=1", "eps=0.3"
-    ]  # fmt: skip
-    assert guarantee(PLE | {"mechanism": "none"}) == "none"
-    cell = compose_cell(["mechanism=ple", "dataset=mnist"])
-    record = PLE | {
-        "config_hash": cell.config_hash, "identity": cell.identity, "dataset": "mnist", "seed": 0,
-        "model": cell.identity["model"], "mechanism": "ple", "loss": cell.identity["learner.loss"],
-        "per_class_accuracy": [0.5, 0.6] * 5, "per_class_mean": 0.55, "accuracy": 0.55,
-        "eps": "inf", "eps_spent": "inf", "selection": "best_validation",
-    }  # fmt: skip
-    (tmp_path / "runs").mkdir()
-    write_record(tmp_path / "runs", record)
-    tables = tmp_path / "records.csv", tmp_path / "per_class.csv"
-    for _ in range(2):
-        collect(tmp_path / "runs", *tables)
-        assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 10
-    old = pd.read_csv(tables[1]).drop(columns="guarantee")  # from before there was such a column
-    old.to_csv(tables[1], index=False)
-    (tmp_path / "none").mkdir()
-    collect(tmp_path / "none", *tables)
-    assert pd.read_csv(tables[1]).guarantee.tolist() == [NO_GUARANTEE] * 10
-
-
 def test_every_committed_number_of_ple_says_it():
     # A table would be copied without the words.
     for name in ("per_class", "attacks"):
@@ -175,14 +140,3 @@ def test_every_committed_number_of_ple_says_it():
         assert set(rows.guarantee[rows.mechanism == "ple"]) == {NO_GUARANTEE}
         assert NO_GUARANTEE not in set(rows.guarantee[rows.mechanism != "ple"])
     assert set(pd.read_csv(CHECKOUT / "results" / "enhancement.csv").guarantee) == {NO_GUARANTEE}
-
-
-def test_cifar_at_quick_has_a_small_network():
-    # WideResNet-28-2 on a CPU would take weeks.
-    for number in (2, 3, 4):
-        cells = read_experiment(f"ple/figure{number}").cells("quick")
-        models = {(cell.identity["dataset"], cell.identity["model"]) for cell in cells}
-        assert {model for name, model in models if "cifar" in name} == {"resnet18_w16"}
-        paper = read_experiment(f"ple/figure{number}").cells()
-        models = {cell.identity["model"] for cell in paper if "cifar" in cell.identity["dataset"]}
-        assert models == {"wrn28_2"}

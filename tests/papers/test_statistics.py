@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp_bench.reports.statistics import SeedsEstimate, average, from_seeds, score_of
+from labeldp_bench.reports.statistics import average, from_seeds, score_of
 from papers.checks import Gap, judge
 from papers.comparisons import against_printed, holm, is_significant, pooled
 
@@ -110,10 +110,3 @@ def test_a_release_of_one_label_out_of_one_counts_whole():
     assert score_of(old | {"mechanism": "alibi"}, "response_accuracy") == 0.83
     new = old | {"mechanism": "lp_2st", "response_accuracy": 0.9}
     assert score_of(new, "response_accuracy") == 0.9
-
-
-def test_two_seeds_decide_no_statement_that_normal_errors_would():
-    # With one degree of freedom 5 standard errors are chance (p = 0.13).
-    assert judge([Gap("a", SeedsEstimate(5.0, 1.0))]).word == "holds"
-    assert judge([Gap("a", SeedsEstimate(5.0, 1.0, 1))]).word == "undecided"
-    assert judge([Gap("a", SeedsEstimate(-5.0, 1.0, 1))]).word == "undecided"

@@ -101,15 +101,6 @@ def test_a_mark_counts_the_papers_spread_and_the_size_of_the_test_set():
         assert row["marked"] == marked
 
 
-def test_a_mark_on_class_averages_counts_the_rare_classes():
-    # A tenth of 600 images decides a tenth of the average: 3,070 images are worth fewer.
-    table = accuracy_table("blockrr/table6")
-    row, _ = filled(table, [0.9, 0.9], n_test=3070, at=("cifar10_2", "rr", 0.6))
-    counts = [500, 490, 470, 460, 450, 480, 60, 50, 70, 40]
-    assert row["n_test"] == pytest.approx(100 / sum(1 / n for n in counts))
-    assert row["ours"] == 50 and row["published"] == 27.43
-
-
 def test_runs_of_two_versions_of_the_samplers_are_never_averaged():
     # A mean would be that of no version, its spread that between versions.
     table = accuracy_table("blockrr/table10")
@@ -143,14 +134,6 @@ def test_class_averages_and_classes_come_from_the_same_records():
     assert "1 of 270 runs done" in text
 
 
-def test_table_7_has_a_column_per_l():
-    table = accuracy_table("blockrr/table7")
-    row, rows = filled(table, [0.5], at=("cifar10_2", "blockrr_l5", 1))
-    assert (row["published"], row["cells"], row["n"]) == (58.26, 10, 1)
-    text = table.markdown(rows)
-    assert "BlockRR, l=6" in text and "| eps=0.6" in text
-
-
 def test_a_column_that_is_not_what_it_says_is_one_column():
     # ALIBI at "2" is 2.1 (T11): two half-empty columns would compare nothing.
     table = accuracy_table("vector_approximation/table2")
@@ -179,23 +162,6 @@ def test_markdown_and_latex_of_a_small_set_of_records():
     assert (
         "the others: `python -m labeldp_bench experiment=vector_approximation/table1b`" in lines[-1]
     )
-
-
-def test_the_yaml_says_what_is_a_table_and_of_which_kind():
-    # A confirmation named `tables` would be written beside the papers' tables.
-    tables = paper_tables()
-    assert len(tables) == len({table.stem for table in tables}) == 13
-    assert [t.number for t in tables if t.paper == "blockrr"] == [
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "10",
-        "11",
-    ]
-    others = {table.stem for table in tables if not isinstance(table, AccuracyTable)}
-    assert others == {"ple_table1", "theoretical_limits_table1"}
 
 
 def test_a_cell_is_filled_by_its_own_identity_alone():
@@ -233,19 +199,6 @@ def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
     other = {"card": "quick", "quick": "card"}[budget]
     assert f"*ours ({budget})*: " in text and f"ours ({other})" not in text
     assert "0 of 270 runs done" in text and "99.0" not in text
-
-
-def test_a_quick_cell_stands_in_the_column_that_the_paper_printed():
-    # ALIBI at "2" is 2.1: its quick value would get a column without any printed number.
-    table = accuracy_table("vector_approximation/table2")
-    [cell] = [
-        cell
-        for cell in table.experiment.cells("quick")
-        if cell.identity.get("mechanism.eps") == 2.1 and cell.seed == 0
-    ]
-    record = record_of(cell, accuracy=0.51, n_test=10_000, budget="quick")
-    text = table.markdown(table.rows({cell.config_hash: record}))
-    assert "51.0 (1) at eps=2.1" in text and "eps=2.1  " not in text.split("\n")[4]
 
 
 def test_ple_table_1_reads_the_printed_row_as_another_scale():

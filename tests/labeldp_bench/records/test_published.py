@@ -74,12 +74,6 @@ def test_text_is_as_printed():
         assert not path.read_bytes().count(b"\r"), path.name
 
 
-def test_numbers_under_central_privacy_say_so(published):
-    # They would be read as what a mechanism at the same eps reaches without a curator.
-    central = published[published.method.isin(["dp_sgd", "labeldp_pro", "pate_fm"])]
-    assert len(central) == 48 and central.note.str.startswith("central").all()
-
-
 def ple_row(method):
     table = read_published("ple")
     return table[(table.table == "1") & (table.method == method)]
@@ -121,16 +115,6 @@ def test_quoted_rows_are_the_source_rounded(published):
     assert len(quoted) == 21
     for row in quoted.itertuples():
         assert row.value == pytest.approx(source[row.dataset, row.method, row.eps], abs=0.0501)
-
-
-def test_vector_paper_values_known_to_be_wrong(published):
-    # A two-convolution network would be asked for 99 % on Fashion-MNIST, ALIBI for eps 2.
-    rows = published[(published.paper == "vector_approximation") & ~published.usable]
-    found = list(zip(rows.table, rows.dataset, rows.method, rows.eps, rows.value, strict=True))
-    assert found == [
-        ("1b", "fashion_mnist", "none", math.inf, 99.0),
-        ("2", "cifar10", "alibi", 2.0, 84.2),
-    ]
 
 
 GOOD = "p,1a,mnist,rr,,1,accuracy,95.3,0.2,true,"

@@ -146,18 +146,6 @@ def test_a_record_with_nan_is_refused(tmp_path):
     assert not is_done(tmp_path)
 
 
-def test_a_record_that_cannot_be_written_is_a_failed_cell(tmp_path, monkeypatch):
-    # A full disk in one cell would end the whole sweep.
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("labeldp_bench.runs.run.write_record", full)
-    cell = compose_cell(TINY_CIRCLE)
-    environment = Environment(tmp_path, tmp_path, torch.device("cpu"))
-    assert run_cells([cell], environment) == 1
-    assert "No space left" in (tmp_path / cell.folder / "error.txt").read_text()
-
-
 def test_collect_merges_sorts_and_replaces(tmp_path, tiny_images):
     # A diff of the committed tables would be noise, or a cell would stand there twice.
     tables = tmp_path / "results" / "records.csv", tmp_path / "results" / "per_class.csv"

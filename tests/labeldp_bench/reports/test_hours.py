@@ -1,7 +1,6 @@
 """Status, hours and `minutes=`: what is done, how long the rest takes, which cells still start."""
 
 import math
-import runpy
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from labeldp_bench.reports import estimates, status
 from labeldp_bench.reports.estimates import HoursEstimator, finished_in_time, images_trained_on
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.device import describe_device
-from tests.conftest import CHECKOUT
 
 HERE, ELSEWHERE = "cpu (Some CPU, 1 threads)", "Some GPU"
 CPU = torch.device("cpu")
@@ -89,17 +87,6 @@ HALF = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]
 )  # fmt: skip
 def test_images_of_stages_of_small_images_and_of_imbalanced_data(overrides, images):
     assert images_trained_on(compose_cell(overrides)) == pytest.approx(images, nan_ok=True)
-
-
-def test_the_script_says_what_is_wrong_in_one_line(capsys):
-    # A reader would look for a budget, a table or a folder in a traceback.
-    main = runpy.run_path(str(CHECKOUT / "scripts" / "status.py"))["main"]
-    assert main(["budget=quick", "experiment=ple/table1"]) == 0
-    assert "| ple/table1   | -       |" in capsys.readouterr().out
-    for wrong, named in (("experiment=ple/tabel1", "ple/table1"), ("out_dir=rnus", "'rnus'")):
-        assert main(["budget=quick", wrong]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert named in line
 
 
 def cell_of(seed, *more):

@@ -13,8 +13,6 @@ from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
 from labeldp_bench.reports.sweeps import sweep_frame
-from labeldp_bench.support.checkout import CHECKOUT
-from papers.site.attacks import draw_attacks
 
 
 @pytest.fixture
@@ -100,21 +98,6 @@ def test_labels_of_ticks_never_touch(x_name, drawn, tmp_path):
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     assert labels[0].get_text() == "3" and 3 <= len(labels) < len(values)
     assert axes.get_xticks().tolist() == values
-
-
-def test_a_mechanism_of_an_attack_has_its_own_colour_and_the_seed_is_named(drawn, tmp_path):
-    # `optimal` was teal there and black elsewhere.
-    rows = pd.read_csv(CHECKOUT / "results" / "attacks.csv", dtype={"config_hash": str})
-    assert draw_attacks(rows[rows.dataset == "mnist"], tmp_path / "attacks.png")
-    (figure,) = drawn
-    assert figure.get_suptitle().startswith("MNIST, seed 0: ")
-    (legend,) = (panel.get_legend() for panel in figure.axes if panel.get_legend())
-    shown = {
-        text.get_text(): line for text, line in zip(legend.texts, legend.get_lines(), strict=True)
-    }
-    assert shown["PLE, no guarantee"].get_color() == plotting.colour_of("ple")
-    for name in ("optimal", "lp_2st", "oue"):
-        assert shown[name_of(name)].get_color() == plotting.colour_of(name)
 
 
 def test_many_lines_get_a_panel_per_mechanism_and_each_colour_one_label(drawn, tmp_path):

@@ -57,8 +57,7 @@ class Statement:
     other: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the records say of one statement.
 
     Attributes:
@@ -70,70 +69,73 @@ class Verdict:
     evidence: str
 
 
-def always(x: float) -> bool:
-    """Takes every x."""
-    return True
+Where = Callable[[float], bool]
+"""Tells which x of a line a comparison takes."""
 
 
-def above(
-    lines: Lines, name: str, rivals: Iterable[str], at: Callable[[float], bool] = always
-) -> Iterator[Gap]:
-    """Yields how far a line is above each rival, at each x that `at` takes."""
-    for rival, x, gap in _differences(lines, name, rivals, at):
-        yield Gap(f"{name} - {rival} at {_spell(x)}", gap)
+def above(lines: Lines, name: str, rivals: Iterable[str], at: Where | None = None) -> list[Gap]:
+    """Returns how far a line is above each rival, at each x that `at` takes."""
+    return [
+        Gap(f"{name} - {rival} at {x}", gap)
+        for rival, x, gap in _differences(lines, name, rivals, at)
+    ]
 
 
 def within(
-    bound: float,
-    lines: Lines,
-    name: str,
-    rivals: Iterable[str],
-    at: Callable[[float], bool] = always,
-) -> Iterator[Gap]:
-    """Yields by how much a line and each rival are less than `bound` apart."""
-    for rival, x, gap in _differences(lines, name, rivals, at):
-        yield Gap(f"{bound:g} - gap of {name} and {rival} at {_spell(x)}", _below(gap, bound))
+    bound: float, lines: Lines, name: str, rivals: Iterable[str], at: Where | None = None
+) -> list[Gap]:
+    """Returns by how much a line and each rival are less than `bound` apart."""
+    return [
+        Gap(f"{bound:g} - gap of {name} and {rival} at {x}", _below(gap, bound))
+        for rival, x, gap in _differences(lines, name, rivals, at)
+    ]
 
 
-def falls(
-    lines: Lines, name: str, at: Callable[[float], bool] = always, *, rises: bool = False
-) -> Iterator[Gap]:
-    """Yields how far a line falls, or rises, from each x to the next."""
+def falls(lines: Lines, name: str, at: Where | None = None, *, rises: bool = False) -> list[Gap]:
+    """Returns how far a line falls, or rises, from each x to the next."""
     line = _picked(lines[name], at)
-    for x, following in itertools.pairwise(reversed(line) if rises else line):
-        gap = line[x].minus(line[following])
-        yield Gap(f"{name} at {_spell(x)} - at {_spell(following)}", gap)
+    return [
+        Gap(f"{name} at {_spell(x)} - at {_spell(other)}", line[x].minus(line[other]))
+        for x, other in itertools.pairwise(reversed(line) if rises else line)
+    ]
 
 
-def flat(
-    bound: float, lines: Lines, name: str, at: Callable[[float], bool] = always
-) -> Iterator[Gap]:
-    """Yields by how much each two values of a line are less than `bound` apart."""
+def flat(bound: float, lines: Lines, name: str, at: Where | None = None) -> list[Gap]:
+    """Returns by how much each two values of a line are less than `bound` apart."""
     line = _picked(lines[name], at)
-    for x, other in itertools.combinations(line, 2):
-        gap = _below(line[x].minus(line[other]), bound)
-        yield Gap(f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}", gap)
+    return [
+        Gap(
+            f"{bound:g} - gap of {name} between {_spell(x)} and {_spell(other)}",
+            _below(line[x].minus(line[other]), bound),
+        )
+        for x, other in itertools.combinations(line, 2)
+    ]
 
 
-def highest(lines: Lines, name: str, low: float, high: float) -> Iterator[Gap]:
-    """Yields how far the best value at x in [low, high] is above each value at another x."""
+def highest(lines: Lines, name: str, low: float, high: float) -> list[Gap]:
+    """Returns how far the best value at x in [low, high] is above each value at another x."""
     line = lines[name]
     inside = {x: y for x, y in line.items() if x is not None and low <= x <= high}
     # A value that is missing might be the best.
     lacks = any(math.isnan(y.value) for y in inside.values())
     best = max(inside, key=lambda x: inside[x].value)
-    for x in (x for x in line if x not in inside):
-        gap = NOTHING if lacks else line[best].minus(line[x])
-        yield Gap(f"{name} at {_spell(best)} - at {_spell(x)}", gap, chosen_from=len(inside))
+    return [
+        Gap(
+            f"{name} at {_spell(best)} - at {_spell(x)}",
+            NOTHING if lacks else line[best].minus(line[x]),
+            chosen_from=len(inside),
+        )
+        for x in line
+        if x not in inside
+    ]
 
 
-def flatter(lines: Lines, name: str, rivals: Iterable[str]) -> Iterator[Gap]:
-    """Yields by how much the range of each rival is wider than that of a line."""
-    for rival in rivals:
-        both = lines[rival], lines[name]
-        lacks = any(math.isnan(y.value) for line in both for y in line.values())
-        wide, narrow = map(_range, both)
-        yield Gap(f"range of {rival} - {name}", NOTHING if lacks else wide.minus(narrow))
+def flatter(lines: Lines, name: str, rivals: Iterable[str]) -> list[Gap]:
+    """Returns by how much the range of each rival is wider than that of a line."""
+    narrow = _range(lines[name])
+    return [
+        Gap(f"range of {rival} - {name}", _range(lines[rival]).minus(narrow)) for rival in rivals
+    ]
 
 
 def compare(
@@ -204,17 +206,18 @@ def lines_of(points: pd.DataFrame) -> dict[str, dict[str, Series]]:
     return panels
 
 
-def _picked(line: Series, at: Callable[[float], bool]) -> Series:
-    return {x: y for x, y in line.items() if x is None or at(x)}
+def _picked(line: Series, at: Where | None) -> Series:
+    return {x: y for x, y in line.items() if x is None or at is None or at(x)}
 
 
 def _differences(
-    lines: Lines, name: str, rivals: Iterable[str], at: Callable[[float], bool]
-) -> Iterator[tuple[str, float | None, SeedsEstimate]]:
+    lines: Lines, name: str, rivals: Iterable[str], at: Where | None
+) -> Iterator[tuple[str, str, SeedsEstimate]]:
+    """Yields each rival, the x in words, and the difference between the line and it."""
     line = _picked(lines[name], at)
     for rival, x in itertools.product(rivals, line):
         theirs = lines[rival]
-        yield rival, x, line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
+        yield rival, _spell(x), line[x].minus(theirs.get(x, theirs.get(None, NOTHING)))
 
 
 def _below(gap: SeedsEstimate, bound: float) -> SeedsEstimate:
@@ -222,7 +225,10 @@ def _below(gap: SeedsEstimate, bound: float) -> SeedsEstimate:
 
 
 def _range(series: Series) -> SeedsEstimate:
-    ordered = sorted(series.values(), key=lambda each: each.value)
+    """Returns the highest minus the lowest value; nothing where one is missing."""
+    if any(math.isnan(y.value) for y in series.values()):
+        return NOTHING
+    ordered = sorted(series.values(), key=lambda y: y.value)
     return ordered[-1].minus(ordered[0])
 
 

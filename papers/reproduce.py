@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import papers
-from labeldp.support.files import write_text
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed, read_with_classes
@@ -16,18 +15,7 @@ from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
-from papers.site import (
-    best_known,
-    confirmations,
-    findings,
-    mechanisms,
-    mechanisms_compared,
-    rare_events,
-    trust,
-    tuned,
-)
-from papers.site.best_known_picture import draw_best_known
-from papers.site.tuned_picture import draw_tuned
+from papers.site import best_known, curator, mechanisms, pictures, rare_events
 from papers.tables import AccuracyTable, Table, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
@@ -41,7 +29,7 @@ KINDS: dict[str, type[Table]] = {
 """{`kind` in the `table:` node of an experiment's YAML: its class}."""
 ALL: tuple[PaperFigure, ...] = (
     *blockrr.ALL,
-    trust.FIGURE,
+    curator.FIGURE,
     *ple.ALL,
     rare_events.FIGURE,
     *theoretical_limits.ALL,
@@ -90,21 +78,17 @@ def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIG
 
 
 def write_other_pictures(out: Path = papers.FIGURES) -> None:
-    """Writes the pictures of tables, findings and docs/, and what the confirmations confirm."""
-    records, published = read_committed(), read_published()
+    """Writes the pictures of tables, findings and docs/."""
+    records = read_committed()
     rates = ExponentTable.of(read_experiment("theoretical_limits/table1"))
-    known = best_known.rows_of(records, published)
-    compared = tuned.rows_of(tuned.compared(records, published))
+    known = best_known.rows_of(records, read_published())
     written = [
         *write_both(
             out / f"{rates.stem}_exponents",
             lambda: theoretical_limits.draw_exponents(rates, records),
         ),
-        *write_both(out / "best_known", lambda: draw_best_known(known)),
-        *write_both(out / "tuned_vs_stated", lambda: draw_tuned(compared)),
-        *findings.write_pictures(out),
-        *mechanisms.write_pictures(records),
-        *mechanisms_compared.write_page(),
+        *write_both(out / "best_known", lambda: pictures.draw_best_known(known)),
+        *pictures.write_findings(records, out),
+        *mechanisms.write_page(),
     ]
-    write_text(out.parent / "confirmations.md", confirmations.page(records))
     print("pictures: " + ", ".join(path.name for path in written))

@@ -6,7 +6,7 @@
 
 Arguments as for a sweep. Runs what a release needs (a client, a first stage), no further training,
 on the CPU. Adds rows to results/attacks.csv, with the model accuracy of the same cell where it has
-a record, and draws utility against advantage. Further keys: `out=FILE.csv`, `known=[0,0.01]` (the
+a record. Further keys: `out=FILE.csv`, `known=[0,0.01]` (the
 shares of known labels), `data_dir`, `out_dir`.
 """
 
@@ -35,8 +35,6 @@ from labeldp_bench.records.collect import find_done
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.support.checkout import CHECKOUT
-from papers import FIGURES
-from papers.site.attacks import draw_attacks
 
 OUT = CHECKOUT / "results" / "attacks.csv"
 RUNS = CHECKOUT / "results" / "runs"
@@ -193,10 +191,6 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
         table = pd.concat([old, table]).drop_duplicates(["config_hash", "known"], keep="last")
     table = table.sort_values(KEY)
     write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-    for name, same in table.groupby("dataset"):
-        folder = FIGURES if path == OUT else path.parent
-        if draw_attacks(same, folder / f"attacks_{name}.png"):
-            say(f"picture  {folder / f'attacks_{name}.png'}")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ from labeldp_bench.experiments.experiment import cells_of
 from labeldp_bench.interfaces import Session
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.site.attacks import draw_audits
+from papers.site.pictures import draw_audits
 
 OUT = CHECKOUT / "results" / "audits"
 CONFIDENCE = 0.95

@@ -10,8 +10,7 @@ import sys
 
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.site.leaderboard import LEADERBOARD, write_leaderboard
-from papers.site.page import write_report
+from papers.site.pages import LEADERBOARD, write_leaderboard, write_report
 
 
 @command(__doc__)

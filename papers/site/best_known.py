@@ -1,6 +1,6 @@
-"""The best known accuracy of each data set and eps: printed by any paper, and ours.
+"""The best known accuracy of each data set and eps: published by any paper, and ours.
 
-Rows where ours is behind stand there like the others.
+Rows where ours is behind are rows like the others.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from papers.tables import Row, write_page
 
 
 class Ours(NamedTuple):
-    """A kind of ours: what people call it, the column of its values, and that of print to beat."""
+    """A kind of ours: its name, the column of its values, and that of the published ones."""
 
     name: str
     column: str
@@ -66,33 +66,34 @@ KINDS = {
 """{prefix of a kind's other columns: the kind}."""
 SAID = ("mechanism", "learner", "loss", "model", "pretrain")
 """Of a run, in this order."""
+IMAGENET = "imagenet"
 NOT_PRIVATE = ("none", "ple")
 LOOKED = "†"
 CAPTION = f"""\
-Test accuracy in percent. *printed*: the best value in `results/published` at this eps, or at a \
-smaller one, which then stands behind it: a smaller eps guarantees this one too. *central*: a \
-trusted curator, delta > 0; what is local needs none, so it counts where it is better. *ours*, at \
-this very eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
-pure local privacy, with features learnt before from unlabelled images, or from the labels of a \
+Test accuracy in percent. *published*: the best value in `results/published` at this eps, or at a \
+smaller one, which is then named: a smaller eps guarantees this one too. *central*: a trusted \
+curator, delta > 0; local values need no curator, so they count where they are better. *ours*, \
+only at this eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
+pure local privacy, on features learned beforehand from unlabelled images, or from the labels of a \
 public set: CIFAR-100 or ImageNet, which the row then names. *ours, central*: a trusted curator; \
-pure, but for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). {PLUS_MINUS}
+pure, except for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). {PLUS_MINUS}
 
-Each of ours is the one with the highest lower end of its interval, of all committed methods of \
-its kind with {ENOUGH_SEEDS} seeds or more. The highest mean would prefer few, lucky seeds. So \
-ours is chosen by test accuracy, as printed ones are. Where no method has as many seeds, it is \
-the highest mean, the count says *only*, and there is no interval. {LOOKED}: some part of the \
-method was chosen after a look at test scores or true labels; the last list says what, and how \
-the others were chosen.
+Each of ours has the highest lower end of its interval among all committed methods of its kind \
+with {ENOUGH_SEEDS} seeds or more; the highest mean would prefer few, lucky seeds. So ours is \
+chosen by test accuracy, as published values are. Where no method has that many seeds, it is the \
+highest mean, the count says *only*, and there is no interval. {LOOKED}: some part of the method \
+was chosen after a look at test scores or true labels; the last list says what, and how the others \
+were chosen.
 
-*ahead*: by a t test against the printed local value, which counts as one run. It spreads as those \
-of our methods that are as accurate as print (if none is, of all), and so does ours: the few runs \
-of the chosen method may agree by luck. p is the smallest of all methods that ours was chosen \
-from, times their number; where ours is lower, the largest, as print must be ahead of all. It is \
-then corrected after Holm for the {{tests}} tests of this table; 5 %. \
-Where nothing is printed at this very eps, nothing is tested. *unclear*: neither is. *untested*: \
-one seed alone is known. The central column is tested in the same way: a star where ours is ahead \
-of the printed central value. The runs of a method on SimCLR's features share one pre-trained \
-network, and not all methods the same: an interval covers the noise of the labels, not the \
+*ahead*: by a t test against the published local value, which counts as one run. Its spread is \
+that of our methods of at least its accuracy (if there are none, of all), and so is the spread of \
+ours, because a few runs may agree by chance. p is the smallest of all methods that ours was \
+chosen from, times their number; where ours is lower, it is the largest, as the published value \
+must be ahead of all. It is corrected after Holm for the {{tests}} tests of this table; 5 %. Where \
+no value is published at this eps, nothing is tested. *unclear*: neither is ahead. *untested*: \
+only one seed is known. The central column is tested in the same way: a star where ours is ahead \
+of the published central value. Runs of a method on SimCLR's features share one pre-trained \
+network, and not all methods use the same one: an interval covers the noise of the labels, not the \
 pre-training."""
 
 
@@ -116,11 +117,12 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     Columns: dataset, eps; printed_local and printed_central with `_eps`, `_trust`, `_here` (whether
     any is printed at this very eps) and `_by` (paper, table, method, note): a smaller eps
     guarantees this one too, and what is local needs no curator, so each is the best of all these;
-    ours (at this very eps), mechanism, learner, loss, model,
+    ours (at this eps), mechanism, learner, loss, model,
     pretrain, setting (of LP-2ST), seeds, epochs, examples, budget, low, high, methods (that it was
     chosen from), p, chosen (how its parts were), looked (at test scores or labels, for that); the
     same with the prefixes `features_` and `central_`, whose values are `ours_features` and
-    `ours_central`; ahead.
+    `ours_central`; ours_imagenet, the best of those of `ours_features` whose features come from
+    ImageNet's labels, with imagenet_mechanism, _model, _seeds, _low, _high (not tested); ahead.
     Accuracies in percent; low and high are the ends of the 95 % interval.
     """
     found = best_of_ours(records)
@@ -137,11 +139,18 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
         row |= _printed_columns("printed_central", known, eps)
         for prefix, kind in KINDS.items():
             best = found.get((dataset, eps, prefix), Best({}, NOTHING, ()))
-            # Print at smaller eps alone says little of this one: it is shown, and not tested.
+            # A value published only at smaller eps says little of this one: shown, not tested.
             value = row[kind.rival] if row[f"{kind.rival}_here"] else math.nan
             columns = _columns(best) | {"p": _p_of(best, value)}
             row[kind.column] = best.estimate.value
             row |= {f"{prefix}{key}": value for key, value in columns.items()}
+        imagenet = found.get((dataset, eps, "imagenet_"), Best({}, NOTHING, ()))
+        row["ours_imagenet"] = imagenet.estimate.value
+        columns = _columns(imagenet)
+        row |= {
+            f"imagenet_{key}": columns[key]
+            for key in ("mechanism", "model", "seeds", "low", "high")
+        }
         if (known.eps == eps).any() or any(row[f"{prefix}methods"] for prefix in KINDS):
             rows.append(row)
     frame = pd.DataFrame(rows)
@@ -153,7 +162,10 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
-    """Returns {(data set, eps, prefix of the kind): the best of ours}."""
+    """Returns {(data set, eps, prefix of the kind): the best of ours}.
+
+    Those with features from ImageNet are a kind of their own too, with the prefix `imagenet_`.
+    """
     methods: dict[tuple[str, float, str], dict[str, list[Record]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -163,8 +175,10 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         # Of several networks by one recipe the best is luck: all rows stand on the first.
         is_whole = is_whole and "pretrain.seed" not in record["identity"]
         if is_whole and eps in BUDGETS and record["trust"] in ("local", "central"):
-            place = (dataset, eps, _kind(record))
-            methods[place][all_but_seed(record["identity"])].append(record)
+            method = all_but_seed(record["identity"])
+            methods[dataset, eps, _kind(record)][method].append(record)
+            if record.get("pretrain") == IMAGENET and record["trust"] == "local":
+                methods[dataset, eps, "imagenet_"][method].append(record)
     found = {}
     for place, runs in methods.items():
         averages = [average(same, "accuracy") for same in runs.values()]
@@ -249,12 +263,12 @@ def _choices() -> list[Row]:
 
 
 def _p_of(best: Best, printed: float) -> float:
-    """Returns the p value that ours, or print, is ahead, not yet corrected; NaN where unknown.
+    """Returns p that ours, or the published value, is ahead, not yet corrected; NaN if unknown.
 
-    Ours is ahead if any of its methods is: the least p counts as often as there are methods
-    (Bonferroni). Print is ahead if it is so of every method: the largest p counts. All methods that
-    are as accurate as print, else all, share one spread, and print's runs have it too: choosing
-    favours those whose few runs agree by luck.
+    Ours is ahead if any of its methods is: the smallest p times their number (Bonferroni). The
+    published value is ahead if it is ahead of every method: the largest p. All methods that are at
+    least as accurate, else all, share one spread with the published value: choosing favours those
+    whose few runs agree by chance.
     """
     if not best.record or math.isnan(printed):
         return math.nan
@@ -296,7 +310,7 @@ def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
     for dataset, group in rows.groupby("dataset", sort=False):
         name = data_name_of(str(dataset))
         yield pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
-    yield "## Where the printed values stand"
+    yield "## Sources of the published values"
     yield "\n".join(filter(None, map(_source, rows.to_dict("records"))))
     yield "## How ours were chosen"
     methods: dict[str, dict[str, None]] = defaultdict(dict)
@@ -310,15 +324,15 @@ def _line(name: str, row: Row) -> dict[str, str]:
     """Returns {heading: text} of one eps."""
     return {
         name: f"{row['eps']:g}",
-        "printed, local": _printed_text(row, "local"),
-        "printed, central": _printed_text(row, "central"),
+        "published, local": _printed_text(row, "local"),
+        "published, central": _printed_text(row, "central"),
         **{kind.name: _ours_text(row, prefix) for prefix, kind in KINDS.items()},
         "ahead": row["ahead"] or "-",
     }
 
 
 def _source(row: Row) -> str:
-    """Returns the papers and tables of a row's printed values; empty without any."""
+    """Returns the papers and tables of a row's published values; empty without any."""
     if not row["printed_central_by"]:  # the best of all, local ones too
         return ""
     stated = [
@@ -330,7 +344,7 @@ def _source(row: Row) -> str:
 
 
 def _printed_text(row: Row, key: str) -> str:
-    """Returns a printed value, with eps and trust where they are not those of its place."""
+    """Returns a published value, with eps and trust where they are not those of its column."""
     value, eps, trust = (row[f"printed_{key}{end}"] for end in ("", "_eps", "_trust"))
     if math.isnan(value):
         return "-"

@@ -1,27 +1,115 @@
-"""The pictures docs/mechanisms_*.png: one for each comparison of mechanisms that is ours."""
+"""How much each mechanism tells of a label: the tables and the picture of docs/mechanisms.md.
+
+Under a uniform prior, per (K, eps): mutual information and retention, by closed forms, enumeration
+or quadrature: nothing is drawn. About ten seconds.
+"""
 
 from pathlib import Path
+from typing import Any
 
-from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.record import Records
-from labeldp_bench.reports.sweep_picture import draw_sweep
-from labeldp_bench.reports.sweeps import sweep_frame
+import pandas as pd
+
+from labeldp import mechanisms
+from labeldp.information import information
+from labeldp.support.files import write_text
+from labeldp.support.validate import InputError
+from labeldp_bench.reports import plotting
+from labeldp_bench.reports.naming import name_of
+from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.tables import records_of
 
-DOCS = CHECKOUT / "docs"
+CLASSES = (10, 100)
+BUDGETS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+NAMES: dict[str, Any] = {
+    "rr": mechanisms.RandomizedResponse,
+    "rappor": mechanisms.Rappor,
+    "unary": mechanisms.UnaryEncoding,
+    "oue": mechanisms.OptimizedUnaryEncoding,
+    "subset_selection": mechanisms.SubsetSelection,
+    "hadamard": mechanisms.HadamardResponse,
+    "local_hashing": mechanisms.LocalHashing,
+    "alibi": mechanisms.AdditiveLaplace,
+    "optimal": mechanisms.OptimalMechanism,
+}
+MEASURES = {
+    "information": "Mutual information of label and release, in bits (log2 K is all of it)",
+    "retention": "Retention, %: how often the likeliest label is the true one, ties at random",
+}
+
+MESSAGE = "Subset selection tells the most of a label at every eps; RR equals it only at large eps"
+CAPTION = (
+    "One release under a uniform prior; exact, nothing is drawn. Above: mutual information with "
+    "the label, as a share of the most informative mechanism's. Below: how often the likeliest "
+    "label is the true one. Where two lines coincide, both names are at their end."
+)
 
 
-PICTURES = ("eigenmaps", "probe", "clusters", "circle", "mnist")
-"""Experiments of configs/experiment/mechanisms (docs/findings.md has what they show)."""
+def table() -> pd.DataFrame:
+    """Returns one row per (K, mechanism, eps) that the mechanism allows."""
+    rows = []
+    for num_classes in CLASSES:
+        for name, kind in NAMES.items():
+            for eps in BUDGETS:
+                try:
+                    found = information(kind(eps=eps), num_classes)
+                except InputError:  # `optimal` above 10 classes
+                    continue
+                place = {"K": num_classes, "mechanism": name, "eps": eps}
+                rows.append(place | {"information": found.bits, "retention": found.kept})
+    return pd.DataFrame(rows)
 
 
-def write_pictures(records: Records, out: Path = DOCS) -> list[Path]:
-    """Writes every picture that has a record; returns their paths."""
-    written = []
-    for name in PICTURES:
-        found = records_of(read_experiment(f"mechanisms/{name}").cells(), records)
-        if found:
-            written.append(out / f"mechanisms_{name}.png")
-            draw_sweep(sweep_frame(found), written[-1])
-    return written
+def tables(rows: pd.DataFrame) -> str:
+    """Returns a table per measure and number of classes, Markdown; bold: the best of a column."""
+    parts = []
+    for key, title in MEASURES.items():
+        parts.append(f"## {title}")
+        for num_classes, group in rows.groupby("K"):
+            wide = group.pivot(index="mechanism", columns="eps", values=key)
+            wide = wide.reindex([name for name in NAMES if name in wide.index])
+            is_best = wide >= 0.999 * wide.max()
+            text = (100 * wide if key == "retention" else wide).map("{:.4g}".format)
+            text = text.where(~is_best, "**" + text + "**")
+            text.columns = [f"eps={eps:g}" for eps in wide.columns]
+            parts.append(markdown_table(text, name=f"K={num_classes}"))
+    return "\n\n".join(parts) + "\n"
+
+
+def picture(rows: pd.DataFrame, path: Path) -> None:
+    """Draws information against the most informative mechanism's, and retention."""
+    figure, axes = plotting.new_figure(len(CLASSES), rows=2, height=4.2)
+    for (above, below), num_classes in zip(axes.T, CLASSES, strict=True):
+        group = rows[num_classes == rows.K]
+        best = group.groupby("eps").information.max()
+        ends: tuple[list[Any], list[Any]] = ([], [])
+        for name, line in group.groupby("mechanism", sort=False):
+            colour, label = plotting.colour_of(str(name)), name_of(str(name))
+            style = {"color": colour}
+            if name == "optimal":  # lies on subset selection, which is to be seen below it
+                style |= {"linestyle": ":", "markerfacecolor": "white"}
+            line = line.set_index("eps")
+            share = line.information / best[line.index]
+            for axis, values, end in zip(
+                (above, below), (share, 100 * line.retention), ends, strict=True
+            ):
+                axis.plot(line.index, values, marker="o", **style)
+                end.append((float(values.iloc[-1]), label, colour))
+        above.set_title(f"K = {num_classes}")
+        below.set_xlabel("privacy budget eps")
+        for axis, end in zip((above, below), ends, strict=True):
+            plotting.log_scale(axis, "x")
+            plotting.ticks_at(axis, BUDGETS)
+            plotting.label_lines(axis, end)
+    axes[0, 0].set_ylabel("information, share of the best")
+    axes[1, 0].set_ylabel("retention, %")
+    plotting.title_and_caption(figure, MESSAGE, CAPTION)
+    plotting.save(figure, path)
+
+
+def write_page(docs: Path = CHECKOUT / "docs") -> list[Path]:
+    """Writes the tables into docs/mechanisms.md, below its text, and the picture; returns both."""
+    rows, page = table(), docs / "mechanisms.md"
+    text = page.read_text().partition(f"## {MEASURES['information']}")[0]
+    write_text(page, text + tables(rows))
+    picture(rows, docs / "mechanisms.png")
+    return [page, docs / "mechanisms.png"]

@@ -1,4 +1,4 @@
-"""Tables 1a and 1b again: the stated recipe beside the tuned one, and who is ahead when tuned.
+"""Tables 1a and 1b again: each method with the stated recipe and with a tuned one.
 
 The tuned cells are those of `experiment=mechanisms/tuned`. Each has a twin of the stated recipe,
 the same cell without its tuning, in `experiment=mechanisms/stated`.
@@ -35,32 +35,32 @@ from papers.tables import TABLES, Row, records_of, write_csv, write_page
 STEM = "tuned_vs_stated"
 TUNED = "mechanisms/tuned"
 STATED = "mechanisms/stated"
-"""The twins alone: what fills the stated column."""
+"""The same cells without tuning: they fill the stated column."""
 PAPER_TABLES = ("vector_approximation/table1a", "vector_approximation/table1b")
-OWN_LOSS = ("rr", "rappor", "alibi", "lp_2st")
 SOFT_LABEL = "alibi+soft_label"
-"""ALIBI by one soft label, equation 29 of the vector paper, which may be what it printed."""
-IN_PRINT = ("rr", "rappor", "alibi", SOFT_LABEL, "lp_2st")
-METHODS = (*IN_PRINT, "subset_selection+marginal", "rappor+marginal", "rr+marginal")
+"""ALIBI with one soft label, equation 29 of the vector paper, which may be what it published."""
+PUBLISHED = ("rr", "rappor", "alibi", SOFT_LABEL, "lp_2st")
+METHODS = (*PUBLISHED, "subset_selection+marginal", "rappor+marginal", "rr+marginal")
 CAPTION = f"""\
-Test accuracy in percent, Tables 1a and 1b of vector_approximation. *printed*: the paper's value. \
-*stated*: one recipe for all methods, `trainer=vector_approximation`. *tuned*: each run chooses \
-its recipe by the likelihood of held-out releases, from one grid for all methods; no true label \
-chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*: by seed, over \
-the seeds that both have (their number), so it need not be the difference of the two means; by \
-Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
-difference, with Holm's correction \
-for the {{tests}} of this table; `*`: p below 5 %. *chosen*: learning rates (how often) and \
-epochs; each run chooses once, and LP-2ST in each of its two stages. A method that names no loss \
-has its paper's own. *ALIBI, soft label* learns from the soft label of the vector paper's equation \
-29, made once; the paper does not say which of the two it printed."""
+Test accuracy in percent, Tables 1a and 1b of vector_approximation. *published*: the paper's \
+value. *stated*: one recipe for all methods, `trainer=vector_approximation`. *tuned*: each run \
+chooses its recipe by the likelihood of held-out releases, from one grid for all methods; no true \
+label chooses. Both are means over seeds (their number). {PLUS_MINUS} *tuned - stated*: by seed, \
+over the seeds that both have (their number), so it need not be the difference of the two means; \
+by Welch's test, of the two means, where fewer than {ENOUGH_SEEDS} are shared. p: t test of that \
+difference, with Holm's correction for the {{tests}} of this table; `*`: p below 5 %. *chosen*: \
+learning rates (how often) and epochs; each run chooses once, and LP-2ST in each of its two \
+stages. Without a named loss a method has its paper's own. *ALIBI, soft label* learns from the \
+soft label of the vector paper's equation 29, made once; the paper does not say which of the two \
+it published. {{left}} of the {{cells}} cells have no tuned record and are left out: \
+`{{command}}`"""
 ORDER = "## The order between methods when tuned"
 ORDER_CAPTION = f"""\
-Every pair of methods in print, with both readings of ALIBI: the first minus the second, in \
+Every pair of published methods, with both readings of ALIBI: the first minus the second, in \
 points. *tuned*: by seed, over the seeds that both have (their number); by Welch's test where \
 fewer than {ENOUGH_SEEDS} are shared. p: t test of that difference, with Holm's correction for \
-the {{tests}} pairs below; `*`: p below 5 %. *printed* and \
-*stated* are not tested here. {PLUS_MINUS}"""
+the {{tests}} pairs below; `*`: p below 5 %. *published* and *stated* are not tested here. \
+{PLUS_MINUS}"""
 Place = tuple[str, float, str]
 """Data set, eps, method."""
 
@@ -106,7 +106,7 @@ def places_of_paper() -> set[Place]:
 
 
 @cache
-def row_in_print(method: str) -> str:
+def published_row(method: str) -> str:
     """Returns which row of Tables 1a and 1b a method may be: its own, if no other is named."""
     readings = (read_experiment(PAPER_TABLES[0]).table or {})["readings"]
     return str(readings.get(method, method))
@@ -126,7 +126,7 @@ def compared(records: Records, published: pd.DataFrame) -> dict[Place, Compared]
         if tuned.kept:
             dataset, eps, method = place
             found[place] = Compared(
-                values.get((dataset, eps, row_in_print(method)), math.nan),
+                values.get((dataset, eps, published_row(method)), math.nan),
                 stated.estimate.scaled(100),
                 tuned.estimate.scaled(100),
                 [each for record in tuned.kept for each in record.get("tuned") or ()],
@@ -178,9 +178,9 @@ def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
         ({"dataset": dataset, "eps": eps, "method": name, "other": other}, one, two)
         for (dataset, eps, name), one in found.items()
         for (*where, other), two in found.items()
-        if where == [dataset, eps] and {name, other} <= {*IN_PRINT}
-        if IN_PRINT.index(name) < IN_PRINT.index(other)
-        if row_in_print(name) != row_in_print(other)
+        if where == [dataset, eps] and {name, other} <= {*PUBLISHED}
+        if PUBLISHED.index(name) < PUBLISHED.index(other)
+        if published_row(name) != published_row(other)
     ]
     tests = _tested([(one.tuned, two.tuned) for _, one, two in pairs])
     rows = [
@@ -209,10 +209,19 @@ def _with_ends(name: str, mean: SeedsEstimate) -> Row:
     return {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
 
 
-def parts_of(records: Records, rows: pd.DataFrame, order: pd.DataFrame) -> list[Part]:
+def parts_of(rows: pd.DataFrame, order: pd.DataFrame) -> list[Part]:
     """Returns the page of `rows_of` and `order_of` of some records."""
-    parts = [CAPTION.format(tests=rows.p.count()), *_tables(rows, _line)]
-    parts += [_grid(rows), *left_out(rows), _missing(records, rows)]
+    cells = len(places_of_paper())
+    parts: list[Part] = [
+        CAPTION.format(
+            tests=rows.p.count(),
+            left=cells - len(rows),
+            cells=cells,
+            command=tuned_experiment().command,
+        ),
+        *_tables(rows, _line),
+        *left_out(rows),
+    ]
     if len(order):
         parts += [ORDER, ORDER_CAPTION.format(tests=order.p.count()), *_tables(order, _pair_line)]
     return parts
@@ -223,7 +232,7 @@ def write_tuned() -> tuple[int, int]:
     records = read_committed()
     found = compared(records, read_published())
     rows, order = rows_of(found), order_of(found)
-    write_page(STEM, rows, "Tuned and stated recipes", parts_of(records, rows, order))
+    write_page(STEM, rows, "Tuned and stated recipes", parts_of(rows, order))
     write_csv(TABLES / f"{STEM}_order.csv", order)
     return len(rows), len(places_of_paper())
 
@@ -245,7 +254,7 @@ def _line(name: str, row: Row) -> dict[str, str]:
     return {
         name: f"eps={row['eps']:g}",
         "method": method_name(row["method"]),
-        "printed": number_text(row["printed"], "{:g}"),
+        "published": number_text(row["printed"], "{:g}"),
         "stated": _mean(row, "stated"),
         "tuned": _mean(row, "tuned"),
         "tuned - stated": _difference(row),
@@ -258,7 +267,7 @@ def _pair_line(name: str, row: Row) -> dict[str, str]:
     return {
         name: f"eps={row['eps']:g}",
         "pair": f"{method_name(row['method'])} - {method_name(row['other'])}",
-        "printed": number_text(row["printed"], "{:+z.1f}"),
+        "published": number_text(row["printed"], "{:+z.1f}"),
         "stated": number_text(row["stated"], "{:+z.1f}" + _half(row, "stated")),
         "tuned": _difference(row),
         "p": number_text(row["p"], "{:.2g}"),
@@ -278,43 +287,3 @@ def _difference(row: Row) -> str:
 
 def _half(row: Row, key: str) -> str:
     return number_text(row[f"{key}_high"] - row[key], " ± {:.1f}", unknown="")
-
-
-def _grid(rows: pd.DataFrame) -> str:
-    """Returns what held-out releases choose from, and how often they chose an end of it."""
-    cell = tuned_experiment().cells()[0]
-    rates = [float(rate) for rate in cell.setting("tuning.learning_rates")]
-    averages = " or ".join(
-        "the last weights" if keep is None else f"weights averaged with {keep:g}"
-        for keep in cell.setting("tuning.averages")
-    )
-    most = cell.setting("tuning.epochs")
-    text = (
-        f"Chosen from: learning rates {', '.join(f'{rate:g}' for rate in rates)}; {averages}; 1 to "
-        f"{most} epochs. {100 * cell.setting('tuning.held_out'):g} % of the releases choose; the "
-        "last fit has them all. "
-    )
-    chosen = [float(rate) for texts in rows.learning_rates for rate in texts.split()]
-    epochs = [int(number) for texts in rows.epochs for number in texts.split()]
-    if not epochs:
-        return text + "What was chosen is not kept."
-    return text + (
-        f"Of {counted([len(epochs)], 'kept choice')} {epochs.count(most)} have the most "
-        f"epochs, {chosen.count(max(rates))} the largest rate and {chosen.count(min(rates))} the "
-        "smallest: more might lie beyond these ends."
-    )
-
-
-def _missing(records: Records, rows: pd.DataFrame) -> str:
-    """Returns how many cells are left out, and what fills them."""
-    experiment, paper = tuned_experiment(), places_of_paper()
-    cells = experiment.cells()
-    done = sum(cell.config_hash in records for cell in cells)
-    stated = sum(untuned(cell).config_hash in records for cell in cells)
-    unasked = len(paper - {place_of(cell) for cell in cells})
-    return (
-        f"{len(paper) - len(rows)} of the {len(paper)} cells are left out: they have no tuned "
-        f"record. {unasked} of them are not asked for by the experiment. {done} of its "
-        f"{len(cells)} runs are done: `{experiment.command}`. Of the stated recipe {stated} are: "
-        f"`{read_experiment(STATED).command}`"
-    )

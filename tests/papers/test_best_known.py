@@ -6,7 +6,7 @@ import pytest
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.rendering import latex_of, markdown_of
 from papers.site.best_known import parts_of, rows_of
-from papers.site.best_known_picture import draw_best_known
+from papers.site.pictures import draw_best_known
 
 PUBLISHED = pd.DataFrame(
     [

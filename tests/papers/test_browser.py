@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 
-from papers.site.leaderboard import LEADERBOARD
-from papers.site.page import REPORT
+from papers.site.pages import LEADERBOARD, REPORT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTHS = (1280, 390)

@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 
 from labeldp.support.validate import InputError
-from papers.site import leaderboard
-from papers.site.leaderboard import BEST_KNOWN, LEADERBOARD, write_leaderboard
+from papers import tables
+from papers.site import pages
+from papers.site.pages import LEADERBOARD, write_leaderboard
+
+BEST_KNOWN = tables.TABLES / "best_known.csv"
 
 
 def test_the_committed_rows_are_those_of_the_best_known_table():
@@ -27,8 +30,8 @@ def test_the_committed_rows_are_those_of_the_best_known_table():
 def test_text_stays_text_and_nothing_is_loaded(tmp_path, monkeypatch):
     # A note could run its script in the browser of whoever reads the page.
     evil = "<img src=x onerror=alert(1)>"
-    monkeypatch.setattr(leaderboard, "BEST_KNOWN", tmp_path / "best_known.csv")
-    monkeypatch.setattr(leaderboard, "LEADERBOARD", tmp_path / "leaderboard.json")
+    monkeypatch.setattr(tables, "TABLES", tmp_path)
+    monkeypatch.setattr(pages, "LEADERBOARD", tmp_path / "leaderboard.json")
     with pytest.raises(InputError, match=r"best_known\.csv"):
         write_leaderboard()
     (tmp_path / "best_known.csv").write_text("dataset,eps,ours\nmnist,1,\n")

@@ -1,4 +1,4 @@
-"""docs/blockrr_gap.md: BlockRR beside the optimum of its own linear programme, computed again."""
+"""BlockRR and the optimum of its own linear programme (docs/differences.md)."""
 
 import math
 
@@ -12,10 +12,28 @@ from labeldp.mechanisms import BlockRR, RandomizedResponse
 from tests.conftest import CHECKOUT
 
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (CHECKOUT / "docs" / "blockrr_gap.md").read_text().splitlines()
-    if line.startswith("| cifar10_")
+    line.split(" | ")
+    for line in """\
+cifar10_1 | 0.6 | 1.4 | 6 | 6, 7, 8, 9 | 0.575 | 0.599 | 0.646 | 7.2 % | 6, 7, 8
+cifar10_1 | 0.8 | 1.2 | 5 | 6, 7, 8, 9 | 0.547 | 0.575 | 0.738 | 22.1 % | 6, 7, 8, 9
+cifar10_1 | 1 | 1.2 | 5 | 6, 7, 8, 9 | 0.566 | 0.602 | 0.759 | 20.7 % | 6, 7, 8, 9
+cifar10_1 | 2 | 0.8 | 2 | 6, 8 | 0.608 | 0.622 | 0.771 | 19.3 % | 6, 7, 8, 9
+cifar10_1 | 3 | 0.78 | 0 | 6, 8 | 0.776 | 0.776 | 0.892 | 12.9 % | 6, 7, 8, 9
+cifar10_1 | 4 | 0.5 | any | - | 0.878 | 0.878 | 0.887 | 1.1 % | 6, 8
+cifar10_1 | 6 | 0.5 | any | - | 0.981 | 0.981 | 0.981 | 0.0 % | -
+cifar10_1 | 8 | 0.5 | any | - | 0.997 | 0.997 | 0.997 | 0.0 % | -
+cifar10_2 | 0.6 | 1.2 | 2 | 6, 7, 8, 9 | 0.530 | 0.549 | 0.807 | 32.0 % | 4, 6, 7, 8, 9
+cifar10_2 | 0.8 | 1.2 | 6 | 6, 7, 8, 9 | 0.547 | 0.587 | 0.643 | 8.7 % | 6, 7, 9
+cifar10_2 | 1 | 1.2 | 5 | 6, 7, 8, 9 | 0.566 | 0.614 | 0.828 | 25.9 % | 6, 7, 8, 9
+cifar10_2 | 2 | 0.8 | 6 | 6, 7, 8, 9 | 0.608 | 0.693 | 0.751 | 7.7 % | 6, 7, 9
+cifar10_2 | 3 | 0.8 | 0 | 6, 7, 8, 9 | 0.779 | 0.779 | 0.981 | 20.5 % | 6, 7, 8, 9
+cifar10_2 | 4 | 0.5 | 0 | 6, 7, 9 | 0.878 | 0.878 | 0.949 | 7.5 % | 6, 7, 8, 9
+cifar10_2 | 6 | 0.2 | any | - | 0.978 | 0.978 | 0.978 | 0.0 % | -
+cifar10_2 | 8 | 0.2 | any | - | 0.997 | 0.997 | 0.997 | 0.0 % | -
+""".splitlines()
 ]
+"""Data set, eps, sigma, l, rare labels, objective of RR, BlockRR and the optimum, gap, labels
+that the optimum never reports (a part of them is in docs/differences.md)."""
 
 
 def optimum_of(weights, eps, fixed, unused=()):
@@ -41,7 +59,7 @@ def optimum_of(weights, eps, fixed, unused=()):
 
 
 @pytest.mark.parametrize("cells", ROWS, ids=lambda cells: "-".join(cells[:2]))
-def test_a_row_of_the_page_is_what_the_programme_gives(cells):
+def test_a_row_is_what_the_programme_gives(cells):
     name, eps, sigma, favoured, rare, *values, gap, unused = cells
     config = OmegaConf.load(CHECKOUT / "configs" / "dataset" / f"{name}.yaml")
     prior = torch.tensor(config.train_counts, dtype=torch.float64)
@@ -67,7 +85,3 @@ def test_a_row_of_the_page_is_what_the_programme_gives(cells):
 
 def spell(labels):
     return ", ".join(map(str, labels)) or "-"
-
-
-def test_the_page_has_all_rows():
-    assert len(ROWS) == 16

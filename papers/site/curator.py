@@ -1,19 +1,15 @@
-"""Who sees the labels: a curator or nobody, on the same features; and what local releases tell."""
+"""A trusted curator against local privacy on the same features (docs/curator.md)."""
 
 import itertools
 import math
-from typing import Any
 
-import hydra
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp.support.validate import InputError
-from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import DATA_SETS, name_of
+from labeldp_bench.reports.naming import DATA_SETS
 from labeldp_bench.reports.rendering import markdown_table, number_text
 from papers.comparisons import holm
 from papers.figures import Axis, PaperFigure, style_axes
@@ -23,7 +19,6 @@ COLOURS = {
     "local": (plotting.RED, plotting.ORANGE, plotting.GREEN, plotting.WINE),
 }
 MARKERS = {"central": "^", "local": "o"}
-BITS = Axis("information", "bits", "bits that all releases tell", log=True)
 CROSSING = """\
 The best local mean reaches the best central one at eps={at} on {panel} (on a straight line over
 log eps between the nearest two budgets that both have; of means alone, without an interval)."""
@@ -37,60 +32,43 @@ NO_CROSSING = (
 )
 CAPTION = (
     "Bands: 95 % t intervals over seeds. Grey: where the best local mean reaches the best "
-    "central one. Below: N times the information that one local release has of a uniform "
-    "label; dashed: all labels. What a curator's answer tells has no such number."
+    "central one."
 )
 
 
 def draw_trust(points: pd.DataFrame, figure: PaperFigure) -> Figure:
-    """Returns two rows of panels."""
-    panels = list(dict.fromkeys(points.panel))
-    drawn, axes = plotting.new_figure(len(panels), rows=2, height=3.3)
+    """Returns a panel per data set, each with its central and local lines."""
+    panels = list(points.groupby("panel", sort=False))
+    drawn, ((*all_axes,),) = plotting.new_figure(len(panels), height=3.6)
     ticks = sorted(points.x.dropna().unique())
-    for column, panel in zip(axes.T, panels, strict=True):
-        rows = points[(points.panel == panel) & (points.n > 0)]
-        above, below = column
-        above.set_title(figure.panel_title(panel))
-        style_axes(above, figure.x, figure.y, ticks)
-        style_axes(below, figure.x, BITS, ticks)
-        _lines(above, rows)
+    for axes, (panel, rows) in zip(all_axes, panels, strict=True):
+        rows = rows[rows.n > 0]
+        axes.set_title(figure.panel_title(str(panel)))
+        style_axes(axes, figure.x, figure.y, ticks)
+        _draw_lines(axes, rows)
         if len(rows):  # a band of two seeds may reach far beyond what an accuracy can be
-            above.set_ylim(rows.y.min() - 5, min(100.0, rows.y.max() + 5))
-        _information(below, rows)
-        at = crossing(rows)
-        for place in column:
-            place.set_xlim(0.9 * min(ticks), 1.1 * max(ticks))
-            if math.isfinite(at):
-                place.axvline(at, color=plotting.GREY, lw=1.2)
-    plotting.share_y(list(axes[1]))
-    # Above there is no room that lines or bands leave free.
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    where: Any = {"loc": "center left", "alignment": "left", "bbox_to_anchor": (0.0, 0.62)}
-    axes[1][-1].legend(handles, labels, title="lines above", fontsize=8, **where)
-    axes[1][0].legend(fontsize=8, loc="lower right")
+            axes.set_ylim(rows.y.min() - 5, min(100.0, rows.y.max() + 5))
+        axes.set_xlim(0.9 * min(ticks), 1.1 * max(ticks))
+        if math.isfinite(at := crossing(rows)):
+            axes.axvline(at, color=plotting.GREY, lw=1.2)
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
     plotting.thin_ticks(drawn)
     return drawn
 
 
-def crossings(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
-    """Returns where local reaches central, and the information of releases, Markdown."""
+def comparison(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
+    """Returns where local reaches central, and their differences at each eps, Markdown."""
     parts = []
     done = points[points.n > 0]
     for panel, rows in done.groupby("panel", sort=False):
         at, name = crossing(rows), figure.panel_title(str(panel))
-        says = NO_CROSSING if math.isnan(at) else CROSSING
-        parts.append(says.format(at=f"{at:.2g}", panel=name))
+        text = NO_CROSSING if math.isnan(at) else CROSSING
+        parts.append(text.format(at=f"{at:.2g}", panel=name))
     compared = worth(done)
     if len(compared):
         parts += [WORTH.format(count=len(compared)), _worth_table(compared, figure)]
-    told = budgets(done).drop_duplicates(["mechanism", "x"])
-    table = {
-        "release": told.mechanism.map(name_of),
-        "eps": told.x.map(str),
-        "bits of a label": told.each.map("{:.5f}".format),
-        "of all": told["all"].map("{:,.0f}".format),
-    }
-    return [*parts, markdown_table(table)] if len(told) else parts
+    return parts
 
 
 def trust_of(rows: pd.DataFrame) -> pd.Series:
@@ -157,26 +135,7 @@ def _worth_table(compared: pd.DataFrame, figure: PaperFigure) -> str:
     return markdown_table(lines, [figure.x.symbol, *heads])
 
 
-def budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns mechanism, x, bits of each label, of all (times N), most (N log2 K); local only."""
-    from labeldp.information import information  # torch
-
-    found = []
-    for point in rows[trust_of(rows) == "local"].to_dict("records"):
-        cell: Cell = point["cell"]
-        mechanism = hydra.utils.instantiate(cell.config["mechanism"], _convert_="all")
-        try:
-            bits = information(mechanism, cell.num_classes).bits
-        except InputError:  # it needs a prior
-            continue
-        count = int(point["records"][0]["n_train"])
-        most = count * math.log2(cell.num_classes)
-        found.append((point["mechanism"], point["x"], bits, count * bits, most))
-    columns = ["mechanism", "x", "each", "all", "most"]
-    return pd.DataFrame(found, columns=columns).sort_values(["mechanism", "x"])
-
-
-def _lines(axes: Axes, rows: pd.DataFrame) -> None:
+def _draw_lines(axes: Axes, rows: pd.DataFrame) -> None:
     trusts = trust_of(rows)
     for trust, colours in COLOURS.items():
         lines = rows[trusts == trust].groupby("line", sort=False)
@@ -188,15 +147,6 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
             )
             name = f"{trust}: {line['name'].iloc[0].removesuffix(', central')}"
             axes.plot(line.x, line.y, f"{MARKERS[trust]}-", color=colour, label=name)
-
-
-def _information(axes: Axes, rows: pd.DataFrame) -> None:
-    told = budgets(rows).drop_duplicates(["mechanism", "x"])
-    for place, (mechanism, line) in enumerate(told.groupby("mechanism", sort=False)):
-        colour = plotting.colour_of(str(mechanism), place)
-        axes.plot(line.x, line["all"], "o-", color=colour, label=name_of(str(mechanism)))
-    if len(told):
-        axes.axhline(told.most.iloc[0], color=plotting.BLACK, ls="--", lw=1.2, label="all labels")
 
 
 FIGURE = PaperFigure(
@@ -215,5 +165,5 @@ FIGURE = PaperFigure(
         "Central and local numbers are two promises and are never compared without saying so; "
         "noisy moments have delta=1e-5, the other lines delta=0."
     ),
-    notes=crossings,
+    notes=comparison,
 )

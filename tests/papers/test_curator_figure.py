@@ -1,4 +1,4 @@
-"""Local against central: where the lines cross, and what releases tell."""
+"""Local against central: where the lines cross, and the tests of their differences."""
 
 import math
 
@@ -6,10 +6,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from labeldp.information import information
-from labeldp.mechanisms import SubsetSelection
 from labeldp_bench.reports.statistics import from_seeds
-from papers.site.trust import FIGURE, budgets, crossing, worth
+from papers.site.curator import crossing, worth
 
 
 def rows_of(local, central):
@@ -57,22 +55,3 @@ def test_what_a_curator_is_worth_is_compared_by_seed_and_corrected():
     rows += [point("c", 1, "central", 50.0), point("c", 1, "local", 60.0)]
     *same, single = worth(pd.DataFrame(rows)).to_dict("records")
     assert math.isnan(single["p"]) and [row["p"] for row in same] == [both["p"], alone["p"]]
-
-
-def test_information_is_that_of_the_mechanism_times_the_labels_and_local_alone():
-    drawn = FIGURE
-    trusts = {"noisy_moments": "central", "noisy_clusters": "central"}
-    known = {
-        cell.config_hash: {
-            "trust": trusts.get(cell.identity["mechanism"], "local"), "accuracy": 0.5,
-            "mechanism": cell.identity["mechanism"], "n_train": 60_000, "private": True,
-            "seed": cell.seed,
-        }
-        for cell in drawn.cells
-    }  # fmt: skip
-    points = drawn.points(known)
-    told = budgets(points)
-    assert set(told.mechanism) == {"subset_selection"}
-    (half,) = set(told[told.x == 0.5]["all"])
-    assert half == pytest.approx(60_000 * information(SubsetSelection(0.5), 10).bits)
-    assert told.most.iloc[0] == pytest.approx(60_000 * math.log2(10))

@@ -24,7 +24,7 @@ class RROnBins(GridMechanism):
     `levels` equally spaced labels. The release is biased.
 
     Source: Ghazi et al. (2023), "Regression with label differential privacy", arXiv:2212.06074,
-    algorithm 2; the programme is our derivation (docs/theory-real-labels.md).
+    algorithm 2; the programme is our derivation (docs/theory.md).
 
     Args:
         levels: labels are rounded to as many values, >= 2.

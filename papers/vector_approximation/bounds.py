@@ -1,7 +1,7 @@
 """Upper bounds of Zhao et al. (2025), vector_approximation, in numbers.
 
 Theorem 2 with (36) for k nearest neighbours on RAPPOR's bits, appendix B.1 for a released label,
-(30) for ALIBI's soft label; each as printed and as it should be (docs/theory-bounds.md).
+(30) for ALIBI's soft label; each as printed and as it should be (docs/theory.md).
 """
 
 import math

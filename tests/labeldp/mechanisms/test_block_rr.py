@@ -177,7 +177,7 @@ def test_rr_on_bins(eps, prior):
 
 @pytest.mark.parametrize("eps", [0.3, 1.0, 2.0, 3.0])
 def test_rr_on_bins_is_out_of_reach_where_a_bin_crosses_the_blocks(eps):
-    # docs/theory-real-labels.md: a rare label gets beta on all of S~1, its own bin too.
+    # docs/theory.md: a rare label gets beta on all of S~1, its own bin too.
     prior = PRIORS["two peaks"]
     which, centres = RROnBins(eps, levels=LEVELS).bins(1.0, prior)
     near = torch.nn.functional.one_hot(which, len(centres)).bool()
@@ -215,7 +215,7 @@ def test_rp_with_prior(eps, prior, mass):
 
 
 def test_windows_of_labels_outside_the_interval_are_no_part_of_the_framework():
-    # docs/theory-real-labels.md says that B must be empty on S2: these windows reach into S~1.
+    # docs/theory.md says that B must be empty on S2: these windows reach into S~1.
     labels, outputs = torch.arange(10), torch.arange(2, 8)
     near = (labels[:, None] - outputs).abs() <= 1
     frequent = (labels >= 3) & (labels <= 6)

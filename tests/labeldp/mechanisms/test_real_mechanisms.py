@@ -89,7 +89,7 @@ def test_randomiser_is_unbiased_and_no_worse_than_two_points():
 
 
 PRINTED = {0.5: "16", 1.0: "3.91", 2.0: "0.789", 4.0: "0.108", 8.0: "0.00436"}
-"""In docs/theory-real-labels.md, for labels uniform on 17 levels."""
+"""In docs/theory.md, for labels uniform on 17 levels."""
 
 
 @pytest.mark.parametrize("eps", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])

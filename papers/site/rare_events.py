@@ -26,13 +26,9 @@ OTHERS = {
 OTHERS_AT = 1.0
 SEEDS_OF_A_BAND = 3
 INTRO = """\
-AUC, mean over seeds. *closed*: the share of the gap between plain and no privacy that a loss
-closes; `-` where the 95 % t interval of that gap, seed by seed, reaches down to 0.
-*marginal - unbiased*: seed by seed, ± half the width of its 95 % t interval; p: two-sided paired t
-test, corrected after Holm for the {count} comparisons of this page; **bold** below {level:g}."""
-VERDICT = """\
-Of {count} comparisons the marginal likelihood has the larger AUC in {more} and the smaller in
-{less}; after Holm {better} are better and {worse} worse at {level:g}."""
+AUC, mean over seeds. *marginal - unbiased*: seed by seed, ± half the width of its 95 % t interval;
+p: two-sided paired t test, corrected after Holm for the {count} comparisons of this page; **bold**
+below {level:g}."""
 MORE = """\
 Other scores at eps={eps:g}: *log-likelihood* is normalised, 0 a constant model, 1 certain; below 0
 the probabilities are worse than no model, as those of a model of *released* labels are."""
@@ -77,19 +73,9 @@ def losses_compared(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
     compared = comparisons(table, figure.y.key)
     if compared.empty:
         return []
-    known = compared[compared.p.notna()]
-    sure = known[known.p < LEVEL].difference
-    verdict = VERDICT.format(
-        count=len(known),
-        more=(known.difference > 0).sum(),
-        less=(known.difference < 0).sum(),
-        better=(sure > 0).sum(),
-        worse=(sure < 0).sum(),
-        level=LEVEL,
-    )
-    intro = INTRO.format(count=len(known), level=LEVEL)
+    intro = INTRO.format(count=compared.p.count(), level=LEVEL)
     others = _others(table[(table.x == OTHERS_AT) | table.x.isna()])
-    parts = [intro, _spelled(compared), verdict, MORE.format(eps=OTHERS_AT), others]
+    parts = [intro, _spelled(compared), MORE.format(eps=OTHERS_AT), others]
     return [part if isinstance(part, str) else markdown_table(part) for part in parts]
 
 
@@ -112,9 +98,9 @@ def _loss_of(loss: object) -> str:
 def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
     """Returns a row per data set, model, mechanism and eps: each loss, and marginal - unbiased.
 
-    Columns: panel, model, mechanism, x, seeds, none, gap and gap_half_width (no privacy - plain),
-    plain, unbiased, marginal, difference, half_width, p (corrected after Holm 1979 for all rows;
-    NaN below two seeds). Differences are seed by seed.
+    Columns: panel, model, mechanism, x, seeds, none (no privacy), plain, unbiased, marginal,
+    difference, half_width, p (corrected after Holm 1979 for all rows; NaN below two seeds).
+    Differences are seed by seed.
     """
     rows = []
     keys = ["panel", "model", "mechanism", "x"]
@@ -127,12 +113,11 @@ def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
             continue
         by_seed = by_seed.dropna(subset=[*COLOURS])
         difference = from_seeds((by_seed.marginal - by_seed.unbiased).to_dict())
-        gap = from_seeds((by_seed.none - by_seed.plain).dropna().to_dict())
         rows.append(
             dict(zip(keys, place, strict=True))
             | by_seed[["none", *COLOURS]].mean().to_dict()
-            | {"seeds": len(by_seed), "gap": gap.value, "gap_half_width": gap.half_width}
-            | {"difference": difference.value, "half_width": difference.half_width}
+            | {"seeds": len(by_seed), "difference": difference.value}
+            | {"half_width": difference.half_width}
             | {"p": difference.p if difference.error else math.nan}
         )
     frame = pd.DataFrame(rows)
@@ -142,14 +127,6 @@ def comparisons(table: pd.DataFrame, score: str) -> pd.DataFrame:
 def _spelled(compared: pd.DataFrame) -> pd.DataFrame:
     """Returns the rows of `comparisons` as texts."""
     means = {loss: compared[loss].map("{:.3f}".format) for loss in COLOURS}
-    is_known = compared.gap > compared.gap_half_width
-    closed = {
-        f"{loss} closed": [
-            number_text(share, "{:.0f} %")
-            for share in (100 * (compared[loss] - compared.plain) / compared.gap).where(is_known)
-        ]
-        for loss in ("unbiased", "marginal")
-    }
     differences = [
         f"{mean:+z.4f}" + number_text(half, " ± {:.4f}", unknown="")
         for mean, half in zip(compared.difference, compared.half_width, strict=True)
@@ -164,7 +141,6 @@ def _spelled(compared: pd.DataFrame) -> pd.DataFrame:
             "seeds": compared.seeds.map(str),
             "no privacy": compared.none.map("{:.3f}".format),
             **means,
-            **closed,
             "marginal - unbiased": [f"{b}{d}{b}" for b, d in zip(bold, differences, strict=True)],
             "p": [number_text(p, "{:.2g}") for p in compared.p],
         }

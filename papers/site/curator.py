@@ -1,4 +1,4 @@
-"""A trusted curator against local privacy on the same features (docs/curator.md)."""
+"""A trusted curator against local privacy on the same features (docs/central.md)."""
 
 import itertools
 import math

@@ -67,6 +67,8 @@ def check_texts(names: NDArray, what: str) -> None:
 
 def first_missing(values: Iterable[Any]) -> int | None:
     """Returns the first row whose value is missing; None: there is no such row."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":  # times
+        values = np.where(np.isnat(values), None, values)
     return next((row for row, value in enumerate(values) if is_missing(value)), None)
 
 
@@ -129,7 +131,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     values = without_mask(row_ids)
     if len(values) != size:
         raise InputError(f"there must be a row id for each of {size} labels, got {len(values)}")
-    if (row := first_missing(values.tolist())) is not None:
+    if (row := first_missing(values)) is not None:
         raise InputError(f"row {row}: the row id is missing (name each row)")
     check_texts(values, "row ids")
     values = values if values.dtype.kind in "iu" else values.astype(str)
@@ -160,7 +162,7 @@ def checked_persons(persons: ArrayLike, size: int, what: str = "persons") -> NDA
     if len(names) != size:
         raise InputError(f"{what} must name a person for each of {size} labels, got {len(names)}")
     check_texts(names, what)
-    if (row := first_missing(names.tolist())) is not None:
+    if (row := first_missing(names)) is not None:
         raise InputError(f"{what}: row {row} names no person")
     return spellings(names)
 

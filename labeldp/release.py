@@ -20,9 +20,6 @@ from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
-AT_ONCE = 2**24
-"""Bytes of messages that are written at one time."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
@@ -159,14 +156,9 @@ class Release:
             raise InputError(f"a release is saved as a Parquet file, whose name must end in "
                              f".parquet, got {path}")  # fmt: skip
         check_replaces(path, self.row_ids, self.manifest)
-        width = self.messages[0].nbytes if len(self) else 1
-        parts = self.batches(max(1, AT_ONCE // max(1, width))) if len(self) else iter([self])
+        whole = part_of(self.messages.numpy(), self.row_ids, self.spent, self.manifest)
         with replacing(path) as partial:
-            write_parts(
-                partial,
-                (part_of(each.messages.numpy(), each.row_ids, each.spent, self.manifest)
-                 for each in parts),
-            )  # fmt: skip
+            write_parts(partial, [whole])
 
     @classmethod
     def of_reports(

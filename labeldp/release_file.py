@@ -1,7 +1,7 @@
 """The Parquet file of a release: row ids, what was released, what rows have spent, the manifest."""
 
-import contextlib
 import hashlib
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -38,12 +38,11 @@ def part_of(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
-    """Writes tables of rows, one after the other, as one file."""
-    with contextlib.ExitStack() as opened:
-        writer = None
-        for part in parts:
-            if writer is None:
-                writer = opened.enter_context(pq.ParquetWriter(path, part.schema))
+    """Writes tables of rows, one after the other, as one file; there is one at least."""
+    left = iter(parts)
+    first = next(left)
+    with pq.ParquetWriter(path, first.schema) as writer:
+        for part in itertools.chain([first], left):
             writer.write_table(part)
 
 

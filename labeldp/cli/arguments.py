@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 from labeldp.support.files import writing
 from labeldp.support.validate import InputError
 
+ROW_ID = "a column that names each row; default: rows are counted from 0"
+
 
 class OneLineParser(argparse.ArgumentParser):
     """Says what is wrong in one line, as all commands here do."""
@@ -63,8 +65,16 @@ def two_numbers(text: str) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def add_separator(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that says what is between the cells of a text file."""
+def add_table(parser: argparse.ArgumentParser, name: str, row_id: str) -> None:
+    """Adds what the commands ask of a table: its file, its separator, the names of its rows.
+
+    Args:
+        parser: of the command.
+        name: what the help calls the file.
+        row_id: the help of --row-id.
+    """
+    parser.add_argument("file", type=Path, metavar=name, help="CSV, TSV or Parquet, with a header")
+    parser.add_argument("--row-id", metavar="COLUMN", help=row_id)
     parser.add_argument(
         "--separator",
         type=lambda text: text.replace("\\t", "\t"),

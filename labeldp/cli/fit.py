@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.cli.arguments import add_separator, check_new, printable
+from labeldp.cli.arguments import add_table, check_new, printable
 from labeldp.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ SAID = {"linear": "linear model", "boosted_trees": "boosted trees"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument(
-        "file", type=Path, metavar="FEATURES", help="CSV, TSV or Parquet, with a header"
-    )
+    add_table(parser, "FEATURES", "the column that `release --row-id` named")
     parser.add_argument("--release", type=Path, required=True, metavar="RELEASE.parquet",
                         help="the file that `labeldp release` wrote")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="MODEL.skops",
@@ -46,14 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="linear", metavar="NAME", help="linear (default) or boosted_trees"
     )
-    parser.add_argument(
-        "--row-id", metavar="COLUMN", help="the column that `release --row-id` named"
-    )
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
                         help="a column that is no feature; may be given several times")  # fmt: skip
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMN",
                         help="a feature though it looks like row numbers")  # fmt: skip
-    add_separator(parser)
 
 
 def run(given: argparse.Namespace) -> int:

@@ -14,25 +14,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp.cli.arguments import add_separator, check_new, printable
+from labeldp.cli.arguments import ROW_ID, add_table, check_new, printable
 from labeldp.support.validate import InputError, did_you_mean
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument(
-        "file", type=Path, metavar="FEATURES", help="CSV, TSV or Parquet, with a header"
-    )
+    add_table(parser, "FEATURES", ROW_ID)
     parser.add_argument("--model", type=Path, required=True, metavar="MODEL.skops",
                         help="the file that `labeldp fit` wrote")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="PREDICTIONS.csv",
                         help="the file to write; .parquet is possible too")  # fmt: skip
-    parser.add_argument(
-        "--row-id",
-        metavar="COLUMN",
-        help="a column that names each row; default: rows are counted from 0",
-    )
-    add_separator(parser)
 
 
 def run(given: argparse.Namespace) -> int:

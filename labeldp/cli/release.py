@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeldp.cli.arguments import add_separator, check_new, names, number, two_numbers
+from labeldp.cli.arguments import ROW_ID, add_table, check_new, names, number, two_numbers
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ THERE = "use it, or choose another name"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="CSV, TSV or Parquet, with a header"
-    )
+    add_table(parser, "FILE", ROW_ID)
     parser.add_argument("--label", required=True, metavar="COLUMN", help="the secret column")
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
@@ -61,11 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: what `labeldp plan` recommends (rr for two classes)",
     )
     parser.add_argument(
-        "--row-id",
-        metavar="COLUMN",
-        help="a column that names each row; default: rows are counted from 0",
-    )
-    parser.add_argument(
         "--unit",
         metavar="COLUMN",
         help="a column that says whose row it is; a person's rows share eps",
@@ -76,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="release at most M rows of each person; default: all",
     )
-    add_separator(parser)
     parser.add_argument(
         "--ledger",
         type=Path,

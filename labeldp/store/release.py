@@ -17,6 +17,9 @@ class ReleaseError(RuntimeError):
 class StoredRelease:
     """What left the store for some examples: all that a learner may know of their labels.
 
+    `Release.stored` is the same view of a release of your own labels, which has names of rows, what
+    they spent and a file besides.
+
     Attributes:
         indices: int64 (n,), positions in the training set.
         outputs: what the mechanism released, first axis n.

@@ -28,8 +28,7 @@ def released(**changed):
     "name",
     ["rr", "rappor", "alibi", "optimal", "hadamard", "local_hashing", "subset_selection"],
 )
-def test_a_file_gives_back_the_release(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("labeldp.release.AT_ONCE", 3000)  # in several parts
+def test_a_file_gives_back_the_release(name, tmp_path):
     release = released(mechanism=name)
     release.save(tmp_path / "a.parquet")
     again = ldp.load_release(tmp_path / "a.parquet")

@@ -96,8 +96,7 @@ def privatize(
         as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
         noise="secret" if seed is None else "seeded", source=source, row_id=row_id,
     )  # fmt: skip
-    coded = (codes(values, blank.classes) if blank.bounds is None
-             else scaled_numbers(values, *blank.bounds))[torch.from_numpy(kept)]  # fmt: skip
+    coded = coded_labels(values, blank)[torch.from_numpy(kept)]
     if ledger is None:
         # Many clients have the same single label, and a seed is for tests.
         is_booked = seed is None and (len(values) > 1 or row_ids is not None)
@@ -182,6 +181,13 @@ def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
     if (row := first_missing(values)) is not None:
         raise InputError(f"row {row}: the label is missing (leave the row out, or name a class)")
     return values
+
+
+def coded_labels(values: list[Any], manifest: Manifest) -> Tensor:
+    """Returns labels as `draw` takes them: positions of classes, or numbers in [-1, 1]."""
+    if manifest.bounds is None:
+        return codes(values, manifest.classes)
+    return scaled_numbers(values, *manifest.bounds)
 
 
 def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:

@@ -90,20 +90,6 @@ def test_persons_of_one_row_each_change_nothing_and_one_person_tells_nothing():
     assert (one.low, one.high) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("persons", "message"),
-    [
-        (["Ann"], "persons must name a person for each of 4 labels, got 1"),
-        (["Ann", None, "Bo", "Cy"], "persons: row 1 names no person"),
-        ("Anna", "persons must be a sequence or array"),
-    ],
-)
-def test_wrong_persons_end_in_one_line(persons, message):
-    release = ldp.privatize([0, 1, 1, 0], classes=[0, 1], eps=2.0, seed=0)
-    with pytest.raises(InputError, match=message):
-        ldp.class_shares(release, persons=persons)
-
-
 def test_without_noise_the_interval_is_the_exact_one():
     found = share_with_interval(np.array([1.0] * 45 + [0.0] * 5), (0.0, 1.0))
     exact = binomtest(45, 50).proportion_ci(0.95, method="exact")

@@ -156,15 +156,12 @@ class Before:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...]
 
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """Names of these releases, sorted."""
-        return tuple(sorted(each.name for each in self.entries))
-
-    @property
-    def identity(self) -> str | None:
-        """The identity of the first of them, which a release of the same rows shares."""
-        return self.entries[0].identity if self.entries else None
+    def added_to(self, manifest: Manifest) -> Manifest:
+        """Returns the manifest of one more release: it names these, and shares their identity."""
+        if not self.entries:
+            return manifest
+        counted = tuple(sorted(each.name for each in self.entries))
+        return replace(manifest, counted=counted, identity=self.entries[0].identity)
 
 
 INSERT = f"INSERT INTO releases VALUES ({', '.join('?' * len(Entry._fields))})"
@@ -208,7 +205,7 @@ class Ledger:
     @contextlib.contextmanager
     def charge(
         self,
-        manifest: Callable[[Before], Manifest],
+        manifest: Manifest,
         payers: Payers,
         *,
         again: bool,
@@ -218,8 +215,10 @@ class Ledger:
     ) -> Iterator[tuple[Manifest, Before]]:
         """Books the release that is made inside; what raises inside is not booked.
 
+        Yields its manifest, which names the releases before it, and what rows had spent.
+
         Args:
-            manifest: returns that of the release, from what rows had spent before.
+            manifest: of the release, as if it were the first.
             payers: whose labels are released.
             again: whether they may have spent something before.
             options: `COMMAND` or `PYTHON`, for messages.
@@ -234,7 +233,7 @@ class Ledger:
         with self._writing() as database:
             account = _Account(database, payers, options, self.path)
             before = account.before()
-            made = manifest(before)
+            made = before.added_to(manifest)
             if before.entries and not again:
                 raise BudgetError(_refusal(before, made.eps, options["again"], self.path))
             yield made, before
@@ -291,7 +290,8 @@ class Ledger:
             assert self.path is not None, "a ledger that is not in memory has a path"
             with _told(self.path), contextlib.ExitStack() as opened:
                 if self.exists:
-                    database = opened.enter_context(contextlib.closing(_opened(self.path)))
+                    database = opened.enter_context(contextlib.closing(_connected(self.path)))
+                    _check_version(database, self.path)
                     opened.enter_context(_transaction(database))
                     yield database
                     return
@@ -460,17 +460,10 @@ def _created(path: str | Path) -> sqlite3.Connection:
     return database
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    database = _connected(path)
-    try:
-        (version,) = database.execute("SELECT version FROM ledger").fetchone()
-    except BaseException:
-        database.close()
-        raise
+def _check_version(database: sqlite3.Connection, path: Path) -> None:
+    (version,) = database.execute("SELECT version FROM ledger").fetchone()
     if version > VERSION:
-        database.close()
         raise InputError(f"{path} was written by a newer version (install a newer labeldp-bench)")
-    return database
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:

@@ -68,7 +68,7 @@ def check_texts(names: NDArray, what: str) -> None:
 def first_missing(values: Iterable[Any]) -> int | None:
     """Returns the first row whose value is missing; None: there is no such row."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":  # times
-        values = np.where(np.isnat(values), None, values)
+        values = [None if missing else 0 for missing in np.isnat(values)]
     return next((row for row, value in enumerate(values) if is_missing(value)), None)
 
 

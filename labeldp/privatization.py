@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.information import information
-from labeldp.ledger import Before, Ledger, Payers, digest_of_texts
+from labeldp.ledger import Ledger, Payers, digest_of_texts
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
@@ -107,10 +107,7 @@ def privatize(
         None if row_ids is None else ids, row_id, who, persons_column,
     )  # fmt: skip
 
-    def manifest(before: Before) -> Manifest:
-        return replace(blank, counted=before.counted, identity=before.identity or blank.identity)
-
-    with ledger.charge(manifest, payers, again=again) as (made, before):
+    with ledger.charge(blank, payers, again=again) as (made, before):
         messages = draw(made, coded, seed)
     for note in before.notes:
         warnings.warn(note, stacklevel=2)

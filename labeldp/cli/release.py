@@ -16,7 +16,6 @@ import math
 import shlex
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeldp.io.tables import TableFile
-    from labeldp.ledger import Before, Ledger, Payers
+    from labeldp.ledger import Ledger, Payers
     from labeldp.manifest import Manifest
 
 THERE = "use it, or choose another name"
@@ -119,18 +118,15 @@ def run(given: argparse.Namespace) -> int:
     _book(ledger, payers, given.book)
     _check_known(ledger, payers, given)
 
-    def manifest(before: "Before") -> "Manifest":
-        if given.again and not before.entries:
-            raise InputError(
-                f"--again adds to an earlier release of these rows, and {ledger.path} holds none "
-                "(leave it out; or name the ledger that does by --ledger)"
-            )
-        return replace(blank, counted=before.counted, identity=before.identity or blank.identity)
-
     with replacing(given.out) as partial:
         files = {"file": given.out, "partial": partial}
-        charged = ledger.charge(manifest, payers, again=given.again, options=COMMAND, **files)
+        charged = ledger.charge(blank, payers, again=given.again, options=COMMAND, **files)
         with charged as (made, before):
+            if given.again and not before.entries:
+                raise InputError(
+                    f"--again adds to an earlier release of these rows, and {ledger.path} holds "
+                    "none (leave it out; or name the ledger that does by --ledger)"
+                )
             for left in remove_torn(given.out):
                 warnings.warn(f"{left} is removed: a release was cut off", stacklevel=1)
             spent = made.eps + before.eps

@@ -154,7 +154,7 @@ def test_random_histories_against_a_plain_account(seed):
             payers = Payers(len(rows), lambda name: b"", "y", rows, "id", persons[rows], "who")
         names = persons[rows] if by_person else rows
         made = Manifest("rr", {}, eps, ("a", "b"), unit=unit)
-        with ledger.charge(lambda before, made=made: made, payers, again=True) as (_, before):
+        with ledger.charge(made, payers, again=True) as (_, before):
             assert before.eps.tolist() == [account[name] for name in names.tolist()]
         account.update(dict.fromkeys(names.tolist(), eps))
     assert len(ledger.entries()) == 8

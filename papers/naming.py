@@ -10,7 +10,9 @@ PAPERS = {
     "ple": "Protective label enhancement",
     "theoretical_limits": "Theoretical limits (Zhao et al. 2025)",
 }
-SMALLER = ("card", "quick")
+FEATURES_BUDGET = "features"
+"""The papers' mechanisms on a public encoder, in place of the papers' networks."""
+SMALLER = ("card", FEATURES_BUDGET, "quick")
 """Budgets whose cells stand in lines of their own beside the paper's; those of others do not."""
 MODELS = {
     "cnn": "CNN", "tiny_cnn": "tiny CNN", "inception": "Inception", "resnet18": "ResNet-18",

@@ -48,6 +48,9 @@ CAPTIONS = {
 SMALLER_CAPTIONS = {
     "card": "*ours (card)*: the published network, batch and rates for at most 30 epochs, one "
     "seed; not of the paper's length.",
+    "features": "*ours (features)*: the paper's mechanism, data, eps and loss, with a linear "
+    "classifier on features from ImageNet's labels in place of its network; compare methods with "
+    "one another, not with the printed value.",
     "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU (on CIFAR "
     "half an hour of one core, one network and recipe for all methods); not comparable with the "
     "printed value.",

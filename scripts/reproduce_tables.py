@@ -10,6 +10,7 @@ import sys
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.naming import SMALLER
 from papers.reproduce import write_tables
 from papers.site.best_known import write_best_known
 from papers.site.tuned import STEM, write_tuned
@@ -22,11 +23,15 @@ def main(arguments: list[str]) -> int:
     read_arguments(arguments, {})
     tables = write_tables()
     cells = {cell.config_hash for table in tables for cell in table.experiment.cells()}
-    missing = cells - set(read_committed())
+    records = read_committed()
+    missing = cells - set(records)
     known = write_best_known()
     tuned, wanted = write_tuned()
     print(f"{len(tables) + 2} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
+    for budget in {record["budget"] for record in records.values()}.intersection(SMALLER):
+        less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}
+        print(f"budget={budget}: {len(less & set(records))} of {len(less)} cells done")
     counts = ", ".join(
         f"{name} {count}" for name, count in known.ahead.value_counts().items() if name
     )

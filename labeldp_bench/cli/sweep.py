@@ -23,7 +23,7 @@ from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.experiment import cell_asked
+from labeldp_bench.experiments.experiment import cell_asked, with_seeds
 from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, parse_axes, spelled_cells
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import Records, is_done
@@ -119,7 +119,7 @@ def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
 def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     """Returns the cells, each once; says first what the sweep is."""
     blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
-    spelled = spelled_cells([{}] if blocks is None else blocks, axes)
+    spelled = spelled_cells([{}] if blocks is None else blocks, with_seeds(axes))
     if not spelled and not axes:
         raise InputError("the sweep has no cell (cells: is an empty list)")
     over = as_written({key: values for key, values in axes.items() if len(values) > 1})

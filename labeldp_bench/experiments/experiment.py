@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
@@ -33,6 +33,9 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
         overrides: of one cell; `budget=` among them names the budget.
         asked: the keys that the user gave on the command line.
 
+    Raises:
+        NoVersionError: the budget has no version of this cell.
+
     >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"])[1:]
     ['trainer.selection=last', 'trainer.epochs=2', 'budget=quick']
     >>> scaled(["dataset=mnist", "trainer.epochs=5", "budget=quick"], asked=["trainer.epochs"])[1]
@@ -42,7 +45,8 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     name = own.pop("budget", f"budget={PAPER}").partition("=")[2]
     if name in (PAPER, "null"):
         return list(own.values())
-    for rule in _rules(name):
+    _check_has_version(name, compose_cell(list(own.values())))
+    for rule in _read_budget(name).rules:
         cell = compose_cell(list(own.values()))  # with what the rules before have changed
         if any(cell.identity.get(key) not in names for key, names in rule["when"].items()):
             continue
@@ -74,16 +78,59 @@ def _is_above(cell: Cell, key: str, most: float) -> bool:
     return value is None or (isinstance(value, int | float) and value > most)
 
 
+class NoVersionError(InputError):
+    """A budget has no version of a cell."""
+
+
+def _check_has_version(budget: str, cell: Cell) -> None:
+    for key, names in _read_budget(budget).only.items():
+        if (own := cell.identity.get(key)) not in names:
+            known = " ".join(names)
+            raise NoVersionError(
+                f"budget={budget} is for {key}= {known}; got {own} (use budget=paper)"
+            )
+
+
+class _Budget(NamedTuple):
+    """One file of configs/budget.
+
+    Attributes:
+        rules: each with `when`, `set` and `at_most`.
+        only: {key: its values} of the cells that have a version.
+        seeds: number of seeds of every cell; 0: those of the experiment.
+    """
+
+    rules: list[dict[str, Any]]
+    only: dict[str, list[str]]
+    seeds: int
+
+
 @cache
-def _rules(name: str) -> list[dict[str, Any]]:
-    """Returns the rules of a budget, each with `when`, `set` and `at_most`."""
+def _read_budget(name: str) -> _Budget:
     config, _ = compose([f"budget={name}"])
-    rules = OmegaConf.to_container(config.budget.rules)
-    assert isinstance(rules, list)
-    for rule in rules:
+    budget = OmegaConf.to_container(config.budget)
+    assert isinstance(budget, dict)
+    for rule in budget["rules"]:
         if not isinstance(rule, dict) or set(rule) - {"when", "set", "at_most"}:
             raise InputError(f"a rule of a budget has the keys when, set, at_most; got {rule!r}")
-    return [{"when": {}, "set": {}, "at_most": {}} | dict(rule) for rule in rules]
+    empty: dict[str, Any] = {"when": {}, "set": {}, "at_most": {}}
+    rules = [empty | dict(rule) for rule in budget["rules"]]
+    return _Budget(rules, budget.get("only", {}), budget.get("seeds", 0))
+
+
+def with_seeds(axes: Axes) -> Axes:
+    """Returns the user's axes with the seeds of the budget, unless the user names seeds.
+
+    >>> with_seeds({"budget": ["features"]})["seed"]
+    ['0', '1', '2', '3', '4']
+    """
+    budgets = axes.get("budget", [PAPER])
+    known = [_read_budget(name).seeds for name in budgets if name not in (PAPER, "null")]
+    if "seed" in axes or not any(known):
+        return axes
+    if len(budgets) > 1:
+        raise InputError(f"budget={','.join(budgets)} have different seeds (give one at a time)")
+    return axes | {"seed": [str(seed) for seed in range(known[0])]}
 
 
 def package_of(key: str) -> str:
@@ -129,13 +176,21 @@ class Experiment:
 
 def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
     """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
-    asked = (cell_asked(one, axes) for one in spelled_cells(blocks, axes))
+    asked = (cell_asked(one, axes) for one in spelled_cells(blocks, with_seeds(axes)))
     return list({cell.config_hash: cell for cell in asked if cell is not None}.values())
 
 
 def cell_asked(spelled: Spelled, axes: Axes) -> Cell | None:
-    """Returns a cell, scaled by a budget; None if what the user says picks other cells."""
-    return compose_cell(scaled(spelled.overrides, axes)) if is_picked(spelled) else None
+    """Returns a cell, scaled by a budget.
+
+    None if what the user says picks other cells, or the budget has no version of this one.
+    """
+    if not is_picked(spelled):
+        return None
+    try:
+        return compose_cell(scaled(spelled.overrides, axes))
+    except NoVersionError:
+        return None
 
 
 def is_picked(spelled: Spelled) -> bool:

@@ -399,7 +399,8 @@ class ProbeClassifier(LogitClassifier):
 
 
 def _logits(inputs: Tensor, weights: Tensor) -> Tensor:
-    return inputs @ weights[:-1] + weights[-1]
+    # With the weights in this order the gradient of few classes takes a CPU a tenth of the time.
+    return nn.functional.linear(inputs, weights[:-1].T.contiguous(), weights[-1])
 
 
 def _mean_loss(weights: Tensor, inputs: Tensor, supervision: Supervision, rows: Tensor) -> Tensor:

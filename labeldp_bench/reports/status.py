@@ -70,10 +70,11 @@ def table(statuses: list[Status], budget: str = PAPER) -> str:
     rows = []
     for each in statuses:
         numbers: tuple[object, ...] = ("-",) * 4
-        how = "arithmetic, no runs"
+        experiment = read_experiment(each.name)
+        how = "arithmetic, no runs" if experiment.blocks is None else "no cells at this budget"
         if each.cells:
             numbers = (each.cells, each.done, each.failed, each.missing)
-            how = read_experiment(each.name).command_at(budget) if each.missing else ""
+            how = experiment.command_at(budget) if each.missing else ""
         rows.append((each.name, *numbers, hours(each.left), how))
     heads = ["experiment", "cells", "done", "failed", "missing", "hours", "fill with"]
     return markdown_table(rows, heads)

@@ -28,7 +28,7 @@ from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
 from papers import tables
-from papers.naming import PAPERS
+from papers.naming import FEATURES_BUDGET, PAPERS
 from papers.tables import Row
 
 REPORT = CHECKOUT / "results" / "report.html"
@@ -43,11 +43,13 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+STATES = ["paper", "smaller", FEATURES_BUDGET, "missing"]
+"""Of a published number."""
 WIDEST = 1088
 """Pixels of a picture: as wide as a page."""
 WIDE = 45
 """Characters from which on a cell of a table may break into lines."""
-KIND_OF_LINE = re.compile(r"(ours|paper|difference)( \(\w+\))?")
+KIND_OF_LINE = re.compile(r"(ours|paper|difference)(?: \((\w+)\))?")
 """Second cell of a row in a paper's table: its kind, and its budget if not the paper's."""
 SIGNIFICANT = re.compile(r"[+-][\d.]+\*")
 OWN_PAGE = re.compile(r"!\[([^\]]+)\]\([^)]*\)\n\n(.*)")
@@ -66,7 +68,7 @@ def _fit_into_page(state: StateCore) -> None:
         elif token.type == "td_open":
             place, text = place + 1, following.content
             if place == 2 and (kind := KIND_OF_LINE.fullmatch(text)):
-                row.attrSet("class", "quick" if kind[2] else kind[1])
+                row.attrSet("class", kind[2] or kind[1])
             if SIGNIFICANT.fullmatch(text):
                 token.attrSet("class", "marked")
             elif len(text) >= WIDE:
@@ -144,7 +146,7 @@ def write_report(path: Path = REPORT) -> Path:
     files = sorted(tables.TABLES.glob("*.md"), key=lambda file: _in_order(file.stem))
     pages = {file.stem: html_of(file.read_text()) for file in files}
     text = TEMPLATES.get_template("report.html.j2").render(
-        counts=counts.reindex(in_order, columns=["paper", "smaller", "missing"], fill_value=0),
+        counts=counts.reindex(in_order, columns=STATES, fill_value=0),
         heading_of=_heading,
         sections=[_section(name, title, pages, shown) for name, title in PAPERS.items()],
         overview=_section(None, "Overview", pages, shown),
@@ -160,15 +162,19 @@ def published_numbers() -> pd.DataFrame:
     """Returns the published numbers of all tables, with ours where it is known.
 
     The rows of the tables' CSV files, with stem (of the file) and state: `paper` (ours at paper
-    budget is beside it), `smaller` (ours only at a smaller budget) or `missing`.
+    budget is beside it), `smaller` (ours only at a smaller budget), `features` (ours only on a
+    public encoder) or `missing`.
     """
     keys = ["stem", "dataset", "method", "eps", "class"]
     files = sorted(tables.TABLES.glob("*.csv"), key=lambda path: _in_order(path.stem))
     found = [pd.read_csv(path).assign(stem=path.stem) for path in files]
     rows = pd.concat([frame for frame in found if {"published", "budget"} <= {*frame.columns}])
-    smaller = rows.loc[rows.budget != PAPER, keys].drop_duplicates().assign(smaller=True)
-    rows = rows[rows.published.notna()].merge(smaller, how="left", on=keys)
-    state = rows.smaller.map({True: "smaller"}).fillna("missing")
+    others = rows.loc[rows.budget != PAPER, [*keys, "budget"]]
+    on_encoder = others.budget == FEATURES_BUDGET
+    others["state"] = on_encoder.map({True: FEATURES_BUDGET, False: "smaller"})
+    others = others.sort_values("state").drop_duplicates(keys, keep="last")  # `smaller` comes last
+    rows = rows[rows.published.notna()].merge(others[[*keys, "state"]], how="left", on=keys)
+    state = rows.state.fillna("missing")
     return rows.assign(state=state.mask(rows.n > 0, "paper"))
 
 

@@ -91,7 +91,9 @@ def test_quick_cells_are_counted_apart(tmp_path, monkeypatch):
         ("mnist", "rr", 2, "", "", 3, "quick"),
         ("mnist", "rr", 3, "", 92.0, 0, "paper"),
         ("mnist", "rr", 4, "", "", 1, "paper"),
+        ("cifar10", "rr", 5, "", 93.0, 0, "paper"),
+        ("cifar10", "rr", 5, "", "", 5, "features"),
     ]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "blockrr_table3.csv", index=False)
     monkeypatch.setattr(tables, "TABLES", tmp_path)
-    assert published_numbers().state.tolist() == ["paper", "smaller", "missing"]
+    assert published_numbers().state.tolist() == ["paper", "smaller", "missing", "features"]

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell, key_of
-from labeldp_bench.experiments.experiment import read_experiment, scaled
+from labeldp_bench.experiments.experiment import cells_of, read_experiment, scaled
 from tests.shell import quick, records_under
 
 BLOCKRR = ["dataset=cifar10_1", "trainer=blockrr", "model.network.preactivation=true"]
@@ -135,3 +136,43 @@ def test_budgets_on_the_command_line(tmp_path):
     outcome = quick([*sweep, "mechanism=rr", "out_dir=sweep"], tmp_path)
     assert outcome.returncode == 0 and outcome.lines[1].startswith("1 cell: 0 done")
     assert list((tmp_path / "sweep" / "sweeps").glob("quickstart_smoke-*.md"))
+
+
+CIFAR_TABLES = ("vector_approximation/table2", "vector_approximation/table3", "blockrr/table5")
+
+
+@pytest.mark.parametrize("name", CIFAR_TABLES)
+def test_features_changes_the_network_and_nothing_else(name):
+    # An order between mechanisms would be of other mechanisms, data or losses than the paper's.
+    experiment = read_experiment(name)
+    kept = ("dataset", "mechanism", "learner")
+
+    def recipes(cells):
+        return {
+            json.dumps({k: v for k, v in cell.identity.items() if k.startswith(kept)})
+            for cell in cells
+        }
+
+    cells = experiment.cells("features")
+    assert recipes(cells) == recipes(experiment.cells())
+    assert len(cells) == 5 * len(recipes(cells)) and {cell.seed for cell in cells} == set(range(5))
+    networks = {cell.model_name for cell in cells}
+    assert len(networks) == 1 and '"pretrain":"imagenet"' in networks.pop()
+    for cell in cells[:1] + cells[-1:]:
+        cell.build()
+
+
+def test_features_leaves_out_what_it_has_no_version_of():
+    # A CNN on MNIST, or PLE's client on true labels, would stand in the line of a linear probe.
+    assert read_experiment("vector_approximation/table1a").cells("features") == []
+    cells = read_experiment("ple/figure2").cells("features")
+    assert {cell.identity["mechanism"] for cell in cells} == {"none", "lp_2st", "alibi"}
+    for wrong in ("dataset=mnist", "mechanism=ple"):
+        with pytest.raises(InputError, match=wrong.partition("=")[2]):
+            small("dataset=cifar10", wrong, budget="features")
+
+
+def test_seeds_that_the_user_names_win_over_a_budget():
+    axes = {"budget": ["features"], "eps": ["1"], "seed": ["7"]}
+    blocks = read_experiment("vector_approximation/table2").blocks
+    assert {cell.seed for cell in cells_of(blocks, axes)} == {7}

@@ -7,7 +7,7 @@ the same cell without its tuning, in `experiment=mechanisms/stated`.
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -53,14 +53,8 @@ learning rates (how often) and epochs; each run chooses once, and LP-2ST in each
 stages. Without a named loss a method has its paper's own. *ALIBI, soft label* learns from the \
 soft label of the vector paper's equation 29, made once; the paper does not say which of the two \
 it published. {{left}} of the {{cells}} cells have no tuned record and are left out: \
-`{{command}}`"""
-ORDER = "## The order between methods when tuned"
-ORDER_CAPTION = f"""\
-Every pair of published methods, with both readings of ALIBI: the first minus the second, in \
-points. *tuned*: by seed, over the seeds that both have (their number); by Welch's test where \
-fewer than {ENOUGH_SEEDS} are shared. p: t test of that difference, with Holm's correction for \
-the {{tests}} pairs below; `*`: p below 5 %. *published* and *stated* are not tested here. \
-{PLUS_MINUS}"""
+`{{command}}`. The differences between every two methods, stated and tuned, with their tests: \
+`{STEM}_order.csv`."""
 Place = tuple[str, float, str]
 """Data set, eps, method."""
 
@@ -164,7 +158,7 @@ def rows_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
         for (place, each), test in zip(found.items(), tests, strict=True)
     ]
     # Without any record there is a page too.
-    return pd.DataFrame(rows, columns=None if rows else ["p", "method", "learning_rates", "epochs"])
+    return pd.DataFrame(rows, columns=None if rows else ["dataset", "p", OLDER])
 
 
 def order_of(found: Mapping[Place, Compared]) -> pd.DataFrame:
@@ -209,42 +203,29 @@ def _with_ends(name: str, mean: SeedsEstimate) -> Row:
     return {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
 
 
-def parts_of(rows: pd.DataFrame, order: pd.DataFrame) -> list[Part]:
-    """Returns the page of `rows_of` and `order_of` of some records."""
+def parts_of(rows: pd.DataFrame) -> list[Part]:
+    """Returns the page of `rows_of` some records."""
     cells = len(places_of_paper())
-    parts: list[Part] = [
-        CAPTION.format(
-            tests=rows.p.count(),
-            left=cells - len(rows),
-            cells=cells,
-            command=tuned_experiment().command,
-        ),
-        *_tables(rows, _line),
-        *left_out(rows),
+    caption = CAPTION.format(
+        tests=rows.p.count(),
+        left=cells - len(rows),
+        cells=cells,
+        command=tuned_experiment().command,
+    )
+    tables = [
+        pd.DataFrame([_line(data_name_of(str(name)), row) for row in group.to_dict("records")])
+        for name, group in rows.groupby("dataset", sort=False)
     ]
-    if len(order):
-        parts += [ORDER, ORDER_CAPTION.format(tests=order.p.count()), *_tables(order, _pair_line)]
-    return parts
+    return [caption, *tables, *left_out(rows)]
 
 
 def write_tuned() -> tuple[int, int]:
     """Writes the page and two CSV files; returns how many cells have tuned records, and of all."""
-    records = read_committed()
-    found = compared(records, read_published())
-    rows, order = rows_of(found), order_of(found)
-    write_page(STEM, rows, "Tuned and stated recipes", parts_of(rows, order))
-    write_csv(TABLES / f"{STEM}_order.csv", order)
+    found = compared(read_committed(), read_published())
+    rows = rows_of(found)
+    write_page(STEM, rows, "Tuned and stated recipes", parts_of(rows))
+    write_csv(TABLES / f"{STEM}_order.csv", order_of(found))
     return len(rows), len(places_of_paper())
-
-
-def _tables(frame: pd.DataFrame, line: Callable[[str, Row], dict[str, str]]) -> list[Part]:
-    """Returns a table per data set."""
-    if frame.empty:
-        return []
-    return [
-        pd.DataFrame([line(data_name_of(str(name)), row) for row in group.to_dict("records")])
-        for name, group in frame.groupby("dataset", sort=False)
-    ]
 
 
 def _line(name: str, row: Row) -> dict[str, str]:
@@ -260,17 +241,6 @@ def _line(name: str, row: Row) -> dict[str, str]:
         "tuned - stated": _difference(row),
         "p": number_text(row["p"], "{:.2g}"),
         "chosen": f"{often}; {epochs}" if rates else "not kept",
-    }
-
-
-def _pair_line(name: str, row: Row) -> dict[str, str]:
-    return {
-        name: f"eps={row['eps']:g}",
-        "pair": f"{method_name(row['method'])} - {method_name(row['other'])}",
-        "published": number_text(row["printed"], "{:+z.1f}"),
-        "stated": number_text(row["stated"], "{:+z.1f}" + _half(row, "stated")),
-        "tuned": _difference(row),
-        "p": number_text(row["p"], "{:.2g}"),
     }
 
 

@@ -43,7 +43,7 @@ class Ours(NamedTuple):
 
 STEM = "best_known"
 CHOSEN = Path(__file__).with_name("chosen.csv")
-"""What was chosen for which runs, by releases or after a look at test scores or true labels."""
+"""How settings were chosen: by releases, or after a look at test scores or true labels."""
 DATA_SETS = ("mnist", "fashion_mnist", "kmnist", "cifar10", "cifar100")
 BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 WITH_FEATURES = {
@@ -55,17 +55,17 @@ WITH_FEATURES = {
     "poisson_learning",
     "graph_gaussian_process",
 }
-"""Models on features that were learnt before any release."""
+"""Models on features that were learned before any release."""
 TEST_IMAGES = 10_000
-"""Of each of the official sets; a record of fewer is no candidate."""
+"""Test images of each official set; a record of fewer is no candidate."""
 KINDS = {
     "": Ours("ours", "ours", "printed_local"),
     "features_": Ours("ours, features", "ours_features", "printed_local"),
     "central_": Ours("ours, central", "ours_central", "printed_central"),
 }
 """{prefix of a kind's other columns: the kind}."""
-SAID = ("mechanism", "learner", "loss", "model", "pretrain")
-"""Of a run, in this order."""
+METHOD_KEYS = ("mechanism", "learner", "loss", "model", "pretrain")
+"""Fields of a record that name its method, in this order."""
 IMAGENET = "imagenet"
 NOT_PRIVATE = ("none", "ple")
 LOOKED = "†"
@@ -114,15 +114,20 @@ class Best(NamedTuple):
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per data set and eps at which anything is known.
 
-    Columns: dataset, eps; printed_local and printed_central with `_eps`, `_trust`, `_here` (whether
-    any is printed at this very eps) and `_by` (paper, table, method, note): a smaller eps
-    guarantees this one too, and what is local needs no curator, so each is the best of all these;
-    ours (at this eps), mechanism, learner, loss, model,
-    pretrain, setting (of LP-2ST), seeds, epochs, examples, budget, low, high, methods (that it was
-    chosen from), p, chosen (how its parts were), looked (at test scores or labels, for that); the
-    same with the prefixes `features_` and `central_`, whose values are `ours_features` and
-    `ours_central`; ours_imagenet, the best of those of `ours_features` whose features come from
-    ImageNet's labels, with imagenet_mechanism, _model, _seeds, _low, _high (not tested); ahead.
+    Columns:
+        dataset, eps.
+        printed_local, printed_central: the best published value at this or a smaller eps; a local
+            one needs no curator, so it counts as central too. With `_eps` and `_trust` (its own),
+            `_here` (whether any is published at this eps) and `_by` (paper, table, method, note).
+        ours: the best of ours at this eps. Its method: mechanism, learner, loss, model, pretrain,
+            setting (of LP-2ST), widths, epochs, examples, budget; its runs: seeds, low, high; the
+            choice: methods (number of candidates), p, chosen (how settings were chosen), looked
+            (at test scores or true labels).
+        ours_features, ours_central: the same, their other columns with the prefixes `features_`
+            and `central_`.
+        ours_imagenet: the best on features from ImageNet's labels, not tested; imagenet_mechanism,
+            _model, _seeds, _low, _high.
+        ahead: who is ahead under local privacy.
     Accuracies in percent; low and high are the ends of the 95 % interval.
     """
     found = best_of_ours(records)
@@ -172,7 +177,7 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
     for record in records.values():
         dataset, eps = str(record["dataset"]), float(record["eps"])
         is_whole = dataset in OFFICIAL and record.get("n_test") == TEST_IMAGES
-        # Of several networks by one recipe the best is luck: all rows stand on the first.
+        # The best of several networks by one recipe is luck: all rows use the first.
         is_whole = is_whole and "pretrain.seed" not in record["identity"]
         if is_whole and eps in BUDGETS and record["trust"] in ("local", "central"):
             method = all_but_seed(record["identity"])
@@ -184,13 +189,13 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         averages = [average(same, "accuracy") for same in runs.values()]
         most = max(len(each.kept) for each in averages)
         known = [each for each in averages if len(each.kept) >= min(most, ENOUGH_SEEDS)]
-        best = max(known, key=_sure)
+        best = max(known, key=_lower_end)
         rivals = [each.estimate.scaled(100) for each in known]
         found[place] = Best(best.kept[0], best.estimate.scaled(100), rivals)
     return found
 
 
-def _sure(one: Average) -> float:
+def _lower_end(one: Average) -> float:
     """Returns the lower end of the interval: the highest mean would prefer few, lucky seeds."""
     estimate = one.estimate
     has_interval = len(one.kept) >= ENOUGH_SEEDS and not math.isnan(estimate.low)
@@ -200,8 +205,8 @@ def _sure(one: Average) -> float:
 def _kind(record: Record) -> str:
     if record["trust"] == "central":
         return "central_"
-    learnt = record.get("pretrain") not in (None, "none") or record["model"] in WITH_FEATURES
-    return "features_" if learnt else ""
+    learned = record.get("pretrain") not in (None, "none") or record["model"] in WITH_FEATURES
+    return "features_" if learned else ""
 
 
 def _printed_columns(key: str, part: pd.DataFrame, eps: float) -> Row:
@@ -222,12 +227,12 @@ def _printed_columns(key: str, part: pd.DataFrame, eps: float) -> Row:
 
 
 def _columns(best: Best) -> Row:
-    """Returns what reached the best of ours, and how sure it is."""
+    """Returns the method of the best of ours, its interval, and how it was chosen."""
     record = best.record
     identity = record.get("identity", {})
     chosen, looked = chosen_how(identity) if record else ("", False)
     return {
-        **{key: record.get(key) for key in SAID},
+        **{key: record.get(key) for key in METHOD_KEYS},
         "setting": setting_of(identity),
         "widths": widths_of(identity),
         "chosen": chosen,
@@ -243,7 +248,7 @@ def _columns(best: Best) -> Row:
 
 
 def chosen_how(identity: Mapping[str, object]) -> tuple[str, bool]:
-    """Returns how what no paper states was chosen for a run, and whether a look was needed.
+    """Returns how a run's settings were chosen, and whether after a look at scores or labels.
 
     >>> chosen_how({"model": "cnn", "learner": "single_stage", "dataset": "mnist"})
     ('stated beforehand', False)
@@ -304,7 +309,7 @@ def _ahead(row: Row) -> str:
 
 
 def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
-    """Yields the page: what the numbers are, a table per data set, and where they come from."""
+    """Yields the page: the caption, a table per data set, sources, and how ours were chosen."""
     tests = rows[[f"{prefix}p" for prefix in KINDS]].count().sum()
     yield CAPTION.format(tests=tests)
     for dataset, group in rows.groupby("dataset", sort=False):
@@ -316,7 +321,7 @@ def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
     methods: dict[str, dict[str, None]] = defaultdict(dict)
     for row, prefix in itertools.product(rows.to_dict("records"), KINDS):
         if how := row[f"{prefix}chosen"]:
-            methods[how][", ".join(_said(row, prefix))] = None
+            methods[how][", ".join(_method_names(row, prefix))] = None
     yield "\n".join(f"- {how}: {'; '.join(names)}." for how, names in sorted(methods.items()))
 
 
@@ -327,7 +332,7 @@ def _line(name: str, row: Row) -> dict[str, str]:
         "published, local": _printed_text(row, "local"),
         "published, central": _printed_text(row, "central"),
         **{kind.name: _ours_text(row, prefix) for prefix, kind in KINDS.items()},
-        "ahead": row["ahead"] or "-",
+        "ahead": row["ahead"].replace("printed", "published") or "-",
     }
 
 
@@ -353,7 +358,7 @@ def _printed_text(row: Row, key: str) -> str:
 
 
 def _ours_text(row: Row, prefix: str) -> str:
-    """Returns a mean with its interval and what reached it."""
+    """Returns a mean with its interval and its method."""
     value = row[KINDS[prefix].column]
     if math.isnan(value):
         return "-"
@@ -363,7 +368,7 @@ def _ours_text(row: Row, prefix: str) -> str:
     if own["seeds"] < ENOUGH_SEEDS:
         spread, seeds = "", f"{counted([own['seeds']], 'seed')} only"
     epochs, budget, examples = (row[f"{prefix}{key}"] for key in ("epochs", "budget", "examples"))
-    how = _said(row, prefix)
+    how = _method_names(row, prefix)
     how += [f"{epochs:g} epochs"] if epochs and not math.isnan(epochs) else []
     how += [f"budget {budget}"] if budget != PAPER else []
     is_part = examples < OFFICIAL[str(row["dataset"])].n_train
@@ -372,9 +377,9 @@ def _ours_text(row: Row, prefix: str) -> str:
     return f"{value:.1f}{spread}{marks} ({seeds}) {', '.join(how)}"
 
 
-def _said(row: Row, prefix: str) -> list[str]:
+def _method_names(row: Row, prefix: str) -> list[str]:
     """Returns mechanism, setting, loss, model and pre-training of a row, as people write them."""
-    own = {key: str(row[f"{prefix}{key}"]) for key in (*SAID, "setting", "widths")}
+    own = {key: str(row[f"{prefix}{key}"]) for key in (*METHOD_KEYS, "setting", "widths")}
     said = [
         name_of(own["mechanism"]),
         own["setting"],

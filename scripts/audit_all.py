@@ -1,103 +1,64 @@
-"""Writes docs/audits_exact.md: claimed and found eps of every mechanism, for several K and eps.
+"""Writes results/audits/exact.csv: claimed and found eps of every mechanism, for several K and eps.
 
     python scripts/audit_all.py
 
-Exact, from the likelihood; a skewed global prior where a mechanism uses one. Mechanisms for real
-labels from their density, those that answer about groups over small data sets. Half a minute.
+Loops over `labeldp audit` and configs/mechanism, formulas only: the worst log ratio under a skewed
+prior, p_i proportional to (i + 1)^2. Exit status 1: a formula exceeds its claim. Half a minute.
 """
 
 import sys
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import hydra
 import pandas as pd
 
-from labeldp.audit.audit import skewed_prior
+from labeldp.audit.audit import TOLERANCE, skewed_prior
 from labeldp.audit.exact import formula_epsilon
-from labeldp.mechanisms import (
-    ClassMechanism,
-    ClippingMechanism,
-    FullExponentialCubes,
-    GroupMechanism,
-    Mechanism,
-    RealMechanism,
-)
+from labeldp.cli.audit import MEASUREMENTS
+from labeldp.mechanisms import ClassMechanism, ClippingMechanism, LabelEnhancement, Mechanism
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.experiments.compose import compose_cell, mechanism_names
+from labeldp_bench.support.checkout import CHECKOUT
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+OUT = CHECKOUT / "results" / "audits" / "exact.csv"
 CLASSES = (2, 10, 100)
 BUDGETS = (0.1, 1.0, 4.0, 8.0)
-TOLERANCE = 1e-9
-CLIP = 1.0
-"""Of mechanisms that clip; what is found does not depend on it."""
 
 
 @command(__doc__)
 def main(arguments: list[str]) -> int:
-    """Writes the page and prints how many claims were checked."""
+    """Writes the table and returns the exit status."""
     read_arguments(arguments, {})
-    classes, others = {}, {}
+    measurements: dict[str, Any] = {name: build(eps=1.0) for name, build in MEASUREMENTS.items()}
     for name in mechanism_names():
         config = compose_cell([f"mechanism={name}"]).config["mechanism"]
-        mechanism = hydra.utils.instantiate(config, _convert_="all")
-        if isinstance(mechanism, ClassMechanism) and mechanism.private:
-            classes[name] = {
-                f"K={k}, eps={eps:g}": _found(mechanism, eps, k) for k in CLASSES for eps in BUDGETS
-            }
-        if not isinstance(mechanism, RealMechanism | GroupMechanism):
+        measurements[name] = hydra.utils.instantiate(config, _convert_="all")
+    rows = []
+    for name, measurement in sorted(measurements.items()):
+        if isinstance(measurement, LabelEnhancement) or not getattr(measurement, "private", True):
             continue
-        if isinstance(mechanism, ClippingMechanism):
-            mechanism = replace(mechanism, clip=CLIP)
-        variants = {name: mechanism}
-        if isinstance(mechanism, FullExponentialCubes):
-            variants[f"{name}, constant=tight"] = replace(mechanism, constant="tight")
-        for variant, one in variants.items():
-            others[variant] = {"trust, protects": f"{one.trust}, {one.protects}"}
-            others[variant] |= {f"eps={eps:g}": _found(one, eps, 3) for eps in BUDGETS}
-    write_text(
-        DOCS / "audits_exact.md",
-        "# Exact audits\n\n"
-        "After this page you know the exact eps of every mechanism here, beside its claim.\n\n"
-        "The worst log ratio of any output under two labels, enumerated or at the likelihood's "
-        "extreme points, next to the claim in the heading. Made by `python scripts/audit_all.py`; "
-        "one mechanism at a time, with draws of its samplers beside it: `python scripts/audit.py "
-        "mechanism=rappor eps=1 num_classes=10`. Priors are skewed, p_i proportional to (i + 1)^2. "
-        "`=`: the claim is reached to 1e-9. `0`: under this prior one label is left, and the "
-        "output says nothing. `-`: the mechanism refuses the case. A bold number would exceed "
-        "its claim.\n\n"
-        f"{_table(classes)}\n\n"
-        "## Real labels and groups\n\n"
-        "Real labels in [-1, 1], uniform prior: the worst log ratio of the densities (or "
-        "probabilities) at their breakpoints; the unbiased randomiser stays 1e-6 below its eps. "
-        "Mechanisms that answer about cubes: over every pair of neighbouring small data sets, "
-        "where one label differs or, for those that protect features too, one whole example. There "
-        "eps is reached in the limit of many labels, save by equation 33 as printed "
-        "(`constant=paper`), which spends half of it ([theory.md](theory.md)).\n\n"
-        f"{_table(others)}\n",
-    )
-    print(f"{len(classes) + len(others)} mechanisms in {DOCS / 'audits_exact.md'}")
-    return 0
-
-
-def _table(rows: dict[str, dict[str, str]]) -> str:
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index.name = "found"
-    return str(table.to_markdown(disable_numparse=True))
-
-
-def _found(mechanism: Mechanism, eps: float, num_classes: int) -> str:
-    prior = skewed_prior(num_classes)
-    try:
-        found, _ = formula_epsilon(replace(mechanism, eps=eps), num_classes, prior)
-    except InputError:
-        return "-"
-    if abs(found - eps) < TOLERANCE:
-        return "="
-    return f"{found:.4g}" if found < eps else f"**{found:.6g}**"
+        if isinstance(measurement, ClippingMechanism):
+            measurement = replace(measurement, clip=1.0)  # what is found does not depend on it
+        for classes in CLASSES if isinstance(measurement, ClassMechanism) else (None,):
+            for eps in BUDGETS:
+                try:
+                    at_eps = replace(measurement, eps=eps)
+                    prior = skewed_prior(classes) if classes else None
+                    found, _ = formula_epsilon(at_eps, classes or 3, prior)
+                except InputError:  # it refuses the case
+                    continue
+                protects = at_eps.protects if isinstance(at_eps, Mechanism) else "labels"
+                trust = (at_eps.trust, protects, at_eps.delta)
+                rows.append((name, *trust, classes, eps, found, found <= eps + TOLERANCE))
+    columns = ["mechanism", "trust", "protects", "delta", "classes", "claimed", "found", "holds"]
+    table = pd.DataFrame(rows, columns=columns).astype({"classes": "Int64"})
+    write_text(OUT, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    print(f"{len(table)} claims of {table.mechanism.nunique()} mechanisms: {OUT.name}")
+    print(table[~table.holds].to_string(index=False) if not table.holds.all() else "all hold")
+    return int(not table.holds.all())
 
 
 if __name__ == "__main__":

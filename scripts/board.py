@@ -41,6 +41,7 @@ def words(claim: Claim) -> list[str]:
     eps = f"{claim['claimed_eps']:g}"
     stand_in = f"{CLAIMED}/{claim['stand_in']}"
     more = [word for key in ("delta", "calls") if key in claim for word in (f"--{key}", claim[key])]
+    more += ["--memoised"] if claim.get("memoised") else []
     return ["verify", stand_in, *map(str, ["--classes", claim["classes"], "--eps", eps, *more])]
 
 

@@ -46,7 +46,7 @@ from labeldp.support.validate import InputError, check_integer
 
 PILOT = 1000
 """Draws of each input that say what to look at; used for nothing else."""
-FEWEST_ROWS = 2000
+FEWEST_ROWS = 3000
 """Of one call, whatever its chunk is: fewer show no correlation."""
 
 
@@ -140,7 +140,8 @@ def _apart(channel: Channel, size: int, generator: Generator) -> float:
     if not channel.in_one_call:
         return 1.0
     numbers = two_inputs(size, (0, len(channel.inputs) - 1), generator)
-    return row_independence_test(channel.ask(numbers, generator), numbers > 0)
+    calls = [channel.ask(numbers, generator).numpy() for _ in range(2)]
+    return row_independence_test(calls, [(numbers > 0).numpy()] * 2)
 
 
 def _look(

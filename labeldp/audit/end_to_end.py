@@ -8,7 +8,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from labeldp.audit.statistics import one_run_bound, share_high, share_low
+from labeldp.audit.guesses import one_run_bound
+from labeldp.audit.statistics import share_high, share_low
 from labeldp.store import StoredRelease
 from labeldp.support import seeding
 

@@ -1,12 +1,12 @@
 """Events that tell two labels apart, bounds on eps, and a test that rows are independent."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.stats import beta, binom, norm, rankdata
 from torch import Tensor
 
@@ -78,30 +78,6 @@ def flagged_from(
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
     return high
-
-
-def one_run_bound(right: int, guesses: int, confidence: float) -> float:
-    """Returns a lower bound on eps from right guesses between two equally likely labels.
-
-    If the label of every canary was drawn from two candidates by a fair coin, and all canaries went
-    through one run that is eps-label-DP, the number of right guesses is stochastically smaller
-    than a binomial one with probability e^eps / (1 + e^eps), whatever the guesses depend on. The
-    canaries need not be independent after the run. Guesses may abstain.
-
-    Source: Steinke, Nasr, Jagielski (2023), "Privacy auditing with one (1) training run",
-    arXiv:2305.08846, theorem 2.1 with delta = 0.
-
-    >>> round(one_run_bound(731, 1000, 0.95), 2)
-    0.88
-    """
-    check_number("confidence", confidence, above=0.0, high=1 - 1e-12)
-
-    def excess(eps: float) -> float:
-        return float(binom.sf(right - 1, guesses, 1 / (1 + math.exp(-eps)))) - (1 - confidence)
-
-    if guesses == 0 or excess(0.0) >= 0:
-        return 0.0
-    return float(brentq(excess, 0.0, MOST_EPS))
 
 
 MOST_VALUES = 256
@@ -234,19 +210,6 @@ def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[in
     return int(high.indices[first, second]), int(low.indices[first, second]), (first, second)
 
 
-def shares_of(
-    outputs: list[Tensor], most: int
-) -> tuple[NDArray[np.float64] | None, tuple[float, ...]]:
-    """Returns the share of each output for each label, where both are at most so many."""
-    if outputs[0].dim() != 1 or len(outputs) > most:
-        return None, ()
-    values = torch.cat([part[:10_000] for part in outputs]).unique()
-    if len(values) > most:
-        return None, ()
-    shares = [[float((part == value).double().mean()) for value in values] for part in outputs]
-    return np.array(shares), tuple(values.tolist())
-
-
 ROWS = 2**16
 """That are compared, at most."""
 FEATURES = 4
@@ -256,26 +219,31 @@ FEWEST = 400
 """Coincidences that must be expected, or a normal law is none of their number."""
 
 
-def row_independence_test(outputs: Tensor, is_first: Tensor) -> float:
-    """Returns the p-value of the largest correlation between different rows.
+def row_independence_test(calls: Sequence[NDArray], is_first: Sequence[NDArray]) -> float:
+    """Returns the p-value of the largest correlation between different rows of one call.
 
-    Correlated are what an output has beyond the mean of its label, with the same of other rows and
-    with their labels, at every distance, all numbered from the first row round to the last.
+    Correlated are outputs with the labels of other rows, and the noise of rows with that of others,
+    at every distance, all numbered from the first row round to the last. The noise of a row is the
+    difference of two calls where they have the same label there: what depends on the row's place
+    alone cancels.
 
     Args:
-        outputs: of one call, (n,) or (n, D).
-        is_first: which of two labels each row has, bool (n,); drawn by a coin for each.
+        calls: outputs of two calls on as many rows, (n,) or (n, D) each.
+        is_first: which of two labels each row has in each call, bool (n,); drawn by coins.
     """
-    first = is_first.numpy()
-    if len(first) < 4 or not first.any() or first.all():
+    signs = [np.where(first, 1.0, -1.0) for first in is_first]
+    if len(signs[0]) < 4 or any(abs(sign.sum()) == len(sign) for sign in signs):
         return 1.0
-    sign = np.where(first, 1.0, -1.0)
+    alike = signs[0] == signs[1]
     found = []
-    for feature in _features(outputs.numpy()):
-        rest = feature - np.where(first, feature[first].mean(), feature[~first].mean())
-        pairs = [(feature, sign)]
-        if rest.std() > 1e-9 * feature.std():  # else the label alone decides
-            pairs += [(rest, rest), (rest * sign, rest * sign)]
+    for feature in _features(
+        np.concatenate([outputs.reshape(len(alike), -1) for outputs in calls])
+    ):
+        halves = feature[: len(alike)], feature[len(alike) :]
+        noise = np.where(alike, halves[0] - halves[1], 0.0)
+        pairs = list(zip(halves, signs, strict=True))
+        if noise.std() > 1e-9 * feature.std():  # else the label and the place alone decide
+            pairs += [(noise, noise), (noise * signs[0], noise * signs[0])]
         for one, other in pairs:
             found += _largest(one, other)
     return min(1.0, len(found) * min(found)) if found else 1.0

@@ -1,36 +1,66 @@
 """The audit of somebody else's randomiser."""
 
+import inspect
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from labeldp.audit import statistics
 from labeldp.audit.exact import exact_epsilon
-from labeldp.audit.statistics import (
-    Literals,
-    choose_event,
-    choose_literals,
-    eps_bound,
-    event_counts,
-    flagged_from,
-    shares_of,
-)
+from labeldp.audit.guesses import Guesser, Guesses, Outputs, rarest
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import SUM_TOLERANCE
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_eps, check_integer, check_number
 
 CONFIDENCE = 0.99
+"""That all bounds of an audit hold together; half of the error is that of the first bound."""
 TOLERANCE = 1e-9
 MEASURED_CALLS = 3
 """Calls whose joint leak is measured; beyond them composition says what is possible."""
 TABLE = 12
 """A table with more rows or columns is not printed."""
+PROBE = 4096
+"""Labels of the first two calls, at most."""
+SIZES = (1, 2, 5, 20, 100, 500, 3000)
+"""Of small calls."""
+WITHOUT_REPEATS = 100
+"""Labels of a call that are hardly ever drawn twice; outputs that are kept need as many."""
+MOST_CALLS = 300
+"""Of one size."""
+ENDS = (1, 64)
+"""How many rows count as the first, or the last, of a call."""
+LARGE = 500
+"""Labels of a call whose first and last rows are looked at."""
+FEW_LABELS = 4
+"""Classes that small calls hold: more would leave too few rows of each."""
+NEIGHBOURS = ((2, 0), (60, 0), (60, 30), (250, 249))
+"""Labels of a call, and the place of the only one that changes between calls."""
+NEIGHBOUR_CALLS = 240
+GENERATORS = ("generator", "gen", "rng", "random_state", "stream")
+"""What a second argument is called that takes a NumPy Generator."""
+
+Randomiser = Callable[[NDArray[np.int64]], ArrayLike]
+Elsewhere = Callable[[NDArray[np.int64], bool], ArrayLike]
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What one look at a randomiser found.
+
+    Attributes:
+        where: which outputs were looked at.
+        bound: eps of one call is at least this.
+    """
+
+    where: str
+    bound: float
 
 
 @dataclass(frozen=True)
@@ -46,15 +76,21 @@ class VerifiedClaim:
             `delta`; None where the object is a function, or a formula is claimed with delta.
         table: shares of outputs, float64 (K, V), exact or estimated, if there are few of them.
         values: the V outputs of the table.
-        bound: eps of one call is at least this, at `CONFIDENCE`; 0 for a table.
+        bound: eps of one call is at least this, from outputs of large calls; 0 for a table.
         bound_of_calls: the same for up to `MEASURED_CALLS` calls on the same labels.
+        looks: bounds from small calls, first and last rows, neighbouring data sets and others; all
+            bounds hold together at `CONFIDENCE`.
         power: the smallest true eps of one call that 90 of 100 such audits would find.
-        draws: labels given in all.
-        noise: `fresh` (drawn anew on every call), `kept` (equal on every call), `none` (the same
+        rarity: an output that names its label is found from this probability on.
+        draws: labels given in total.
+        made: calls in total.
+        seconds: that the audit took.
+        noise: `fresh` (drawn anew on every call), `kept` (equal on every call, as documented),
+            `repeated` (equal on every call), `fixed` (equal in another process), `none` (the same
             label always gives the same output) or `table`.
-        event: what tells two labels apart, in words.
         apart: p-value of the largest correlation between rows of one call, see
             `row_independence_test`.
+        notes: what else the reader must know, a line each.
     """
 
     claimed: float
@@ -64,13 +100,17 @@ class VerifiedClaim:
     exact: float | None
     table: NDArray[np.float64] | None
     values: tuple[float, ...]
-    bound: float
-    bound_of_calls: float
-    power: float
-    draws: int
-    noise: str
-    event: str
+    bound: float = 0.0
+    bound_of_calls: float = 0.0
+    looks: tuple[Leak, ...] = ()
+    power: float = 0.0
+    rarity: float = 0.0
+    draws: int = 0
+    made: int = 0
+    seconds: float = 0.0
+    noise: str = "table"
     apart: float = 1.0
+    notes: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -78,14 +118,29 @@ class VerifiedClaim:
         return self.noise == "table"
 
     @property
+    def leaks(self) -> tuple[Leak, ...]:
+        """The looks that contradict the claim."""
+        return tuple(look for look in self.looks if look.bound > self.claimed)
+
+    @property
     def holds(self) -> bool:
         """Whether nothing contradicts the claim."""
         if self.exact is not None and self.calls * self.exact > self.claimed + TOLERANCE:
             return False
-        if self.is_table:
-            return True
-        own = self.noise != "none" and self.apart >= statistics.LEVEL
-        return max(self.bound, self.bound_of_calls) <= self.claimed and own
+        own = self.noise in ("table", "fresh", "kept") and self.apart >= statistics.LEVEL
+        return max(self.bound, self.bound_of_calls) <= self.claimed and own and not self.leaks
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what a program needs, as JSON's own types; infinity is the text "inf"."""
+        found: dict[str, Any] = {"holds": self.holds} | {
+            key: getattr(self, key)
+            for key in (
+                "claimed", "delta", "num_classes", "calls", "exact", "bound", "bound_of_calls",
+                "power", "rarity", "draws", "made", "seconds", "noise", "apart", "notes",
+            )
+        }  # fmt: skip
+        found["looks"] = [{"where": look.where, "bound": look.bound} for look in self.looks]
+        return {key: "inf" if value == math.inf else value for key, value in found.items()}
 
     def lines(self) -> list[str]:
         """Returns one page of text, a line each."""
@@ -104,23 +159,29 @@ class VerifiedClaim:
 
     def _sampled(self) -> list[str]:
         seen = "" if self.bound else "no loss seen: "
-        finds = f"a true eps of {self.power:.3g} or more is found 90 times in 100"
-        power = finds if math.isfinite(self.power) else "too small to find any eps (more draws)"
         lines = [
             f"found      {seen}eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} "
-            f"confidence, from {self.draws:,} draws",
-            f"           {self.event}",
-            f"power      {power}",
+            "confidence"
         ]
-        advice = "calls says how many" if self.calls == 1 else f"here {self.calls} times"
-        noise = {
-            "fresh": "drawn anew on every call: this eps is for ONE call on the same labels,\n"
-            f"           T epochs that call again cost up to T times as much ({advice})",
-            "kept": "the same labels gave the same outputs again: further calls cost nothing,\n"
-            "           if outputs are kept by example and not by a seed that others know",
-            "none": "NONE: the output follows from the label alone",
-        }
-        lines.append(f"noise      {noise[self.noise]}")
+        leaks = sorted(self.leaks, key=lambda each: -each.bound)
+        for look in leaks[:3]:
+            lines.append(f"           LEAK: eps >= {look.bound:.4g} in {look.where}")
+        lines.append(
+            f"           {len(leaks) or 'no'} leaks in {len(self.looks)} more looks: first call, "
+            "small calls,\n           first and last rows, neighbouring data sets, calls before"
+        )
+        power, rarity = "too few guesses to find any eps", "no rare output would be found"
+        if math.isfinite(self.power):
+            power = f"a true eps of {self.power:.3g} or more is found 90 times in 100"
+        if self.rarity < 1:
+            share = f"1 draw in {1 / self.rarity:,.0f}"
+            rarity = f"an output that names its label is found if {share} or more is such a one"
+        lines += [
+            f"looked at  {self.draws:,} labels in {self.made:,} calls, {self.seconds:.0f} s",
+            f"power      {power}",
+            f"rarity     {rarity}",
+            f"noise      {self._noise()}",
+        ]
         if self.apart < statistics.LEVEL:
             lines.append(
                 "rows       NOT APART: an output depends on the label of another row, or "
@@ -132,7 +193,21 @@ class VerifiedClaim:
             lines.append(
                 f"           {together} calls{rest}: eps >= {self.bound_of_calls:.4g} measured"
             )
-        return lines
+        return lines + [f"note       {note}" for note in self.notes]
+
+    def _noise(self) -> str:
+        advice = "calls says how many" if self.calls == 1 else f"here {self.calls} times"
+        return {
+            "fresh": "drawn anew on every call: this eps is for ONE call on the same labels,\n"
+            f"           T epochs that call again cost up to T times as much ({advice})",
+            "kept": "same answer on repetition, as documented: further calls cost nothing,\n"
+            "           if outputs are kept by example and not by a seed that others know",
+            "repeated": "THE SAME on every call: it follows from a seed, the labels or a memory\n"
+            "           (a documented memory: memoised)",
+            "fixed": "THE SAME in another process: it follows from a seed or from the labels,\n"
+            "           and whoever has the code can remove it",
+            "none": "NONE: the output follows from the label alone",
+        }[self.noise]
 
     def _table(self) -> list[str]:
         if self.table is None:
@@ -163,34 +238,37 @@ class VerifiedClaim:
         return "verdict    nothing contradicts the claim (draws can refute it, never prove it)"
 
 
-Randomiser = Callable[[NDArray[np.int64]], ArrayLike]
-
-
 def verify(
-    randomiser: Randomiser | ClassMechanism | ArrayLike,
+    randomiser: Callable[..., ArrayLike] | ClassMechanism | ArrayLike,
     num_classes: int,
     eps: float,
     *,
     draws: int = 1_000_000,
     calls: int = 1,
     delta: float = 0.0,
+    memoised: bool = False,
+    elsewhere: Elsewhere | None = None,
     seed: int = 0,
 ) -> VerifiedClaim:
     """Returns whether a randomiser can have the eps that it claims.
 
     A function is called with NumPy labels, int64 (n,), and returns n outputs, (n,) or (n, D), in
-    the same order: labels, bits or reals. It is drawn from: half of the draws choose two labels
-    and an event, the other half gives Clopper-Pearson bounds. A table of probabilities is
-    calculated exactly instead. Of a mechanism the formula is, which says nothing of its sampler: so
-    that is drawn from too.
+    the same order: labels, bits or reals. It is drawn from: one half of the outputs teaches how to
+    guess labels, guesses on the other half bound eps (`one_run_bound`). A function of one label is
+    called label by label. A second argument named like a generator gets a fresh NumPy Generator.
+    A table of probabilities is calculated exactly instead. Of a mechanism the formula is, which
+    says nothing of its sampler: so that is drawn from too.
 
     Args:
         randomiser: a function, a `ClassMechanism`, or probabilities (K, V), row = true label.
         num_classes: K >= 2.
         eps: claimed, > 0 and finite.
-        draws: labels given to the function in all.
+        draws: labels given to the function in total, about.
         calls: how often it is called on the same labels, such as epochs; the claim covers all.
         delta: of the claim, in [0, 1).
+        memoised: whether it is documented that the same labels get the same outputs again.
+        elsewhere: (labels, whether the function is of one label) -> its outputs in a new process;
+            two processes must differ.
         seed: of the order of the labels.
 
     Raises:
@@ -200,21 +278,21 @@ def verify(
     check_number("delta", delta, low=0.0, high=1.0)
     if isinstance(randomiser, ClassMechanism):
         exact = None if delta else exact_epsilon(randomiser, num_classes)  # of pure eps
-        drawn = _draws_of(randomiser, num_classes, seed)
-        return replace(_sampled(drawn, num_classes, eps, draws, calls, delta, seed), exact=exact)
+        asked = _Asked(_draws_of(randomiser, num_classes, seed))
+        found = _sampled(asked, num_classes, eps, draws, calls, delta, seed)
+        return replace(found, exact=exact)
     if not callable(randomiser):
         if delta and calls > 1:
             raise InputError("of a table, delta is for one call, got calls > 1 (leave calls out)")
         exact, table = _exact(randomiser, num_classes, delta)
         values = tuple(range(table.shape[1])) if table is not None else ()
-        return VerifiedClaim(
-            eps, delta, num_classes, calls, exact, table, values, 0.0, 0.0, eps, 0, "table", ""
-        )
-    return _sampled(randomiser, num_classes, eps, draws, calls, delta, seed)
+        return VerifiedClaim(eps, delta, num_classes, calls, exact, table, values)
+    asked = _Asked(randomiser, memoised, elsewhere)
+    return _sampled(asked, num_classes, eps, draws, calls, delta, seed)
 
 
 def check_request(num_classes: int, eps: float, draws: int, calls: int, before: str = "") -> None:
-    """Refuses wrong arguments of `verify`; `before` stands before their names, such as `--`."""
+    """Refuses wrong arguments of `verify`; `before` precedes their names, such as `--`."""
     check_integer(f"{before}classes", num_classes, low=2)
     if not math.isfinite(check_eps(eps, f"{before}eps")):
         raise InputError(f"{before}eps must be finite: {before}eps=inf claims nothing")
@@ -258,7 +336,7 @@ def _epsilon_at(delta: float, own: NDArray[np.float64], others: NDArray[np.float
 
     Args:
         delta: > 0.
-        own: law of the outputs, (V,).
+        own: distribution of the outputs, (V,).
         others: of the other labels, (K, V).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -268,8 +346,136 @@ def _epsilon_at(delta: float, own: NDArray[np.float64], others: NDArray[np.float
         return float(max(0.0, np.log(ratio).max()))
 
 
+class _Asked:
+    """A randomiser, how often it was asked, and what its answers looked like.
+
+    Attributes:
+        labels, made: given and calls made in total.
+        notes: what was noticed of the function.
+    """
+
+    def __init__(
+        self,
+        randomiser: Callable[..., ArrayLike],
+        memoised: bool = False,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self.memoised, self.elsewhere = memoised, elsewhere
+        self.labels = self.made = 0
+        self.notes: list[str] = []
+        self._forms: dict[tuple, int] = {}
+        self._width: int | None = None
+        self._function, self.is_of_one = _of_labels(randomiser)
+        if takes_generator(randomiser):
+            self.elsewhere = None  # the generators are ours, and all of them new
+        if self.is_of_one:
+            self.notes.append("a function of one label: it is called label by label")
+
+    def __call__(self, labels: NDArray[np.int64]) -> Outputs:
+        """Returns the outputs, whose last column says of what type and form the answer was."""
+        answer = _answer(self._function, labels)
+        self.labels, self.made = self.labels + len(labels), self.made + 1
+        rows = np.asarray(answer)
+        form = (type(answer).__name__, rows.dtype.str, rows.ndim)
+        rows = rows.reshape(len(labels), -1)
+        if self._width not in (None, rows.shape[1]):
+            raise InputError(
+                f"the randomiser must return rows of one length, got {self._width} and then "
+                f"{rows.shape[1]} numbers"
+            )
+        self._width = rows.shape[1]
+        if rows.dtype.kind not in "biuf":
+            rows = rows.astype(np.float64)
+        code = self._forms.setdefault(form, len(self._forms))
+        return Outputs.of(rows).beside(Outputs.of(np.full((len(labels), 1), code)))
+
+    def small(self, labels: NDArray[np.int64]) -> Outputs | None:
+        """Returns the outputs of a call, or None if it fails, which small ones may."""
+        try:
+            return self(labels)
+        except InputError:
+            note = f"a call of {len(labels):,} labels fails, and is not looked at"
+            self.notes += [note] if note not in self.notes else []
+            return None
+
+
+def _of_labels(randomiser: Callable[..., ArrayLike]) -> tuple[Randomiser, bool]:
+    """Returns the function of an array of labels alone, and whether it was one of a single label.
+
+    A generator that it takes is new in each call.
+    """
+    function = randomiser
+    if takes_generator(randomiser):
+
+        def function(labels: NDArray[np.int64]) -> ArrayLike:
+            return randomiser(labels, np.random.default_rng())
+
+    if _is_of_one_label(function):
+        return lambda labels: np.array([function(int(label)) for label in labels]), True
+    return function, False
+
+
+def takes_generator(randomiser: Callable[..., ArrayLike]) -> bool:
+    """Returns whether the second argument is a generator, by its name."""
+    try:
+        names = list(inspect.signature(randomiser).parameters)
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return False
+    return len(names) > 1 and names[1] in GENERATORS
+
+
+def _is_of_one_label(function: Callable[..., ArrayLike]) -> bool:
+    """Returns whether a function is one of a single label: its noise is one number a call.
+
+    Given an array it may fail, or return something else than n outputs, or add one and the same
+    noise to all labels. Then it is of one label if it takes an int.
+    """
+    zeros = np.zeros(64, dtype=np.int64)
+    try:
+        answers = [np.asarray(_answer(function, zeros)) for _ in range(20)]
+        alike = all((answer == answer[0]).all() for answer in answers)
+        if not alike or len({answer[0].tobytes() for answer in answers}) == 1:
+            return False
+    except InputError:
+        pass
+    try:
+        rows = [np.asarray(function(label), dtype=np.float64) for label in (0, 1, 0)]
+    except (Exception, SystemExit):
+        return False
+    return rows[0].ndim <= 1 and all(row.shape == rows[0].shape for row in rows)
+
+
+def _answer(function: Randomiser, labels: NDArray[np.int64]) -> ArrayLike:
+    """Returns what a randomiser gives for labels, which is numbers, n of them or n rows."""
+    try:
+        found = function(labels.copy())
+    except (Exception, SystemExit) as error:  # somebody else's code: all that it raises is one line
+        raise InputError(
+            f"the randomiser failed on int64 labels of shape ({len(labels)},): "
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        ) from error
+    try:
+        outputs = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the randomiser must return numbers, got {type(found).__name__} that cannot be read"
+        ) from error
+    if outputs.ndim not in (1, 2) or len(outputs) != len(labels) or not outputs.size:
+        raise InputError(
+            f"the randomiser must return {len(labels)} outputs for {len(labels)} labels, got shape "
+            f"{outputs.shape}"
+        )
+    if not np.isfinite(outputs).all():
+        raise InputError("the randomiser returned NaN or infinity")
+    return found
+
+
+Rows = tuple[str, Outputs, NDArray[np.int64]]
+"""Where outputs come from, the outputs, and the labels that they may tell."""
+
+
 def _sampled(
-    randomiser: Randomiser,
+    asked: _Asked,
     num_classes: int,
     eps: float,
     draws: int,
@@ -277,29 +483,32 @@ def _sampled(
     delta: float,
     seed: int,
 ) -> VerifiedClaim:
-    order = seeding.generator(seed, "verify")
-    # Labels come mixed, as in a data set, in blocks: one block per stage of the audit.
-    each = draws // 2 // num_classes
-    pilot = _by_label(randomiser, min(1000, each), num_classes, order)
-    literals = choose_literals(pilot, has_law=False)
-    first = _by_label(randomiser, each, num_classes, order)
-    counts = torch.stack([event_counts(literals(part, None)) for part in first])
-    more, less, event = choose_event(counts, delta * each)
-    # Only the two labels that were chosen, each half of the rest.
-    rest = draws // 4
-    labels = torch.cat([torch.full((rest,), more), torch.full((rest,), less)])
-    labels = labels[torch.randperm(len(labels), generator=order)]
-    outputs = [_call(randomiser, labels) for _ in range(max(2, min(calls, MEASURED_CALLS)))]
-    hits = torch.stack([_happened(literals, output, event) for output in outputs])
-    level = CONFIDENCE if calls == 1 else 1 - (1 - CONFIDENCE) / 2
-    once = [int(hits[0][labels == label].sum()) for label in (more, less)]
-    bound = bound_of_calls = eps_bound(once[0], once[1], rest, level, delta)
+    started, order = time.perf_counter(), _stream(seed)
+    probe = order.integers(0, num_classes, min(PROBE, draws // 20))
+    first = asked(probe)
+    noise = _noise(asked, first, probe)
+    learned, learned_labels = _large(asked, draws // 5, num_classes, order)
+    guesser = Guesser(learned, learned_labels, order, delta=delta)
+    others, other_labels = _large(asked, 3 * draws // 10, num_classes, order)
+    guesses = guesser.guess(others, other_labels, order)
+    level = 1 - (1 - CONFIDENCE) / 2
+    bound_of_calls = 0.0
     if calls > 1:
-        together = hits[: min(calls, MEASURED_CALLS)].all(0)
-        all_hits = [int(together[labels == label].sum()) for label in (more, less)]
-        bound_of_calls = eps_bound(all_hits[0], all_hits[1], rest, level, delta)
-    table, values = shares_of(first, TABLE)
-    mixed = statistics.two_inputs(min(statistics.ROWS, draws // 2), (more, less), order)
+        level = 1 - (1 - CONFIDENCE) / 4
+        played = _played(*_together(asked, draws // 4, num_classes, calls, order), order, delta)
+        bound_of_calls = played.bound(level, delta)
+    groups = [("the first call", first, probe)]
+    sizes = [size for size in SIZES if noise == "fresh" or size >= WITHOUT_REPEATS]
+    groups += _small_calls(asked, draws // 6, num_classes, sizes, order)
+    if noise == "fresh":
+        groups += _neighbours(asked, draws // 10, num_classes, order)
+    each = 1 - (1 - CONFIDENCE) / 2 / len(groups)
+    looks = tuple(
+        Leak(where, _played(outputs, labels, order, delta).bound(each, delta))
+        for where, outputs, labels in groups
+    )
+    bound = guesses.bound(level, delta)
+    table, values = _shares(learned, learned_labels, num_classes)
     return VerifiedClaim(
         claimed=eps,
         delta=delta,
@@ -309,63 +518,163 @@ def _sampled(
         table=table,
         values=values,
         bound=bound,
-        bound_of_calls=bound_of_calls,
-        power=flagged_from(eps, once[0] / rest, rest, level, delta=delta),
-        draws=draws,
-        noise=_noise(outputs, labels, (more, less)),
-        event=f"label {more} against label {less}: {literals.spell(event)}",
-        apart=statistics.row_independence_test(_call(randomiser, mixed), mixed == more),
+        bound_of_calls=max(bound, bound_of_calls),
+        looks=looks,
+        power=guesses.flagged_from(eps, level, delta),
+        rarity=rarest(eps, len(others), level, delta),
+        noise=noise,
+        apart=_apart(
+            asked, min(statistics.ROWS, draws // 10), num_classes, order, noise == "fresh"
+        ),
+        draws=asked.labels,
+        made=asked.made,
+        seconds=time.perf_counter() - started,
+        notes=tuple(asked.notes),
     )
 
 
-def _by_label(
-    randomiser: Randomiser, each: int, num_classes: int, order: torch.Generator
-) -> list[Tensor]:
-    """Returns the outputs of `each` labels of each class, which are given mixed."""
-    labels = torch.arange(num_classes).repeat(each)
-    labels = labels[torch.randperm(len(labels), generator=order)]
-    outputs = _call(randomiser, labels)
-    return [outputs[labels == label] for label in range(num_classes)]
+def _stream(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seeding.derive(seed, "verify")))
 
 
-def _call(randomiser: Randomiser, labels: Tensor) -> Tensor:
-    """Returns the outputs for labels, float64, (n,) or (n, D)."""
-    try:
-        found = randomiser(labels.numpy().copy())
-    except (Exception, SystemExit) as error:  # somebody else's code: all that it raises is one line
-        raise InputError(
-            f"the randomiser failed on int64 labels of shape ({len(labels)},): "
-            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        ) from error
-    try:
-        outputs = torch.as_tensor(np.asarray(found, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the randomiser must return numbers, got {type(found).__name__} that cannot be read"
-        ) from error
-    if outputs.dim() not in (1, 2) or len(outputs) != len(labels) or not outputs.numel():
-        raise InputError(
-            f"the randomiser must return {len(labels)} outputs for {len(labels)} labels, got shape "
-            f"{tuple(outputs.shape)}"
-        )
-    if not torch.isfinite(outputs).all():
-        raise InputError("the randomiser returned NaN or infinity")
-    return outputs
-
-
-def _happened(literals: Literals, outputs: Tensor, event: tuple[int, int]) -> Tensor:
-    holds = literals(outputs, None).bool()
-    always = torch.ones((len(holds), 1), dtype=torch.bool)
-    return torch.cat([holds, always], 1)[:, event[0]] & torch.cat([~holds, always], 1)[:, event[1]]
-
-
-def _noise(outputs: list[Tensor], labels: Tensor, kinds: tuple[int, int]) -> str:
-    """Returns whether two calls on the same labels differ, see `Verdict.noise`."""
-    if not torch.equal(outputs[0], outputs[1]):
+def _noise(asked: _Asked, first: Outputs, probe: NDArray[np.int64]) -> str:
+    """Returns whether further calls, here and in another process, have other noise."""
+    if asked.elsewhere is not None and not _is_constant(first, probe):
+        one, other = (asked.elsewhere(probe, asked.is_of_one) for _ in range(2))
+        if np.array_equal(one, other):
+            return "fixed"
+    again = asked(probe)
+    if (again.keys != first.keys).any():
         return "fresh"
-    parts = [outputs[0][labels == label] for label in kinds]
-    if all(bool((part == part[0]).all()) for part in parts) and bool(
-        (parts[0][0] != parts[1][0]).any()
-    ):
-        return "none"
-    return "kept"
+    if _is_constant(first, probe):
+        return "none" if len(np.unique(first.keys)) > 1 else "fresh"  # always one output
+    return "kept" if asked.memoised else "repeated"
+
+
+def _is_constant(outputs: Outputs, labels: NDArray[np.int64]) -> bool:
+    """Returns whether each label has one output."""
+    return all(len(np.unique(outputs.keys[labels == label])) == 1 for label in np.unique(labels))
+
+
+def _large(
+    asked: _Asked, size: int, num_classes: int, order: np.random.Generator
+) -> tuple[Outputs, NDArray[np.int64]]:
+    """Returns the outputs of a few calls of different sizes, and their labels."""
+    labels = order.integers(0, num_classes, size)
+    ends = (np.array([0.4, 0.7, 0.9]) * size).astype(int)
+    return Outputs.joined([asked(part) for part in np.split(labels, ends)]), labels
+
+
+def _together(
+    asked: _Asked, size: int, num_classes: int, calls: int, order: np.random.Generator
+) -> tuple[Outputs, NDArray[np.int64]]:
+    """Returns the outputs of several calls on the same labels, in one row each."""
+    count = min(calls, MEASURED_CALLS)
+    labels = order.integers(0, num_classes, size // count)
+    outputs = asked(labels)
+    for _ in range(count - 1):
+        outputs = outputs.beside(asked(labels))
+    return outputs, labels
+
+
+def _small_calls(
+    asked: _Asked, budget: int, num_classes: int, sizes: list[int], order: np.random.Generator
+) -> Iterator[Rows]:
+    """Yields the rows of small calls by size, first and last rows, and rows after other labels."""
+    classes = order.permutation(num_classes)[:FEW_LABELS]
+    ends: dict[str, list[tuple[Outputs, NDArray[np.int64]]]] = {}
+    before: list[tuple[Outputs, NDArray[np.int64]]] = []
+    for size in sizes:
+        found, last = [], None
+        for _ in range(min(MOST_CALLS, max(2, budget // len(SIZES) // size))):
+            labels = classes[order.integers(0, len(classes), size)]
+            outputs = asked.small(labels)
+            if outputs is None:
+                break
+            found.append((outputs, labels))
+            if last is not None:
+                before.append((outputs, last))
+            last = labels
+            for count in ENDS if size >= LARGE else ():
+                ends.setdefault(f"the first {count} rows of a call", []).append(
+                    (outputs[:count], labels[:count])
+                )
+                ends.setdefault(f"the last {count} rows of a call", []).append(
+                    (outputs[-count:], labels[-count:])
+                )
+        if found:
+            yield f"calls of {size:,} labels", *_of(found)
+    for where, parts in ends.items():
+        yield where, *_of(parts)
+    if before:
+        yield "the labels of the call before", *_of(before)
+
+
+def _of(
+    parts: list[tuple[Outputs, NDArray[np.int64]]],
+) -> tuple[Outputs, NDArray[np.int64]]:
+    return Outputs.joined([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _neighbours(
+    asked: _Asked, budget: int, num_classes: int, order: np.random.Generator
+) -> Iterator[Rows]:
+    """Yields all outputs of a call as one row, on data sets that differ in a single label."""
+    for size, place in NEIGHBOURS:
+        base = order.integers(0, num_classes, size)
+        pair = order.permutation(num_classes)[:2]
+        coins = order.integers(0, 2, min(NEIGHBOUR_CALLS, budget // len(NEIGHBOURS) // size))
+        found = []
+        for coin in coins:
+            base[place] = pair[coin]
+            outputs = asked.small(base)
+            if outputs is None:
+                break
+            found.append(Outputs(outputs.values.reshape(1, -1), outputs.keys[:1]))
+        if len(found) == len(coins) and len(coins) > 4:
+            outputs = Outputs.joined(found)
+            yield f"all rows of a call of {size} labels of which one changes", outputs, coins
+            yield f"the call after one of {size} labels", outputs[1:], coins[:-1]
+
+
+def _played(
+    outputs: Outputs, labels: NDArray[np.int64], order: np.random.Generator, delta: float
+) -> Guesses:
+    """Returns guesses on one half of the rows, after the other half was learned from."""
+    rows = order.permutation(len(labels))
+    half = len(rows) // 2
+    if half < 4 or len(np.unique(labels[rows[:half]])) < 2:
+        return Guesses(0, 0, 0)
+    columns = 8 if len(labels) < 1000 else 48
+    guesser = Guesser(outputs[rows[:half]], labels[rows[:half]], order, columns, delta)
+    known = np.isin(labels[rows[half:]], labels[rows[:half]])
+    rest = rows[half:][known]
+    return guesser.guess(outputs[rest], labels[rest], order)
+
+
+def _shares(
+    outputs: Outputs, labels: NDArray[np.int64], num_classes: int
+) -> tuple[NDArray[np.float64] | None, tuple[float, ...]]:
+    """Returns the share of each output for each label, where both are at most `TABLE`."""
+    if outputs.values.shape[1] != 2 or num_classes > TABLE:  # the last column is the form
+        return None, ()
+    values = np.unique(outputs.values[:, 0])
+    if len(values) > TABLE:
+        return None, ()
+    shares = [
+        (outputs.values[labels == label, :1] == values).mean(0) for label in range(num_classes)
+    ]
+    return np.array(shares), tuple(values.tolist())
+
+
+def _apart(
+    asked: _Asked, size: int, num_classes: int, order: np.random.Generator, is_fresh: bool
+) -> float:
+    """Returns whether rows of one call are drawn apart, as a p-value.
+
+    Outputs that are kept show their noise only where labels change from call to call.
+    """
+    pair = order.permutation(num_classes)[:2]
+    coins = [order.integers(0, 2, size)] * 2 if is_fresh else list(order.integers(0, 2, (2, size)))
+    calls = [asked(pair[coin]).values[:, :-1] for coin in coins]
+    return statistics.row_independence_test(calls, [coin == 0 for coin in coins])

@@ -4,15 +4,24 @@ Example:
   labeldp verify mine.py:randomise --classes 10 --eps 1
 
 OBJECT is a function or a table. The function takes n labels 0 to K-1 (NumPy, int64) and returns n
-labels, or n rows of bits or reals, in the same order. The table has a row of output probabilities
-for each true label. The file is run, so read it first. Exit status 1: the claim does not hold.
+labels, or n rows of bits or reals, in the same order; or it takes one label and returns one output.
+A second argument named rng or generator gets a NumPy Generator. The table has a row of output
+probabilities for each true label. The file is run, here and in two further processes, so read it
+first. Exit status 1: the claim does not hold.
 """
 
 import argparse
 import importlib.util
+import json
+import subprocess
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.cli.arguments import number
 from labeldp.support.validate import InputError, did_you_mean
@@ -36,26 +45,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1_000_000,
         metavar="N",
-        help="how many labels it is given in all; default a million",
+        help="about how many labels it is given in total; default a million",
     )
+    parser.add_argument("--memoised", action="store_true",
+                        help="documented: the same labels get the same outputs")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for a program")
 
 
 def run(given: argparse.Namespace) -> int:
     """Prints claimed, found and verdict."""
     from labeldp.audit.verify import check_request, verify
+    from labeldp.mechanisms import ClassMechanism
 
     check_request(given.classes, given.eps, given.draws, given.calls, "--")
+    source = load(given.object)
+    is_function = callable(source) and not isinstance(source, ClassMechanism)
     found = verify(
-        load(given.object),
+        source,
         given.classes,
         given.eps,
         draws=given.draws,
         calls=given.calls,
         delta=given.delta,
+        memoised=given.memoised,
+        elsewhere=partial(elsewhere, given.object) if is_function else None,
     )
-    print(f"randomiser {given.object}")
-    print("\n".join(found.lines()))
+    if given.json:
+        print(json.dumps({"randomiser": given.object} | found.as_json()))
+    else:
+        print(f"randomiser {given.object}")
+        print("\n".join(found.lines()))
     return 0 if found.holds else 1
+
+
+IN_ANOTHER_PROCESS = """
+import os, runpy, sys
+import numpy
+file, name, labels, outputs, is_of_one = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+function, labels = runpy.run_path(file)[name], numpy.load(labels)
+answer = [function(int(label)) for label in labels] if is_of_one == "True" else function(labels)
+numpy.save(outputs, numpy.asarray(answer))
+"""
+
+
+def elsewhere(text: str, labels: NDArray[np.int64], is_of_one: bool) -> NDArray:
+    """Returns the outputs of what FILE.py:OBJECT names, in a new process.
+
+    Raises:
+        InputError: the file fails there.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given, returned = Path(folder, "labels.npy"), Path(folder, "outputs.npy")
+        np.save(given, labels)
+        file, _, name = text.rpartition(":")
+        words = [str(Path(file).expanduser()), name, str(given), str(returned), str(is_of_one)]
+        command = [sys.executable, "-c", IN_ANOTHER_PROCESS, *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if not returned.is_file():
+            last = done.stderr.strip().splitlines() or ["no output"]
+            raise InputError(f"{text} fails in another process: {last[-1]}")
+        return np.load(returned)
 
 
 def load(text: str) -> Any:

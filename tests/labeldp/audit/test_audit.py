@@ -12,6 +12,7 @@ import torch
 from labeldp.audit import audit as sampling
 from labeldp.audit.audit import sampled_epsilon
 from labeldp.audit.exact import exact_epsilon
+from labeldp.cli.__main__ import main as labeldp
 from labeldp.mechanisms import (
     AdditiveLaplace,
     NoPrivacy,
@@ -236,7 +237,9 @@ def test_script_exits_1_when_the_claim_does_not_hold(script, capsys, monkeypatch
         (["mechanism=rr", "prior=[0.5,0.6]", "num_classes=2"], "prior rows must sum to 1"),
         (["mechanism=rr", "prior=text"], "prior must be a list of numbers, got 'text'"),
         (["mechanism"], "cannot read 'mechanism' (write key=value; --help shows which)"),
-        (["mechanism=rr", "eps=[1"], "eps cannot be read"),
+        (["mechanism=rr", "eps=[1"], "eps must be a number > 0, got '[1'"),
+        (["mechanism=rr", "prior=[1"], "prior cannot be read"),
+        (["mechanism=rr", "dataset=mnist"], "dataset has no effect here"),
     ],
 )
 def test_bad_input_is_one_clear_line(script, capsys, arguments, message):
@@ -279,3 +282,10 @@ def test_an_audit_says_what_it_does_before_and_how_far_it_is(script, monkeypatch
     assert seen[0][2] == "draws of TeacherVotes"
     assert seen[0][3].startswith("mechanism  pate_fm (PateFM(eps=1.0")
     assert "verdict    the claim holds" in capsys.readouterr().out
+
+
+def test_the_library_alone_has_the_same_audit(capsys):
+    assert labeldp(["audit", "rappor", "--eps=1", "--classes=3", "--draws=20000"]) == 0
+    assert "the claim holds, and is tight" in capsys.readouterr().out
+    assert labeldp(["audit", "rapor", "--eps=1"]) == labeldp(["audit", "rr", "--eps=0"]) == 2
+    assert "did you mean rappor" in capsys.readouterr().err

@@ -8,7 +8,8 @@ from scipy.stats import binom
 
 from labeldp.audit.audit import audit, channels_of
 from labeldp.audit.exact import sums_epsilon
-from labeldp.audit.statistics import eps_bound, flagged_from, one_run_bound
+from labeldp.audit.guesses import one_run_bound
+from labeldp.audit.statistics import eps_bound, flagged_from
 from labeldp.mechanisms import (
     ClippedCubeMeans,
     ExponentialCubes,

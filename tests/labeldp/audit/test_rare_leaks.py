@@ -1,0 +1,172 @@
+"""Leaks that a look at many rows of one large call never shows."""
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from labeldp.audit.verify import verify
+
+K = 4
+
+
+class Randomised:
+    """Randomised response at eps=0.9, with what a fault changes in its outputs."""
+
+    def __init__(self, fault: Callable[..., np.ndarray]) -> None:
+        self.fault, self.stream, self.calls = fault, np.random.default_rng(), 0
+        self.before = np.zeros(0, dtype=np.int64)
+
+    def response(self, labels, eps=0.9, stream=None):
+        stream = stream or self.stream
+        keep = stream.random(len(labels)) < np.exp(eps) / (np.exp(eps) + K - 1)
+        return np.where(keep, labels, (labels + stream.integers(1, K, len(labels))) % K)
+
+    def __call__(self, labels):
+        self.calls += 1
+        outputs = self.fault(self, self.response(labels), labels)
+        self.before = labels.copy()
+        return outputs
+
+
+def rare_output(self, out, y):
+    return np.where(self.stream.random(len(y)) < 5e-4, K + y, out)
+
+
+def only_label_three(self, out, y):
+    return np.where((y == 3) & (self.stream.random(len(y)) < 2e-3), 7, out)
+
+
+def signed_tail(self, out, y):
+    noise = self.stream.laplace(0, 3, len(y))
+    return np.where(abs(noise) > 14, np.where(y % 2, abs(noise), -abs(noise)), noise)
+
+
+def bounded_noise(self, out, y):
+    noise = self.stream.laplace(0, 3.5, (20, len(y)))
+    within = (abs(noise) < 20).argmax(0)
+    return y + noise[within, np.arange(len(y))]
+
+
+def first_rows(self, out, y):
+    return np.r_[y[:50], out[50:]]
+
+
+def last_row(self, out, y):
+    return np.r_[out[:-1], y[-1:]]
+
+
+def small_calls(self, out, y):
+    return y if len(y) < 2000 else out
+
+
+def single_labels(self, out, y):
+    return y if len(y) == 1 else out
+
+
+def later_calls(self, out, y):
+    return y if self.calls > 40 else out
+
+
+def call_before(self, out, y):
+    size = min(100, len(out), len(self.before))
+    return np.r_[self.before[:size], out[size:]]
+
+
+def seeded_by_labels(self, out, y):
+    digest = hashlib.sha256(y.tobytes()).digest()[:8]
+    return self.response(y, stream=np.random.default_rng(int.from_bytes(digest, "big")))
+
+
+def dtype_of_row_0(self, out, y):
+    return out.astype(np.float32 if y[0] % 2 else np.float64)
+
+
+def negative_zero(self, out, y):
+    return np.where((out == 0) & (y == 1), -0.0, out)
+
+
+def exact_counts(self, out, y):
+    digits = [int(d) for count in np.bincount(y, minlength=K) for d in f"{count % 4096:012b}"]
+    return np.r_[out[: -len(digits)], digits]
+
+
+def parity_of_bits(self, out, y):
+    bits = self.stream.integers(0, 2, (len(y), 3))
+    flip = self.stream.random(len(y)) < 0.2
+    return np.c_[bits[:, :2], (bits[:, 0] + bits[:, 1] + y + flip) % 2]
+
+
+def low_decimals(self, out, y):
+    return out + 1e-9 * self.response(y, 2.0)
+
+
+FAULTS = [
+    rare_output, only_label_three, signed_tail, bounded_noise, first_rows, last_row, small_calls,
+    single_labels, later_calls, call_before, seeded_by_labels, dtype_of_row_0, negative_zero,
+    exact_counts, parity_of_bits, low_decimals,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_leak_is_found(fault):
+    found = verify(Randomised(fault), K, 1.0, draws=300_000)
+    assert not found.holds, found.lines()
+
+
+def test_the_same_without_a_fault_holds_and_says_what_it_would_have_seen():
+    found = verify(Randomised(lambda self, out, y: out), K, 1.0, draws=300_000)
+    assert found.holds and not found.leaks and 0.7 < found.bound <= 0.9
+    # 2.5 times the stated rarity is found, and a tenth of it is not.
+    for factor, is_found in ((2.5, True), (0.1, False)):
+
+        def leaks(self, out, y, share=factor * found.rarity):
+            return np.where(self.stream.random(len(y)) < share, K + y, out)
+
+        assert verify(Randomised(leaks), K, 1.0, draws=300_000).holds != is_found
+
+
+def of_one_label(label):
+    stream = np.random.default_rng()
+    if stream.random() < np.e / (np.e + K - 1):
+        return label
+    return (label + stream.integers(1, K)) % K
+
+
+def test_a_function_of_one_label_is_called_label_by_label():
+    # It tossed one coin for thousands of labels, and an honest one was condemned.
+    stream = np.random.default_rng()
+
+    def one_coin(label):
+        return label if stream.random() < 0.4 else (label + stream.integers(1, K)) % K
+
+    for randomiser in (of_one_label, one_coin):
+        found = verify(randomiser, K, 1.0, draws=20_000)
+        assert found.holds and "label by label" in found.notes[0]
+
+
+def test_a_generator_that_is_taken_must_be_used():
+    def uses(labels, rng):
+        return (labels + (rng.random(len(labels)) < 0.3)) % 2
+
+    def ignores(labels, rng):
+        return uses(labels, np.random.Generator(np.random.PCG64(1)))
+
+    assert verify(uses, 2, 1.0, draws=20_000).holds
+    assert verify(ignores, 2, 1.0, draws=20_000).noise == "repeated"
+
+
+def test_another_process_must_have_other_noise():
+    def seeded(labels, is_of_one_label):
+        return np.random.Generator(np.random.PCG64(1)).random(len(labels))
+
+    def fresh(labels, is_of_one_label):
+        return np.random.default_rng().random(len(labels))
+
+    def randomiser(labels):
+        return np.random.default_rng().random(len(labels))
+
+    assert verify(randomiser, 2, 1.0, draws=20_000, elsewhere=fresh).holds
+    found = verify(randomiser, 2, 1.0, draws=20_000, elsewhere=seeded)
+    assert found.noise == "fixed" and not found.holds

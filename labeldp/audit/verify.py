@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.audit import statistics
 from labeldp.audit.exact import exact_epsilon
 from labeldp.audit.guesses import Guesser, Guesses, Outputs, rarest
+from labeldp.audit.same_noise import same_noise
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import SUM_TOLERANCE
 from labeldp.support import seeding
@@ -90,6 +91,7 @@ class VerifiedClaim:
             label always gives the same output) or `table`.
         apart: p-value of the largest correlation between rows of one call, see
             `row_independence_test`.
+        faults: what the same noise on neighbouring labels contradicts, see `same_noise`.
         notes: what else the reader must know, a line each.
     """
 
@@ -110,6 +112,7 @@ class VerifiedClaim:
     seconds: float = 0.0
     noise: str = "table"
     apart: float = 1.0
+    faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -127,8 +130,10 @@ class VerifiedClaim:
         """Whether nothing contradicts the claim."""
         if self.exact is not None and self.calls * self.exact > self.claimed + TOLERANCE:
             return False
-        own = self.noise in ("table", "fresh", "kept") and self.apart >= statistics.LEVEL
-        return max(self.bound, self.bound_of_calls) <= self.claimed and own and not self.leaks
+        if self.leaks or self.faults or self.apart < statistics.LEVEL:
+            return False
+        is_own = self.noise in ("table", "fresh", "kept")
+        return is_own and max(self.bound, self.bound_of_calls) <= self.claimed
 
     def as_json(self) -> dict[str, Any]:
         """Returns what a program needs, as JSON's own types; infinity is the text "inf"."""
@@ -136,7 +141,7 @@ class VerifiedClaim:
             key: getattr(self, key)
             for key in (
                 "claimed", "delta", "num_classes", "calls", "exact", "bound", "bound_of_calls",
-                "power", "rarity", "draws", "made", "seconds", "noise", "apart", "notes",
+                "power", "rarity", "draws", "made", "seconds", "noise", "apart", "faults", "notes",
             )
         }  # fmt: skip
         found["looks"] = [{"where": look.where, "bound": look.bound} for look in self.looks]
@@ -193,6 +198,7 @@ class VerifiedClaim:
             lines.append(
                 f"           {together} calls{rest}: eps >= {self.bound_of_calls:.4g} measured"
             )
+        lines += [f"same noise {fault.upper()}" for fault in self.faults]
         return lines + [f"note       {note}" for note in self.notes]
 
     def _noise(self) -> str:
@@ -255,7 +261,8 @@ def verify(
     A function is called with NumPy labels, int64 (n,), and returns n outputs, (n,) or (n, D), in
     the same order: labels, bits or reals. It is drawn from: one half of the outputs teaches how to
     guess labels, guesses on the other half bound eps (`one_run_bound`). A function of one label is
-    called label by label. A second argument named like a generator gets a fresh NumPy Generator.
+    called label by label. A second argument named like a generator gets a fresh NumPy Generator,
+    and the same noise is tried on neighbouring labels (`same_noise`).
     A table of probabilities is calculated exactly instead. Of a mechanism the formula is, which
     says nothing of its sampler: so that is drawn from too.
 
@@ -288,7 +295,12 @@ def verify(
         values = tuple(range(table.shape[1])) if table is not None else ()
         return VerifiedClaim(eps, delta, num_classes, calls, exact, table, values)
     asked = _Asked(randomiser, memoised, elsewhere)
-    return _sampled(asked, num_classes, eps, draws, calls, delta, seed)
+    found = _sampled(asked, num_classes, eps, draws, calls, delta, seed)
+    if not takes_generator(randomiser):
+        return found
+    faults, looks = same_noise(randomiser, num_classes, _stream(seed), asked.is_of_one)
+    notes = (*found.notes, *(f"look at this: {look}" for look in looks))
+    return replace(found, faults=tuple(faults), notes=notes)
 
 
 def check_request(num_classes: int, eps: float, draws: int, calls: int, before: str = "") -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from labeldp.audit.same_noise import same_noise
 from labeldp.audit.verify import verify
 
 K = 4
@@ -155,6 +156,55 @@ def test_a_generator_that_is_taken_must_be_used():
 
     assert verify(uses, 2, 1.0, draws=20_000).holds
     assert verify(ignores, 2, 1.0, draws=20_000).noise == "repeated"
+
+
+def kept_or_moved(labels, rng):
+    moved = (labels + rng.integers(1, K, len(labels))) % K
+    return np.where(rng.random(len(labels)) < 0.3, labels, moved)
+
+
+def rare_branch(labels, rng):
+    named = (rng.random(len(labels)) < 1e-9) & (labels == 2)
+    return np.where(named, 7, kept_or_moved(labels, rng))
+
+
+def of_another_row(labels, rng):
+    out = kept_or_moved(labels, rng)
+    return np.r_[(out[:1] + labels[-1:]) % K, out[1:]]
+
+
+def counted_draws(labels, rng):
+    rng.random((labels == 1).sum())
+    return kept_or_moved(labels, rng)
+
+
+def branch(labels, rng):
+    noise = rng.random(len(labels))
+    if labels[3] == 1:
+        noise = 1 - noise
+    return np.where(noise < 0.3, labels, (labels + rng.integers(1, K, len(labels))) % K)
+
+
+def geometric(labels, rng):
+    return labels + rng.geometric(0.3, len(labels)) - rng.geometric(0.3, len(labels))
+
+
+@pytest.mark.parametrize(
+    ("randomiser", "fault", "look"),
+    [
+        (kept_or_moved, "", ""),
+        (geometric, "", ""),
+        (rare_branch, "", "output 7 came from label 2 only"),
+        (counted_draws, "", "how much random() draws depends on a label"),
+        (branch, "output of another row", "runs for some labels only"),
+        (of_another_row, "output of another row", ""),
+    ],
+)
+def test_the_same_noise_on_neighbouring_labels_shows_every_branch(randomiser, fault, look):
+    # No number of draws shows a branch of probability 1e-9.
+    faults, looks = same_noise(randomiser, K, np.random.default_rng(0))
+    assert len(faults) == bool(fault) and fault in "".join(faults)
+    assert bool(looks) == bool(look) and look in "".join(looks)
 
 
 def test_another_process_must_have_other_noise():

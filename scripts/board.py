@@ -73,7 +73,7 @@ def line(claim: Claim) -> str:
     repository, commit, file = claim["repository"], claim["commit"], claim["file"]
     link = f"https://github.com/{repository}/blob/{commit}/{file}"
     name = f"[{repository}]({link}), {claim['implementation']}, `{commit[:7]}`"
-    how = f"`labeldp {' '.join(words(claim))}`"
+    how = f"`{' '.join(words(claim)[1:]).removeprefix(f'{CLAIMED}/')}`"
     eps = f"{claim['claimed_eps']:g}"
     eps += f", delta = {claim['delta']:g}" if "delta" in claim else ""
     cells = [name, eps, verdict(claim), claim["why"].strip(), how]
@@ -84,7 +84,7 @@ def page(text: str, entries: list[Claim]) -> str:
     """Returns the page with its table replaced."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    heads = "| code | claimed eps | verdict | why | command |\n| --- | --- | --- | --- | --- |"
+    heads = "| code | claimed eps | verdict | why | stand-in |\n| --- | --- | --- | --- | --- |"
     table = "\n".join([heads, *map(line, entries)])
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 

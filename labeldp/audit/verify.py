@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeldp.audit import statistics
 from labeldp.audit.exact import exact_epsilon
-from labeldp.audit.guesses import Guesser, Guesses, Outputs, rarest
+from labeldp.audit.guesses import CHOOSING, Guesser, Guesses, Outputs, rarest
 from labeldp.audit.same_noise import same_noise
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import SUM_TOLERANCE
@@ -533,7 +533,9 @@ def _sampled(
         bound_of_calls=max(bound, bound_of_calls),
         looks=looks,
         power=guesses.flagged_from(eps, level, delta),
-        rarity=rarest(eps, len(others), level, delta),
+        rarity=max(  # it must be seen while the guesser learns, too
+            rarest(eps, len(learned), CHOOSING, delta), rarest(eps, len(others), level, delta)
+        ),
         noise=noise,
         apart=_apart(
             asked, min(statistics.ROWS, draws // 10), num_classes, order, noise == "fresh"

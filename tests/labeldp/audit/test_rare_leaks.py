@@ -46,7 +46,7 @@ def signed_tail(self, out, y):
 
 def bounded_noise(self, out, y):
     noise = self.stream.laplace(0, 3.5, (20, len(y)))
-    within = (abs(noise) < 20).argmax(0)
+    within = (abs(noise) < 10).argmax(0)
     return y + noise[within, np.arange(len(y))]
 
 

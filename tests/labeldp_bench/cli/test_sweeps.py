@@ -156,7 +156,7 @@ def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_pat
     for name in ("labeldp", "labeldp_bench", "configs", "scripts"):
         shutil.copytree(CHECKOUT / name, tmp_path / name)
     small = "dataset.trials=1 dataset.n_train=200 dataset.n_test=50 model.k=20"
-    small += " dataset.num_classes=3,10"
+    small += " dataset.num_classes=3"
     run, elsewhere = f"python -m labeldp_bench experiment=quickstart {small}", "out_dir=elsewhere"
     texts = printed(
         [
@@ -171,15 +171,15 @@ def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_pat
     )
     assert all(text.endswith("exit 0\n") for text in texts), texts
     first, _, again, plain, anew = texts
-    assert "6 cells: 0 done in results/runs, 6 to run" in first
-    assert len(read_committed(tmp_path / "results" / "records.csv")) == 6
-    assert "6 cells: 6 stored in results/records.csv (rerun=true trains anew), 0 done in" in again
+    assert "3 cells: 0 done in results/runs, 3 to run" in first
+    assert len(read_committed(tmp_path / "results" / "records.csv")) == 3
+    assert "3 cells: 3 stored in results/records.csv (rerun=true trains anew), 0 done in" in again
     start_of_table = "circle, eps=1"
     told = (again.replace("elsewhere", "results/runs"), first)
     tables = [text[text.index(start_of_table) :].splitlines() for text in told]
     assert tables[0][:-2] == tables[1][:-2]  # the last line says where the numbers come from
-    assert "2 cells: 0 done in elsewhere, 2 to run" in plain
-    assert "6 cells: 2 done in elsewhere, 4 to run" in anew and "stored" not in anew
+    assert "1 cell: 0 done in elsewhere, 1 to run" in plain
+    assert "3 cells: 1 done in elsewhere, 2 to run" in anew and "stored" not in anew
 
 
 def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers and of the site: functions of committed records alone.
+"""Tables and figures of the papers and of the site: functions of committed records.
 
 Not installed: `make reproduce-tables reproduce-figures report` run it from a checkout.
 """

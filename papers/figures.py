@@ -96,7 +96,7 @@ class PaperFigure:
 
     @property
     def number(self) -> str:
-        """As the paper numbers it, e.g. `2`; empty for a picture that is ours alone."""
+        """As the paper numbers it, e.g. `2`; empty for a picture that only we have."""
         return self.name.partition("/figure")[2]
 
     @property
@@ -232,7 +232,7 @@ def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
 
 
 def draw_panels(points: pd.DataFrame, figure: PaperFigure, *, share_y: bool = False) -> Figure:
-    """Returns lines over x with bands, a panel beside another.
+    """Returns lines over x with bands, one panel next to the other.
 
     A line that has no x, such as no privacy over eps, is a level.
     """
@@ -278,8 +278,8 @@ def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
 def runs_of_networks(points: pd.DataFrame) -> str:
     """Returns the seeds and epochs behind the points of networks; nothing without networks.
 
-    A reader of the picture alone must see that one seed has no error bar, and that a run of two
-    epochs is not the paper's run of three hundred.
+    A reader of the picture must see that one seed has no error bar, and that a run of two epochs
+    is not the paper's run of three hundred.
     """
     done = points[points.cell.map(lambda cell: cell.has("trainer.epochs")) & (points.n > 0)]
     if done.empty:
@@ -319,7 +319,7 @@ def numbers(figure: PaperFigure, points: pd.DataFrame) -> list[str]:
     """Returns a table per panel: a row per line, a column per x, value ± half-width.
 
     Where x is measured, so that each point has its own, there is a row per point. Methods without
-    a guarantee have a table of their own: no column holds them beside private ones.
+    a guarantee have a table of their own: no column compares them with private ones.
     """
     tables = []
     bare = points.mechanism[points["name"].str.contains(NO_GUARANTEE)]
@@ -376,7 +376,7 @@ def picture_of(figure: PaperFigure, points: pd.DataFrame) -> Figure:
 
 
 def write_figure(figure: PaperFigure, records: Records, out: Path) -> pd.DataFrame:
-    """Writes a figure as PNG, PDF and Markdown, without any record the Markdown alone.
+    """Writes a figure as PNG, PDF and Markdown; without any record only the Markdown.
 
     Returns:
         Its points.

@@ -13,7 +13,7 @@ PAPERS = {
 FEATURES_BUDGET = "features"
 """The papers' mechanisms on a public encoder, in place of the papers' networks."""
 SMALLER = ("card", FEATURES_BUDGET, "quick")
-"""Budgets whose cells stand in lines of their own beside the paper's; those of others do not."""
+"""Budgets whose cells a table shows in lines of their own, below those of the paper's budget."""
 MODELS = {
     "cnn": "CNN", "tiny_cnn": "tiny CNN", "inception": "Inception", "resnet18": "ResNet-18",
     "resnet18_w16": "ResNet-18 of 16 channels", "wrn28_2": "WRN-28-2", "wrn28_4": "WRN-28-4",

@@ -88,7 +88,7 @@ class Table(ABC):
 
     @property
     def title(self) -> str:
-        """What stands above it."""
+        """The title above it."""
         return f"{self.paper}, table {self.number}"
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Table(ABC):
 
     @abstractmethod
     def parts(self, rows: pd.DataFrame) -> list[Part]:
-        """Returns what stands below the title."""
+        """Returns the paragraphs and tables below the title."""
 
     def markdown(self, rows: pd.DataFrame) -> str:
         """Returns the table for people."""
@@ -124,8 +124,8 @@ def write_csv(path: Path, rows: pd.DataFrame, digits: int = 4) -> None:
 class AccuracyTable(Table):
     """Accuracies of runs, over all test images, averaged over classes, or of each class.
 
-    Which of the three is the metric of the paper's rows. A cell that is not at paper budget stands
-    in rows of its own, with nothing printed beside it.
+    Which of the three is the metric of the paper's rows. A cell that is not at paper budget has
+    rows of its own, without a published value.
 
     Attributes:
         published_runs: how many runs a printed value averages, where the paper says so.
@@ -170,7 +170,7 @@ class AccuracyTable(Table):
         difference in standard deviations over seeds), marked; printed_eps, the column of the paper;
         model, epochs, examples, selection. Percent throughout; `class` is missing but for
         per-class tables, `ours` until a cell is done. `marked` says that p is below 5 %; never
-        where one seed alone is done. `older` counts runs that are left out (see
+        where only one seed is done. `older` counts runs that are left out (see
         `statistics.newest`); there is no such column without any.
         """
         printed = self._published.rename(columns={"value": "published", "std": "published_std"})
@@ -236,7 +236,7 @@ class AccuracyTable(Table):
             found = records_of(cells, records)
             kept = newest(found)
             by_class = self.metric == "class_accuracy"
-            # Cells that differ in the seed alone have the same classes.
+            # Cells that differ only in the seed have the same classes.
             for number in range(cells[0].num_classes) if by_class else [NO_CLASS]:
                 pairs = [measured(cells[0], record, self.metric, number) for record in kept]
                 values = pd.Series([value for value, _ in pairs], dtype=float)
@@ -370,7 +370,7 @@ def measured(cell: Cell, record: Record, metric: str, number: int) -> tuple[floa
 
 
 def _in_order(rows: pd.DataFrame, key: str) -> list[Any]:
-    """Returns the values of a key, sorted; methods that a paper prints before ours alone."""
+    """Returns the values of a key, sorted; methods that a paper prints come before others."""
     if key != "method":
         return sorted(rows[key].unique())
     ours_alone = rows.published.isna().groupby(rows.method, sort=False).min()

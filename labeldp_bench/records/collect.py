@@ -57,7 +57,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
     """Returns {config_hash: record} of a records table; empty if there is none.
 
     A record of PLE has its diagnosis as `enhancement`, a tuned one what was chosen as `tuned`, both
-    from files beside the table.
+    from files next to the table.
 
     Raises:
         InputError: the file is damaged.
@@ -82,7 +82,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
 
 
 def check_committed() -> None:
-    """Refuses to go on where there is no committed record: titles would stand above nothing.
+    """Refuses to go on where there is no committed record, since every page would be empty.
 
     Raises:
         InputError: the table is not there, or has no row.

@@ -166,9 +166,9 @@ def write_record(folder: Path, record: Record) -> None:
 
 
 def checksum(record: Record) -> str:
-    """Returns 16 hex digits of the SHA-256 of all that a record says, beside its checksum.
+    """Returns 16 hex digits of the SHA-256 of all that a record says but its checksum.
 
-    It tells a slip of the hand from what a run wrote; whoever wants to can compute it anew.
+    It finds an accidental edit; anyone who wants to can compute it again.
 
     >>> checksum({"eps": 1.0, "seed": 0}) == checksum({"seed": 0, "eps": 1.0, "checksum": "x"})
     True
@@ -188,11 +188,9 @@ def write_confusion(folder: Path, confusion: "Tensor") -> None:
         folder: of the run.
         confusion: counts, float64 (K, K); a mean over epochs is rounded for the interval.
     """
-    # These take a second to import, and most commands write no confusion matrix.
-    from pandas import DataFrame
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # a second to import, and most commands need none
 
-    counted = DataFrame(confusion.numpy()).to_csv(index_label="true_class")
+    counted = pd.DataFrame(confusion.numpy()).to_csv(index_label="true_class")
     write_text(folder / "confusion.csv", counted)
     rows = []
     for number, counts in enumerate(confusion):
@@ -202,7 +200,7 @@ def write_confusion(folder: Path, confusion: "Tensor") -> None:
         interval = binomtest(round(correct), round(total)).proportion_ci(0.95, method="exact")
         rows.append((number, correct, total, correct / total, interval.low, interval.high))
     columns = ["class", "correct", "total", "accuracy", "low", "high"]
-    write_text(folder / "per_class.csv", DataFrame(rows, columns=columns).to_csv(index=False))
+    write_text(folder / "per_class.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False))
 
 
 def is_done(folder: Path) -> bool:

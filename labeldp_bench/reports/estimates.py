@@ -38,7 +38,7 @@ class HoursEstimator:
         records: those on other hardware do not count.
         benchmark: a CSV with images_per_second of each model and device.
         precision: what networks compute in there; what was measured in it comes first. A name of
-            hardware may stand for processors with and without bf16.
+            hardware may mean processors with and without bf16.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ def _share_left(cell: Cell, folder: Path) -> float:
         return 1.0
     stages = len(cell.setting("learner.fractions") or [1.0])
     done: float = max(0, len(history.read_text().splitlines()) - 1)
-    if done:  # the search stands in no history, and the chosen recipe's epochs come after it
+    if done:  # no history has the search, and the chosen recipe's epochs come after it
         done += _epochs_of_search(cell)
     return max(0.0, 1 - done / (epochs * stages))
 

@@ -18,7 +18,7 @@ DATA_SETS = {
 HALVES, CODE_STAGES, CODE_RECIPE = "halves", "code's stages", "code's recipe"
 """What papers, and we, have run under the one name LP-2ST (docs/mechanisms.md)."""
 NO_PROJECTION = "no projection"
-"""LabelDP-Pro without its projection is DP-SGD that protects labels alone."""
+"""LabelDP-Pro without its projection is DP-SGD that protects only labels."""
 STAGES_OF_CODE = {(0.8, 0.2): 0.6, (0.7, 0.3): 0.5, (0.6, 0.4): 0.5}
 """{shares of the stages: temperature of the prior} of google-research/label-dp; by eps."""
 

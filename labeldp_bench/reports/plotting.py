@@ -190,7 +190,7 @@ def share_y(panels: Iterable[Axes]) -> None:
 
 
 def label_lines(axes: Axes, labels: Sequence[Label]) -> None:
-    """Writes labels at the right edge, each beside its line and none over another.
+    """Writes labels at the right edge, each near its line and none over another.
 
     The limits of the axes must be final.
     """

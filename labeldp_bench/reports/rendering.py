@@ -31,7 +31,7 @@ def markdown_table(
     columns: Sequence[str] | None = None,
     name: str | None = None,
 ) -> str:
-    """Returns rows, texts alone, as a Markdown table.
+    """Returns rows of texts as a Markdown table.
 
     Args:
         rows: a frame, or what one is made of.
@@ -88,10 +88,10 @@ def lines_over_x(
     """Returns a frame of texts: a row per line and one of the Bayes limit, a column per x.
 
     Args:
-        points: line, name (for people), x (missing for a level, which stands in each column), y,
-            error and bayes of each point; where there is a column published, its values stand
-            below those of their line.
-        xs: which x are shown; without any the levels alone are.
+        points: line, name (for people), x (missing for a level, which is in each column), y,
+            error and bayes of each point; where there is a column published, its values are below
+            those of their line.
+        xs: which x are shown; without any, only the levels are.
         headings: of the columns.
     """
     table: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def lines_over_x(
         table[name] = [at.get(x, level) for x in xs] or [level]
 
     for _, line in points.groupby("line", sort=False):
-        # The longest name: "central" and the like are known from records alone.
+        # The longest name: only records tell "central" and the like.
         name = max(line.name, key=len)
         add(name, line.x, with_errors(line))
         if "published" in line and line.published.notna().any():

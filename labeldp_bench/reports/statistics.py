@@ -17,7 +17,7 @@ from labeldp_bench.records.record import Record, draws_of
 
 CONFIDENCE = 0.95
 ENOUGH_SEEDS = 3
-"""A mean of fewer stands without an interval beside others."""
+"""A mean of fewer seeds is shown without an interval."""
 ROUNDING = 1e-9
 """Values whose spread is less than this share of the largest agree to the last digit."""
 PLUS_MINUS = (
@@ -33,7 +33,7 @@ class SeedsEstimate:
 
     Attributes:
         value: the mean.
-        error: its standard error; NaN where one run alone is known.
+        error: its standard error; NaN where only one run is known.
         freedom: degrees of freedom of the error, > 0.
         by_seed: {seed: value}, for a comparison by seed; empty where there is none.
     """
@@ -172,7 +172,7 @@ class Average(NamedTuple):
 
 
 def average(records: Sequence[Record], score: str) -> Average:
-    """Returns the average of a field of records that differ in the seed alone."""
+    """Returns the average of a field of records that differ only in the seed."""
     kept = newest(records)
     seeds = {
         int(record.get("seed", place)): value

@@ -32,7 +32,7 @@ FIRST = (
 )  # fmt: skip
 """Keys that determine others, in the order in which a name mentions them."""
 BARE = ("loss", "model")
-"""Keys that a name leaves out, since their values are clear alone."""
+"""Keys that a name leaves out, since their values are clear without them."""
 COLUMNS = (
     "panel", "series", "mechanism", "x", "accuracy", "bayes", "trust", "private", "agreement",
     "n_train", "epochs", "trials", "error", "seeds", OLDER, "x_name", "setting", "published",
@@ -117,7 +117,7 @@ def risk_parts(frame: pd.DataFrame, score: str) -> list[Part]:
 def sweep_parts(frame: pd.DataFrame) -> list[Part]:
     """Returns captions and tables: a row per series, a column per x, percent ± half-width.
 
-    Methods without a guarantee have a table of their own: no column holds them beside private ones.
+    Methods without a guarantee have a table of their own, apart from private ones.
     """
     x_name = X_LABELS.get(frame.x_name.iloc[0], frame.x_name.iloc[0])
     parts: list[Part] = []
@@ -141,7 +141,7 @@ def sweep_parts(frame: pd.DataFrame) -> list[Part]:
 
 
 def settings(records: Sequence[Record]) -> str:
-    """Returns what the runs of a sweep were, a line per data set; it stands below their table."""
+    """Returns what the runs of a sweep were, a line per data set, for below their table."""
     lines = []
     for name in dict.fromkeys(record["dataset"] for record in records):
         own = [record for record in records if record["dataset"] == name]
@@ -241,7 +241,7 @@ def _series(records: Sequence[Record], panels: Sequence[str], x_name: str) -> li
         for number in numbers:
             identity = records[number]["identity"]
             data = {key for key in identity if key.split(".")[0] == "dataset"}
-            # If x is not eps, eps=inf may stand beside the one finite eps: the name must say which.
+            # If x is not eps, one panel may have eps=inf and a finite eps: the name must say which.
             on_x = _budgets(identity) if x_name == "eps" else set()
             own.append(_without(identity, data | on_x))
         short = _short(_telling(own))
@@ -285,9 +285,9 @@ def _telling(identities: Sequence[Identity]) -> list[str]:
     keys: list[str] = []
     found = 1
     for key in _varying(identities):
-        told = {tuple(_value(each, known) for known in (*keys, key)) for each in identities}
-        if len(told) > found:
-            keys, found = [*keys, key], len(told)
+        groups = {tuple(_value(each, known) for known in (*keys, key)) for each in identities}
+        if len(groups) > found:
+            keys, found = [*keys, key], len(groups)
     return keys
 
 
@@ -298,7 +298,7 @@ def _short(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _spelled(value: object) -> str:
-    """Returns a value of an identity as text without commas, which stand between keys."""
+    """Returns a value of an identity as text without commas, which separate keys."""
     if isinstance(value, dict):
         own = " ".join(f"{key}={_spelled(v)}" for key, v in value.items() if key != "_target_")
         return value.get("_target_", "") + f"({own})" * bool(own)

@@ -49,7 +49,7 @@ def sample_size(
     """Returns n_0 of Theorem 2 of ple; infinity where it does not apply, or is void.
 
     It is void where its denominator is not positive. The printed proof sums over 2^n swaps and
-    forgets to divide by their number, which its own Lemma 2 does: (2 - 2 Delta)^n stands for
+    forgets to divide by their number, which its own Lemma 2 does: (2 - 2 Delta)^n should be
     (1 - Delta)^n.
 
     >>> sizes = [sample_size(0.2, 0.3, 1.0, 0.1, 9, 10, corrected=each) for each in (False, True)]

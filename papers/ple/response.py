@@ -22,9 +22,9 @@ eps; interpolated between the two nearest budgets (`-`: outside of what was run)
 guarantee at any response accuracy."""
 
 HEIGHTS = (-6, 7, 0, -15, 16, -24, 25, -33, 34, -42, 43)
-"""Where a text may stand above its mark, in points: the nearest first."""
+"""Heights of a text above its mark that are tried, in points: the nearest first."""
 SIDES = {1: "left", -1: "right"}
-"""On which side of its mark a text may stand, and how it is aligned there."""
+"""Sides of its mark on which a text may be, and its alignment there."""
 NEAR = 10
 """In points: a text further off is joined to its mark by a thin line."""
 
@@ -32,11 +32,11 @@ UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
 
 
 def draw_response(points: pd.DataFrame, figure: PaperFigure, *, joined: bool = True) -> Figure:
-    """Returns points with their budgets or settings written beside, a panel beside another.
+    """Returns points with their budgets or settings written at them, one panel next to the other.
 
     Args:
         points: of the figure; what is not done is left out.
-        figure: its `marks`, {setting: symbol}, are the text beside a point without eps: the first
+        figure: its `marks`, {setting: symbol}, are the text at a point without eps: the first
             of them, and each other that is not at its usual value.
         joined: whether a line joins the points, which is wrong where several settings change from
             one to the next.
@@ -50,7 +50,7 @@ def draw_response(points: pd.DataFrame, figure: PaperFigure, *, joined: bool = T
         axes.set_ylabel(figure.y.label)
         shown |= _draw_lines(axes, rows, joined)
     drawn.legend(shown.values(), shown.keys(), loc="outside right center", fontsize=8.5)
-    drawn.draw_without_rendering()  # beside the legend panels are narrower, and texts are not
+    drawn.draw_without_rendering()  # the legend makes panels narrower, and not texts
     for axes, (_, rows) in zip(all_axes, panels, strict=True):
         _write_marks(axes, rows, figure, joined)
     return drawn
@@ -110,7 +110,7 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, joined: bool) -> dict[str, Any]:
 
 
 def _write_marks(axes: Axes, rows: pd.DataFrame, figure: PaperFigure, joined: bool) -> None:
-    """Writes each point's text beside it; the layout must be final."""
+    """Writes each point's text next to it; the layout must be final."""
     lines = plotting.coloured_lines(rows)
     drawn = [box for line, _ in lines for box in _on_line(axes, line, joined)]
     written: list[Bbox] = []
@@ -147,8 +147,8 @@ def _write_mark(
     for up, side in itertools.product(HEIGHTS, SIDES):
         right = side * (5 if up else 8)  # at the height of its mark a text starts beyond it
         mark.set(position=(right, up), ha=SIDES[side])
-        mark.get_window_extent()  # puts the text where it shall stand
-        box = Text.get_window_extent(mark)  # of the text alone, without its line
+        mark.get_window_extent()  # moves the text to its new place
+        box = Text.get_window_extent(mark)  # of the text without its line
         outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0) + (box.y1 > axes.bbox.y1)
         covered = box.count_overlaps(drawn) + 2 * outside + 10 * box.count_overlaps(written)
         tried.append((covered, abs(up), right, up, side, box))
@@ -170,7 +170,7 @@ def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:
 
 
 def _mark(point: dict[str, Any], figure: PaperFigure) -> str:
-    """Returns the text beside a point: its eps, or else the settings that `marks` names.
+    """Returns the text at a point: its eps, or else the settings that `marks` names.
 
     No privacy has neither: its name says all.
     """

@@ -6,10 +6,10 @@ Runs are put together to series over N, eps or both; a series has one slope of l
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -98,7 +98,7 @@ class Series:
 
     @property
     def name(self) -> str:
-        """The cell of table I with what stands in for it."""
+        """The cell of table I, and the mechanism and model that we run for it."""
         is_full = self.mechanism.startswith("full_")
         protection = "central, all" if is_full else PROTECTION[self.trust]
         # The constant is part of the identity where it is not that of the paper.
@@ -195,8 +195,7 @@ def read_series(experiment: Experiment) -> list[Series]:
     return list(found.values())
 
 
-@dataclass(frozen=True)
-class Slope:
+class Slope(NamedTuple):
     """A least-squares slope on log-log axes and its 95 % interval."""
 
     measured: float
@@ -257,7 +256,7 @@ class ExponentTable(Table):
     """One row per series and tuning; `CAPTION` says what the tunings are.
 
     Attributes:
-        tolerance: how far from the predicted exponent a slope may be beside its interval, for the
+        tolerance: how far from the predicted exponent a slope may be outside its interval, for the
             curvature of a finite range (ours).
         least_share: what bias and variance must each have of the risk, for a target that is not
             rough.
@@ -329,7 +328,7 @@ class ExponentTable(Table):
             [[record[key] for record in at[x]] for x in places]
             for key in ("excess_risk", "excess_risk_sem")
         )
-        row |= asdict(fit_slope(places, risks, errors))
+        row |= fit_slope(places, risks, errors)._asdict()
         if tuning == "theory":
             shares = [_bias_share(at[x][0]) for x in places]
             row |= {"least_bias_share": min(shares), "least_variance_share": 1 - max(shares)}

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
+from scipy.special import softmax
 from scipy.stats import ncx2
 
 from labeldp_bench.records.record import Record
@@ -27,7 +28,7 @@ DRAWS = 20_000
 DELTA = 0.05
 """Of (36); not stated, ours."""
 LEAST_RISK = 2e-4
-"""Below, a logarithmic axis shows the noise of the trials alone."""
+"""Below, a logarithmic axis shows only the noise of the trials."""
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
 CAPTION = (
     "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 "
@@ -41,7 +42,7 @@ CAPTION = (
 def retention_bound(eps: float, num_classes: int) -> tuple[float, float]:
     """Returns the largest mean probability of releasing the own label: as printed, and tight.
 
-    Appendix B.1 bounds e^eps / K; summing P(j | i) >= e^-eps P(i | i) over j != i alone gives
+    Appendix B.1 bounds e^eps / K; summing P(j | i) >= e^-eps P(i | i) over j != i gives
     e^eps / (e^eps + K - 1), which randomised response attains. The mean is over labels that are
     equally likely.
 
@@ -117,8 +118,7 @@ def margins(num_classes: int, sigma: float) -> np.ndarray:
     labels = rng.integers(num_classes, size=DRAWS)
     points = means[labels] + sigma * rng.standard_normal((DRAWS, 2))
     logits = points @ means.T / sigma**2
-    law = np.exp(logits - logits.max(1, keepdims=True))
-    top = np.partition(law / law.sum(1, keepdims=True), -2, axis=1)[:, -2:]
+    top = np.partition(softmax(logits, axis=1), -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
 
 

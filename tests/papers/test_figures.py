@@ -1,6 +1,5 @@
 """Figures of the papers: grids, points, bytes, what is drawn where records are missing."""
 
-import math
 import os
 import subprocess
 import sys
@@ -64,23 +63,6 @@ def test_the_script_names_every_figure_and_what_fills_it(monkeypatch, tmp_path, 
 # --- points and pictures ---------------------------------------------------------------------
 
 
-def test_seeds_are_averaged_and_a_single_one_has_no_error():
-    blocks = [{"set": {"dataset": "circle", "mechanism": "rr"}, "grid": {"seed": [0, 1, 2]}}]
-    drawn = figure(blocks)
-    values = dict(zip((cell.config_hash for cell in drawn.cells), (0.5, 0.6, 0.7), strict=True))
-    base = {"mechanism": "rr", "eps": 1.0, "trust": "central", "private": True}
-    records = {key: base | {"accuracy": value} for key, value in values.items()}
-    (point,) = drawn.points(records).to_dict("records")
-    assert (point["n"], point["cells"], point["name"]) == (3, 3, "RR, central")
-    assert point["y"] == pytest.approx(60)
-    assert point["error"] == pytest.approx(4.302653 * 10 / math.sqrt(3))  # t, 2 degrees
-    (alone,) = drawn.points(dict(list(records.items())[:1])).to_dict("records")
-    assert math.isnan(alone["error"]) and alone["n"] == 1
-    records[drawn.cells[2].config_hash]["draws"] = 2  # of other samplers: never averaged
-    (newest,) = drawn.points(records).to_dict("records")
-    assert (newest["y"], newest["n"], newest["older"]) == (pytest.approx(70), 1, 2)
-
-
 def test_same_records_give_the_same_bytes_and_others_do_not(tmp_path):
     # A date or the order of a set in a file would make every commit of figures a change.
     subprocess.run(
@@ -141,18 +123,6 @@ def test_what_has_no_x_is_a_level_in_every_panel():
     assert panels == [("1", "none"), ("2", "none"), ("1", "rr"), ("2", "rr")]
     assert points.x.isna().tolist() == [True, True, False, False]
     assert counts(points) == (3, 0)  # the level is one cell, not one for each panel
-
-
-def test_labels_of_lines_that_end_together_do_not_overlap():
-    figure_, ((axes,),) = plotting.new_figure(1)
-    axes.set_ylim(0, 100)
-    plotting.label_lines(axes, [(50.0 + i / 10, f"line {i}", "black") for i in range(6)])
-    figure_.canvas.draw()
-    boxes = sorted((Text.get_window_extent(t) for t in axes.texts), key=lambda box: box.y0)
-    assert all(low.y1 < high.y0 for low, high in pairwise(boxes))
-    middle = axes.transData.transform((0, 50.25))[1]  # they stay around their lines
-    assert sum(box.y0 + box.y1 for box in boxes) / 12 == pytest.approx(middle, abs=4)
-    plt.close(figure_)
 
 
 def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another():

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from scipy import stats
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
@@ -86,34 +85,6 @@ def test_marks(accuracies, marked):
     assert row["published"] == 78.4 and row["n"] == len(accuracies)
     assert row["difference"] == pytest.approx(100 * sum(accuracies) / len(accuracies) - 78.4)
     assert row["marked"] == marked
-
-
-def test_a_mark_counts_the_papers_spread_and_the_size_of_the_test_set():
-    # By hand: RR on C10_1 at eps=1, 53.66 +- 2.18 over 10 runs, 3,350 test images.
-    table = accuracy_table("blockrr/table3")
-    # Ours: 2 runs, s^2 = 2. Welch's degrees of freedom: 2.217^2 / (1^2 / 1 + 0.475^2 / 9) = 4.79.
-    bound = stats.t.ppf(0.975, 4.79) * math.sqrt(2 / 2 + 2.18**2 / 10 + 53.66 * 46.34 / 3350)
-    assert bound == pytest.approx(3.88, abs=0.01)
-    for shift, marked in ((bound - 0.02, False), (bound + 0.02, True)):
-        accuracies = [(53.66 + shift + side) / 100 for side in (-1, 1)]
-        row, _ = filled(table, accuracies, n_test=3350, at=("cifar10_1", "rr", 1))
-        assert row["std"] == pytest.approx(math.sqrt(2))
-        assert row["marked"] == marked
-
-
-def test_runs_of_two_versions_of_the_samplers_are_never_averaged():
-    # A mean would be that of no version, its spread that between versions.
-    table = accuracy_table("blockrr/table10")
-    cells = [cell for cell in table.experiment.cells() if table.method_of(cell) == "rr"][:3]
-    records = {cell.config_hash: record_of(cell, n_test=3350) for cell in cells}
-    records[cells[1].config_hash]["draws"] = 2
-    records[cells[1].config_hash]["per_class_accuracy"] = [0.25] * 10
-    rows = table.rows(records)
-    done = rows[rows.n > 0]
-    assert set(done.n) == {1} and set(done.ours) == {25} and set(done.older) == {2}
-    text = table.markdown(rows)
-    assert "\n\n2 older runs are left out: " in text and "\n\n3 of 270 runs done" in text
-    assert "older" not in table.rows({cells[0].config_hash: record_of(cells[0])})
 
 
 def test_class_averages_and_classes_come_from_the_same_records():

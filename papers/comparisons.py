@@ -87,19 +87,3 @@ def against_printed(
     else:
         parts = [(ours.error**2 * (1 + seeds / runs), ours.freedom), images]
     return SeedsEstimate(ours.value - printed, *combined(parts))
-
-
-def difference_text(gap: SeedsEstimate, p: float) -> str:
-    """Returns a difference with interval and test, and a p value that the caller has corrected.
-
-    >>> difference_text(SeedsEstimate(2.0, 0.5, 2, {0: 1.0, 1: 2.0, 2: 3.0}), 0.057)
-    '+2.0 ± 2.2 (3 pairs), p=0.057'
-    >>> difference_text(SeedsEstimate(-0.01), math.nan)
-    '+0.0 (not tested)'
-    >>> difference_text(SeedsEstimate(2.0), math.nan)
-    '+2.0 (not tested)'
-    """
-    if math.isnan(p):
-        return f"{gap.value:+z.1f} (not tested)"
-    test = f"{len(gap.by_seed)} pairs" if gap.by_seed else "Welch"
-    return f"{gap.value:+z.1f} ± {gap.half_width:.1f} ({test}), p={p:.2g}"

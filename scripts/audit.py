@@ -66,7 +66,9 @@ def build(name: str, text: str, parameters: dict[str, Any]) -> Measurement:
     with contextlib.suppress(ValueError):
         value = float(text)
     eps = check_eps(value)
-    if name == HISTOGRAM and not parameters:
+    if name == HISTOGRAM:
+        if parameters:
+            raise InputError(f"mechanism={HISTOGRAM} takes no mechanism.{next(iter(parameters))}")
         return LaplaceHistogram(eps)
     check_choice("mechanism", name, mechanism_names())
     config = compose_cell([f"mechanism={name}", f"eps={eps}"]).config["mechanism"]

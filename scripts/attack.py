@@ -184,7 +184,7 @@ def beliefs(
 
 
 def write(rows: list[dict[str, Any]], path: Path) -> None:
-    """Merges rows into the CSV, in place of those of the same cell and share, and draws it."""
+    """Merges rows into the CSV, in place of those of the same cell and share."""
     table = pd.DataFrame(rows)
     if path.is_file():
         old = pd.read_csv(path, dtype={"config_hash": str})

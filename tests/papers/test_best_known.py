@@ -126,6 +126,12 @@ def test_features_and_curators_have_columns_of_their_own():
     records |= runs("noisy_clusters", [0.99] * 3, trust="central", model="clusters")
     row = at(records)
     assert (row["ours"], row["ours_features"], row["ours_central"]) == pytest.approx((97.1, 98, 99))
+    assert pd.isna(row["ours_imagenet"])
+    records |= runs("rr", [0.975] * 3, model="probe", pretrain="imagenet")
+    records |= runs("labeldp_pro", [0.999] * 3, trust="central", model="ridge", pretrain="imagenet")
+    row = at(records)  # a public encoder is named apart, and a curator's is no local one
+    assert (row["ours_features"], row["ours_imagenet"]) == pytest.approx((98, 97.5))
+    assert (row["imagenet_model"], row["imagenet_seeds"]) == ("probe", 3)
     part = at(runs("rr", [0.5], n_test=100) | runs("rr", [0.97] * 3))
     assert part["ours"] == pytest.approx(97)  # a part of the test set is no candidate
 

@@ -1,11 +1,13 @@
-"""Labels per second of each release, beside a plain Python loop and public code.
+"""Labels per CPU second of each release, next to NumPy, a plain Python loop and public code.
 
     python -m benchmarks.mechanisms [labels=50000] [out=FOLDER]
 
-`labels` are released at once; one thread, the best of three; priors per example where a mechanism
-takes one; noise from a seed, and secret noise. The loops draw one label at a time from the same
-distribution, without tensors. multi-freq-ldpy and OpenDP are measured where they are installed;
-both release one label a call, as one person's device does, and OpenDP draws by exact arithmetic.
+`labels` are released at once; one thread, the best of five; priors per example where a mechanism
+takes one; noise from a seed, and secret noise. `messages` are releases in the form that is stored.
+What NumPy draws is written as one would write it by hand, in about five lines; it is compared with
+the messages. The loops draw one label at a time from the same distribution, without tensors.
+multi-freq-ldpy and OpenDP are measured where they are installed; both release one label a call, as
+one person's device does, and OpenDP draws by exact arithmetic.
 Writes mechanisms_cpu.csv.
 """
 
@@ -16,12 +18,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.harness import Row, benchmark, rate, ratio
 from labeldp import mechanisms
-from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.bits import BitFlips
+from labeldp.mechanisms import ClassMechanism, Mechanism
+from labeldp.mechanisms.bits import BitFlips, hashed
 from labeldp.mechanisms.noise import Noise, SecretGenerator
 from labeldp.mechanisms.subsets import p_outside
 from labeldp.support.validate import InputError
@@ -30,7 +34,7 @@ from labeldp_bench.cli.script import integer
 CLASSES = (10, 100)
 EPS = 1.0
 LOOPED = 2_000
-MECHANISMS: tuple[Mechanism, ...] = (
+MECHANISMS: tuple[ClassMechanism, ...] = (
     mechanisms.RandomizedResponse(eps=EPS),
     mechanisms.Rappor(eps=EPS),
     mechanisms.UnaryEncoding(eps=EPS),
@@ -53,6 +57,13 @@ MULTI_FREQ = {
     "SubsetSelection": ("SS", "SS_Client", ()),
     "LocalHashing": ("LH", "LH_Client", (True,)),
 }
+MESSAGES = (
+    "messages_per_second",
+    "secret_messages_per_second",
+    "numpy",
+    "over_numpy",
+    "secret_over_numpy",
+)
 Client = Callable[[int], object]
 """Releases one label."""
 
@@ -87,6 +98,33 @@ def plain_loop(mechanism: Mechanism, num_classes: int) -> Client | None:
             return {label, *random.sample(others, size - 1)}
 
         return pick_set
+    return None
+
+
+def by_numpy(
+    mechanism: Mechanism, labels: NDArray, num_classes: int, rng: np.random.Generator
+) -> object:
+    """Returns messages of the mechanism, by a few lines of NumPy; None where none are written."""
+    count, likelihood_ratio = len(labels), math.exp(mechanism.eps)
+    if isinstance(mechanism, mechanisms.RandomizedResponse):
+        keeps = rng.random(count) < likelihood_ratio / (likelihood_ratio + num_classes - 1)
+        shift = rng.integers(1, num_classes, count)
+        return np.where(keeps, labels, (labels + shift) % num_classes)
+    if isinstance(mechanism, mechanisms.AdditiveLaplace):
+        noisy = rng.laplace(0, mechanism.scale, (count, num_classes))
+        noisy[np.arange(count), labels] += 1
+        return noisy.astype(np.float32)
+    if isinstance(mechanism, mechanisms.HadamardResponse):
+        message, row = rng.integers(0, 2 ** num_classes.bit_length(), count), labels + 1
+        belongs = np.bitwise_count(message & row) % 2 == 0
+        keeps = rng.random(count) < likelihood_ratio / (likelihood_ratio + 1)
+        return np.where(belongs == keeps, message, message ^ (row & -row))
+    if isinstance(mechanism, mechanisms.LocalHashing):
+        seeds = rng.integers(0, 2**64, count, dtype=np.uint64)
+        bucket = hashed(seeds, labels, mechanism.num_buckets).astype(np.int64)
+        keeps = rng.random(count) >= mechanism.p_drop
+        shift = rng.integers(1, mechanism.num_buckets, count)
+        return seeds, np.where(keeps, bucket, (bucket + shift) % mechanism.num_buckets)
     return None
 
 
@@ -140,7 +178,7 @@ def rate_of(client: Client | None, labels: Sequence[int]) -> int | None:
     return round(rate(lambda: [client(y) for y in labels], len(labels))) if client else None
 
 
-def measured(mechanism: Mechanism, num_classes: int, size: int) -> Row:
+def measured(mechanism: ClassMechanism, num_classes: int, size: int) -> Row:
     """Returns one row of the table.
 
     Raises:
@@ -158,6 +196,17 @@ def measured(mechanism: Mechanism, num_classes: int, size: int) -> Row:
 
     ours = rate(partial(release, generator), size)
     secret = rate(partial(release, SecretGenerator()), size)
+    messages: dict[str, int | float | None] = dict.fromkeys(MESSAGES)
+    rng = np.random.default_rng(0)
+    if by_numpy(mechanism, labels.numpy(), num_classes, rng) is not None:
+        form = mechanism.encoding(num_classes)
+        drawn = rate(lambda: form.draw(labels, generator), size)
+        hidden = rate(lambda: form.draw(labels, SecretGenerator()), size)
+        plain = rate(lambda: by_numpy(mechanism, labels.numpy(), num_classes, rng), size)
+        found = round(drawn), round(hidden), round(plain)
+        messages = dict(
+            zip(MESSAGES, (*found, ratio(drawn, plain), ratio(hidden, plain)), strict=True)
+        )
     few = labels[:LOOPED].tolist()
     others = {name: rate_of(find(mechanism, num_classes), few) for name, find in OTHERS.items()}
     ratios = {f"over_{name}": ratio(ours, other) for name, other in others.items()}
@@ -168,6 +217,7 @@ def measured(mechanism: Mechanism, num_classes: int, size: int) -> Row:
         "labels": size,
         "labels_per_second": round(ours),
         "secret_labels_per_second": round(secret),
+        **messages,
         **others,
         **ratios,
     }

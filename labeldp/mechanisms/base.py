@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.encodings import AsReleased, Encoding, ShortLabels
-from labeldp.mechanisms.noise import DRAWS, Noise, Prior, group_counts, group_sums, uniforms
+from labeldp.mechanisms.noise import (
+    DISTRIBUTION,
+    DRAWS,
+    Noise,
+    Prior,
+    group_counts,
+    group_sums,
+    uniforms,
+)
 from labeldp.support.validate import InputError, check_eps, check_integer, check_labels, check_prior
 
 Limit = TypeVar("Limit", bound=float)
@@ -30,6 +38,7 @@ class Measurement(ABC):
         delta: by how much a probability may exceed what eps allows; 0: pure.
         trust: who sees true labels: `local` (nobody), `central` (a curator), `none` (no guarantee).
         draws: version of its draws, raised whenever they change for the same seed (`noise.DRAWS`).
+        distribution: the same of the distribution of its answers (`noise.DISTRIBUTION`).
         tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
     """
 
@@ -37,6 +46,7 @@ class Measurement(ABC):
     delta: float = 0.0
     trust: str = "local"
     draws: int = DRAWS
+    distribution: int = DISTRIBUTION
     tasks: tuple[str, ...] = ("classification",)
 
     @property
@@ -207,7 +217,7 @@ class Question(Measurement):
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        for name in ("eps", "delta", "trust", "draws", "tasks"):
+        for name in ("eps", "delta", "trust", "draws", "distribution", "tasks"):
             object.__setattr__(self, name, getattr(self.mechanism, name))
 
     @property

@@ -21,7 +21,10 @@ from labeldp.mechanisms.noise import (
     coins,
     group_counts,
     numpy_stream,
+    random_responses,
+    random_words,
 )
+from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
 
 ENUMERABLE_CLASSES = 16
@@ -204,6 +207,7 @@ STEP, FIRST, SECOND = (
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 """Of SplitMix64."""
+HASH_AND_BUCKET = np.dtype([("seed", "<u8"), ("bucket", "<u4")])
 
 
 class Hashes(Encoding):
@@ -217,30 +221,27 @@ class Hashes(Encoding):
 
     Args:
         eps: of the mechanism.
-        p_own: probability of releasing the label's own bucket.
         buckets: g, in [2, 2^32].
         num_classes: K.
     """
 
     name = "hash and bucket"
 
-    def __init__(self, eps: float, p_own: float, buckets: int, num_classes: int) -> None:
+    def __init__(self, eps: float, buckets: int, num_classes: int) -> None:
         super().__init__(num_classes)
-        self.eps, self.p_own, self.buckets = eps, p_own, buckets
+        self.eps, self.buckets = eps, buckets
 
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
         """Returns seeds and buckets; O(N)."""
         check_labels(labels, self.num_classes)
-        check_noise("local_hashing", self.eps, self.p_own)
+        p_other = RandomizedResponse(self.eps).p_flip(self.buckets)
+        check_noise("local_hashing", self.eps, p_other)
         stream = numpy_stream(generator)
-        seeds = stream.integers(0, 2**64, len(labels), dtype=np.uint64)
-        bucket = hashed(seeds, labels.numpy(), self.buckets)
-        keeps = coins(self.p_own, labels.shape, stream)
-        shift = stream.integers(1, self.buckets, len(labels), dtype=np.uint64)
-        bucket = np.where(keeps, bucket, (bucket + shift) % np.uint64(self.buckets))
-        seed_bytes = seeds.astype("<u8").view(np.uint8).reshape(-1, 8)
-        bucket_bytes = bucket.astype("<u4").view(np.uint8).reshape(-1, 4)
-        return torch.from_numpy(np.concatenate([seed_bytes, bucket_bytes], axis=1))
+        messages = np.empty(len(labels), HASH_AND_BUCKET)
+        messages["seed"] = seeds = random_words(len(labels), stream)
+        own = hashed(seeds, labels.numpy(), self.buckets)
+        messages["bucket"] = random_responses(own, self.buckets, p_other, stream)
+        return torch.from_numpy(messages.view(np.uint8).reshape(-1, 12))
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the messages if their buckets are in [0, g)."""
@@ -259,9 +260,8 @@ class Hashes(Encoding):
         )
 
     def _split(self, messages: Tensor) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        raw = np.ascontiguousarray(messages.numpy())
-        seeds = np.ascontiguousarray(raw[:, :8]).view("<u8").ravel()
-        return seeds, np.ascontiguousarray(raw[:, 8:]).view("<u4").ravel().astype(np.uint64)
+        both = np.ascontiguousarray(messages.numpy()).view(HASH_AND_BUCKET).ravel()
+        return both["seed"].astype(np.uint64), both["bucket"].astype(np.uint64)
 
 
 def hashed(seeds: NDArray[np.uint64], labels: NDArray[np.int64], buckets: int) -> NDArray:
@@ -417,6 +417,7 @@ class LocalHashing(BitFlips):
 
     buckets: int | None = None
 
+    draws = 4
     identity_at_inf: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -448,4 +449,4 @@ class LocalHashing(BitFlips):
         Its draws are not those of `release`, which needs no hash; their distribution is the same
         but for what tells the hash from a random function.
         """
-        return Hashes(self.eps, 1 - self.p_drop, self.num_buckets, num_classes)
+        return Hashes(self.eps, self.num_buckets, num_classes)

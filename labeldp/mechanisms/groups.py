@@ -18,6 +18,7 @@ from labeldp.mechanisms.base import (
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.mechanisms.noise import (
     HISTOGRAM,
+    LAPLACE,
     Noise,
     Prior,
     discrete_laplace,
@@ -109,6 +110,7 @@ class LaplaceHistogram(Measurement):
 
     trust = "central"
     draws = HISTOGRAM
+    distribution = LAPLACE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", check_eps(self.eps))
@@ -147,6 +149,7 @@ class CubeMeans(GroupMechanism):
     """
 
     draws = 3
+    distribution = LAPLACE
     tasks = ("regression",)
 
     def reach(self, bound: float) -> float:
@@ -327,6 +330,7 @@ class NoisyClusters(GroupMechanism):
     """
 
     draws = 3
+    distribution = LAPLACE
 
     @property
     def scale(self) -> float:
@@ -357,6 +361,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     """
 
     draws = 3
+    distribution = LAPLACE
     tasks = ("classification", "regression")
     trust = "local"
     protects: ClassVar[str] = "labels and features"

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms.base import two_levels
@@ -15,7 +16,8 @@ from labeldp.mechanisms.bits import (
     evidence_of_ones,
 )
 from labeldp.mechanisms.encodings import Encoding, whole_numbers_to
-from labeldp.mechanisms.noise import Noise, Prior, check_noise, integers, uniforms
+from labeldp.mechanisms.noise import Noise, Prior, check_noise, numpy_stream, random_words
+from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.support.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_ENTRIES = 2**26
@@ -43,6 +45,7 @@ class HadamardResponse(BitMechanism):
     torch.Size([16, 10])
     """
 
+    draws = 4
     identity_at_inf: ClassVar[bool] = False
 
     @property
@@ -53,7 +56,7 @@ class HadamardResponse(BitMechanism):
     def encoding(self, num_classes: int) -> "HadamardMessages":
         """Returns the form that keeps the message alone, a whole number of few bytes."""
         check_integer("num_classes", num_classes, low=2)
-        return HadamardMessages(self.eps, self.p_keep, num_classes)
+        return HadamardMessages(self.eps, num_classes)
 
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
@@ -98,29 +101,32 @@ class HadamardMessages(Encoding):
 
     Args:
         eps: of the mechanism.
-        p_keep: probability that the message belongs to the label.
         num_classes: K.
     """
 
     name = "hadamard"
 
-    def __init__(self, eps: float, p_keep: float, num_classes: int) -> None:
+    def __init__(self, eps: float, num_classes: int) -> None:
         super().__init__(num_classes)
-        self.eps, self.p_keep, self.count = eps, p_keep, 2 ** num_classes.bit_length()
+        self.eps, self.count = eps, 2 ** num_classes.bit_length()
 
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
-        """Returns messages in [0, L), L the smallest power of two above K."""
+        """Returns messages in [0, L), L the smallest power of two above K.
+
+        The low digits of one word of 64 bits are a message, the others a coin. The probability that
+        the message does not belong to the label is rounded up by less than L / 2^64.
+        """
         check_labels(labels, self.num_classes)
-        check_noise("hadamard", self.eps, self.p_keep)
-        # In this order: it decides what a seed gives.
-        message = integers(0, self.count, labels.shape, generator)
-        uniform = uniforms(labels.shape, generator)
-        row = labels + 1
-        belongs = belonging(message, row) == 1
+        p_outside = RandomizedResponse(self.eps).p_flip(2)
+        check_noise("hadamard", self.eps, p_outside)
+        words = random_words(len(labels), numpy_stream(generator))
+        message = self._narrow(words & np.uint64(self.count - 1))
+        outside = words < np.uint64(math.ceil(math.ldexp(p_outside, 64) / self.count) * self.count)
+        row = self._narrow(labels.numpy() + 1)
         # Turning one digit that the row looks at swaps the halves one to one.
-        turned = message ^ (row & -row)
-        chosen = torch.where(belongs == (uniform < self.p_keep), message, turned)
-        return chosen.to(whole_numbers_to(self.count))
+        turns = (np.bitwise_count(message & row) & 1).view(np.bool_) != outside
+        message ^= (row & -row) * turns
+        return torch.from_numpy(message)
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the messages if they are in [0, L)."""
@@ -129,17 +135,14 @@ class HadamardMessages(Encoding):
 
     def outputs(self, messages: Tensor) -> Tensor:
         """Returns the bits 1[message belongs to label i], uint8 (N, K)."""
-        rows = torch.arange(1, self.num_classes + 1)
-        return belonging(self.checked(messages).to(torch.int64)[:, None], rows)
+        rows = self._narrow(np.arange(1, self.num_classes + 1))
+        # NumPy counts the ones in one instruction.
+        ones = np.bitwise_count(self._narrow(self.checked(messages).numpy())[:, None] & rows)
+        ones &= 1
+        ones ^= 1
+        return torch.from_numpy(ones)
 
-
-def belonging(messages: Tensor, rows: Tensor) -> Tensor:
-    """Returns 1 where a message and a row have an even number of ones in common, uint8.
-
-    Args:
-        messages: int64, below 2^32; broadcast against the rows.
-        rows: int64, of the Sylvester matrix, counted from 0, below 2^32.
-    """
-    # NumPy counts the ones in one instruction.
-    common = messages.numpy().astype(np.uint32) & rows.numpy().astype(np.uint32)
-    return torch.from_numpy(1 - (np.bitwise_count(common) & 1))
+    def _narrow(self, numbers: NDArray) -> NDArray:
+        """Returns numbers below L in the type of a message."""
+        kind = torch.empty(0, dtype=whole_numbers_to(self.count)).numpy().dtype
+        return numbers.astype(kind)

@@ -19,6 +19,7 @@ from labeldp.mechanisms.base import (
     two_levels,
 )
 from labeldp.mechanisms.noise import (
+    LAPLACE,
     Noise,
     Prior,
     discrete_laplace,
@@ -27,6 +28,7 @@ from labeldp.mechanisms.noise import (
     laplace_sums,
     numpy_stream,
     on_grid,
+    one_word_laplace,
     step_of,
 )
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
@@ -68,7 +70,7 @@ class ClippingMechanism(Mechanism[float]):
         return super().summary() | ({} if self.clip is None else {"clip": self.clip})
 
 
-ENTRIES = 100_000  # drawn at once: few enough to stay in the cache
+ENTRIES = 2**14  # drawn at once: few enough to stay in the cache
 STEP = 2.0**-10
 """Of the grid that noise and outputs lie on."""
 
@@ -80,7 +82,7 @@ class AdditiveLaplace(ClassMechanism):
     eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
     L1, reached where the one entry is >= 1 and the other <= 0. Noise and outputs are multiples of
     1/1024, which float32 holds exactly down to eps of about 0.01; below, rounding happens after the
-    draw and does not see the label.
+    draw and does not see the label. How far noise reaches: `noise.one_word_laplace`.
 
     Source: Malek Esmaeili et al. (2021), "Antipodes of label differential privacy: PATE and
     ALIBI", arXiv:2106.03408. Its `sigma` is the standard deviation 2 sqrt(2) / eps, not the scale.
@@ -89,7 +91,8 @@ class AdditiveLaplace(ClassMechanism):
     2.0
     """
 
-    draws = 3
+    draws = 4
+    distribution = LAPLACE
 
     @property
     def scale(self) -> float:
@@ -102,13 +105,17 @@ class AdditiveLaplace(ClassMechanism):
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
         stream = numpy_stream(generator)
-        released = torch.empty((len(labels), num_classes))
+        released = np.zeros((len(labels), num_classes), np.float32)
+        if self.scale == 0:
+            released[np.arange(len(labels)), labels.numpy()] = 1
+            return torch.from_numpy(released)
         size = max(1, ENTRIES // num_classes)
-        for own, rows in zip(labels.split(size), released.split(size), strict=True):
-            noisy = discrete_laplace((len(own), num_classes), self.scale / STEP, stream)
-            noisy[np.arange(len(own)), own.numpy()] += round(1 / STEP)
-            rows.copy_(torch.from_numpy(noisy * STEP))
-        return released
+        for start in range(0, len(labels), size):
+            own = labels[start : start + size].numpy()
+            noisy = one_word_laplace((len(own), num_classes), self.scale / STEP, stream)
+            noisy[np.arange(len(own)), own] += round(1 / STEP)
+            np.multiply(noisy, STEP, out=released[start : start + size], casting="same_kind")
+        return torch.from_numpy(released)
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the log-density of the reals under each label, float64 (N, K); O(N K).
@@ -210,6 +217,7 @@ class Laplace(RealMechanism):
     """
 
     draws = 3
+    distribution = LAPLACE
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""

@@ -25,8 +25,8 @@ from labeldp.mechanisms.noise import (
     check_noise,
     group_counts,
     group_sums,
-    integers,
     numpy_stream,
+    random_responses,
     uniforms,
 )
 from labeldp.support.last_results import LastResults
@@ -127,6 +127,8 @@ class RandomizedResponse(LabelMechanism):
     [[0.75, 0.25], [0.25, 0.75]]
     """
 
+    draws = 4
+
     def p_flip(self, num_classes: int) -> float:
         """Returns the probability of each single wrong label (not of all of them together)."""
         # e^-eps in numerator and denominator: the textbook form is NaN at eps=inf.
@@ -138,10 +140,10 @@ class RandomizedResponse(LabelMechanism):
     ) -> Tensor:
         """Returns int64 (N,): the label, or a uniform other one; O(N)."""
         check_labels(labels, num_classes)
-        total_flip = (num_classes - 1) * self.p_flip(num_classes)
-        uniform = uniforms(labels.shape, generator)
-        shift = integers(1, num_classes, labels.shape, generator)
-        return torch.where(uniform < total_flip, (labels + shift) % num_classes, labels)
+        p_flip = self.p_flip(num_classes)
+        check_noise("rr", self.eps, p_flip)
+        stream = numpy_stream(generator)
+        return torch.from_numpy(random_responses(labels.numpy(), num_classes, p_flip, stream))
 
     def release_groups(
         self,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Measurement, Mechanism, Notes
-from labeldp.mechanisms.noise import DRAWS, Noise, SecretGenerator
+from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS, Noise, SecretGenerator
 from labeldp.store.account import Account, BudgetError, LedgerEntry
 from labeldp.store.release import ReleaseError, StoredRelease
 from labeldp.support import seeding
@@ -69,7 +69,7 @@ class LabelStore:
         self.num_classes = num_classes
         self.bound = bound
         self.unsanitised: Notes = {}
-        self.draws = DRAWS
+        self.draws, self.distribution = DRAWS, DISTRIBUTION
         self._limit = num_classes if bound is None else float(bound)
         self._absent = absent
         self._account = Account(len(true_labels), 0.0)  # closed: nothing may be spent
@@ -186,6 +186,7 @@ class LabelStore:
         self._left[name] = drawn
         self._book(measurement, eps, paying, delta=measurement.delta)
         self.draws = max(self.draws, measurement.draws)
+        self.distribution = max(self.distribution, measurement.distribution)
         self.unsanitised |= drawn.get("unsanitised", {})
         return drawn
 

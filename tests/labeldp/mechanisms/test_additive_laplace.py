@@ -36,10 +36,10 @@ def test_later_blocks_add_noise_to_their_own_labels(monkeypatch):
     """If this fails, examples after the first block release those of others."""
     labels = torch.arange(10).repeat(3)
     released, shapes = {}, []
-    draw = laplace_module.discrete_laplace
+    draw = laplace_module.one_word_laplace
     monkeypatch.setattr(
         laplace_module,
-        "discrete_laplace",
+        "one_word_laplace",
         lambda shape, *rest: shapes.append(shape) or draw(shape, *rest),
     )
     for entries in (1, 77, 10_000):

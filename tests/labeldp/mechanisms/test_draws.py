@@ -10,7 +10,6 @@ from scipy.stats import binomtest, chi2_contingency, chisquare, dlaplace, ks_2sa
 
 from labeldp.mechanisms import (
     BlockRR,
-    HadamardResponse,
     LaplaceHistogram,
     LocalFull,
     NoisyClusters,
@@ -111,14 +110,52 @@ def test_later_blocks_have_their_own_coins():
     assert (sets.sum(1) == 2).all()
 
 
+@pytest.mark.parametrize("count", [2, 3, 10, 1000])
+def test_a_word_moves_a_place_as_often_as_its_probability_says(count):
+    """Enumeration: the first and the last word that lead to each place, and the last word."""
+    p_other = 1 / (math.e + count - 1)
+    each = math.ceil(math.ldexp(p_other, 64))
+    assert 0 <= each / 2**64 - p_other <= math.ulp(p_other) + 2**-64  # rounded up
+    words = [word for move in range(count - 1) for word in (move * each, (move + 1) * each - 1)]
+    words += [(count - 1) * each, 2**64 - 1]
+    own = np.full(len(words), count - 1)
+    moved = draws.random_responses(own, count, p_other, Scripted(words))
+    assert moved.tolist() == [place for place in range(count) for _ in range(2)]
+    assert (own == count - 1).all()
+
+
 @pytest.mark.parametrize("scale", [0.3, 2.0, 7.5])
 @pytest.mark.parametrize("secret", [False, True])
-def test_discrete_laplace_law(scale, secret):
+@pytest.mark.parametrize("sampler", [draws.discrete_laplace, draws.one_word_laplace])
+def test_discrete_laplace_law(scale, secret, sampler):
     stream = SecretGenerator() if secret else np.random.default_rng(0)
-    noise = draws.discrete_laplace((200, 300), scale, stream).ravel()
-    assert noise.dtype == np.int64
+    noise = sampler((200, 300), scale, stream).ravel().astype(np.int64)
     assert has_law(noise, dlaplace(1 / scale), 1e-6)
     assert not has_law(noise, dlaplace(1 / (0.9 * scale)))
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 2048.0])
+def test_words_of_laplace_noise_lead_to_each_number_as_often_as_they_should(scale):
+    """Enumeration: of 2^63 words those that lead to k and beyond are ratio^k / (1 + ratio)."""
+    ratio = np.exp(np.longdouble(-1) / scale)
+    sizes = np.arange(2, round(20 * scale))
+    beyond = np.ldexp(ratio**sizes / (1 + ratio), 63)
+    middle = np.ceil(np.ldexp(float(ratio) / (1 + float(ratio)), 63)).astype(np.longdouble)
+    for sign in (1, -1):
+        for inside in (True, False):
+            words = middle + sign * (beyond + (-1) ** inside * (beyond * 2.0**-40 + 2))
+            scripted = Scripted((words.astype(np.uint64) << np.uint64(1)).tolist())
+            noise = sign * draws.one_word_laplace((len(sizes),), scale, scripted)
+            assert ((noise >= sizes) == inside).all()
+    ends = Scripted([0, 2**64 - 1])
+    assert np.abs(draws.one_word_laplace((2,), scale, ends)).max() <= 1
+
+
+def test_a_zero_of_laplace_noise_has_no_sign():
+    # A count is added to the own entry alone: -0 would say that an entry is not the label's.
+    words = np.arange(0, 4096, dtype=np.uint64).tolist()
+    noise = draws.one_word_laplace((4096,), 2048.0, Scripted(words))
+    assert (noise == 0).any() and not np.signbit(noise[noise == 0]).any()
 
 
 @pytest.mark.parametrize("secret", [False, True])
@@ -182,7 +219,6 @@ def test_grid_holds_a_thousand_steps_and_its_ends():
 @pytest.mark.parametrize(
     ("mechanism", "num_classes", "largest"),
     [
-        (HadamardResponse, 10, 36.7),
         (SubsetSelection, 10, 39.6),
         (Rappor, 10, 74.8),
         (BlockRR, 10, 36.0),

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from dp_accounting import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
 from scipy.special import ndtr
 
 from labeldp.mechanisms import PateFM
@@ -24,22 +26,32 @@ from labeldp.support.validate import InputError
     [(250, 0.173, 0.188), (500, 0.188, 0.215), (1000, 0.215, 0.262), (2000, 0.262, 0.338)],
 )
 def test_eps_of_the_papers_command(selections, on_the_largest, on_every_count):
-    # 250 answers on CIFAR-10 at noise (800, 500). Its code adds noise to every count, which costs
-    # twice as much for each selection as it accounts for.
-    found = votes_epsilon(selections, 250, 800, 500, 1e-5)
-    assert found == pytest.approx(on_the_largest, abs=6e-4)
-    twice = votes_epsilon(selections, 250, 800 / math.sqrt(2), 500, 1e-5)
-    assert twice == pytest.approx(on_every_count, abs=6e-4)
+    # 250 answers on CIFAR-10 at noise (800, 500), by Rényi divergences as published. Its code adds
+    # noise to every count, which costs twice as much for each selection as it accounts for.
+    for times, published in ((1, on_the_largest), (2, on_every_count)):
+        noise = 1 / math.sqrt(times * selections / 800**2 + 2 * 250 / 500**2)
+        assert gaussian_epsilon(noise, 1e-5) == pytest.approx(published, abs=6e-4)
+        exact = votes_epsilon(selections, 250, 800 / math.sqrt(times), 500, 1e-5)
+        assert 0.85 * published < exact < 0.95 * published
+
+
+def test_composition_is_exact():
+    # The numbers of dp-accounting's privacy loss distributions, which round upwards by 1e-4.
+    gaussian, accountant = GaussianDpEvent, PLDAccountant()
+    accountant.compose(gaussian(800), 1000).compose(gaussian(500 / math.sqrt(2)), 250)
+    found = votes_epsilon(1000, 250, 800, 500, 1e-5)
+    assert found == pytest.approx(0.1941, abs=1e-4)
+    assert found <= accountant.get_epsilon(1e-5) <= found + 2e-4
 
 
 @pytest.mark.parametrize("eps", [0.05, 1.0, 6.0])
-def test_both_noises_together_cost_eps(eps):
+def test_both_noises_together_cost_less_than_eps(eps):
     mechanism = PateFM(eps, queries=300, answers=40, selection_share=0.3)
     noises = mechanism.selection_stddev, mechanism.answer_stddev
-    assert votes_epsilon(300, 40, *noises, 1e-5) == pytest.approx(eps, rel=1e-5)
-    # Rényi divergences ask for a tenth more noise than Gaussian noise needs, never for less.
     stddev = 1 / math.sqrt(300 / noises[0] ** 2 + 2 * 40 / noises[1] ** 2)
-    assert gaussian_delta(eps, stddev) < 1e-5 < gaussian_delta(0.85 * eps, stddev)
+    assert 0.85 * eps < mechanism.eps_spent < eps
+    assert gaussian_delta(mechanism.eps_spent, stddev) == pytest.approx(1e-5)
+    # Rényi divergences ask for a tenth more noise than Gaussian noise needs, never for less.
     assert gaussian_epsilon(gaussian_stddev(eps, 1e-5), 1e-5) > eps
 
 
@@ -86,7 +98,7 @@ def test_agreement_costs_less_and_discord_what_is_claimed():
         everyone = np.tile(counts, (100, 1))
         return data_dependent_epsilon(everyone, np.ones(100, bool), 150, 40, 30, 1e-5)
 
-    always = votes_epsilon(100, 100, 40, 30, 1e-5)
+    always = gaussian_epsilon(1 / math.sqrt(100 / 40**2 + 2 * 100 / 30**2), 1e-5)
     assert found([150.0, 150.0, 0.0]) == pytest.approx(always, rel=1e-6)
     assert found([250.0, 0.0, 0.0]) < 0.6 * always < found([165.0, 85.0, 0.0]) <= always
 

@@ -16,6 +16,7 @@ from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.record import (
     Record,
     Records,
+    distribution_of,
     draws_of,
     guarantee,
     is_done,
@@ -35,10 +36,10 @@ COLUMNS = (
     "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
     "trust", "private", "released_agreement", "response_accuracy", "selection", "pretrain",
     "precision", "epochs", "trials", "n_train", "n_test", "data_sha256", "wall_seconds",
-    "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws", "task",
-    "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse", "test_mse_sem", "auc",
-    "average_precision", "normalised_log_likelihood", "calibration_error", "config_hash",
-    "identity",
+    "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws",
+    "distribution", "task", "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse",
+    "test_mse_sem", "auc", "average_precision", "normalised_log_likelihood", "calibration_error",
+    "config_hash", "identity",
 )  # fmt: skip
 FILLED = ("config_hash", "dataset", "mechanism", "identity")
 NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
@@ -70,7 +71,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
         for row in rows:
             record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
             record["identity"] = _identity(str(record["identity"]))
-            record["draws"] = draws_of(record)
+            record["draws"], record["distribution"] = draws_of(record), distribution_of(record)
             records[str(record["config_hash"])] = record
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:

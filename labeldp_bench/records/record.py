@@ -105,7 +105,14 @@ CHECKSUM = "checksum"
 
 
 def new_record(
-    cell: Cell, *, dataset: str, task: str, eps: float, draws: int, **measured: Any
+    cell: Cell,
+    *,
+    dataset: str,
+    task: str,
+    eps: float,
+    draws: int,
+    distribution: int,
+    **measured: Any,
 ) -> Record:
     """Returns a record: what the cell is, what was measured, and what it ran on."""
     import torch
@@ -114,6 +121,7 @@ def new_record(
     return {
         "schema_version": SCHEMA_VERSION,
         "draws": draws,
+        "distribution": distribution,
         "noise": cell.noise,  # who knows the seed can undo what is seeded
         "task": task,
         "dataset": dataset,
@@ -137,6 +145,17 @@ def new_record(
 def draws_of(record: Record) -> int:
     """Returns the version of the samplers that a record's releases were drawn with; first: 1."""
     return int(record.get("draws") or 1)  # older records lack it
+
+
+def distribution_of(record: Record) -> int:
+    """Returns the version of the distribution of a record's releases; equal ones may be averaged.
+
+    Records without it were written before draws had version 4. With version 3 Laplace noise became
+    discrete, which is distribution 2; of `pate_fm` version 3 changed the draws alone.
+    """
+    if record.get("distribution"):
+        return int(record["distribution"])
+    return 2 if draws_of(record) >= 3 and record.get("mechanism") != "pate_fm" else 1
 
 
 def is_heuristic(record: Record) -> bool:
@@ -235,7 +254,7 @@ def read_record(folder: Path) -> Record:
             )
         for key in ("eps", "eps_spent"):
             record[key] = float(record[key])
-        record["draws"] = draws_of(record)
+        record["draws"], record["distribution"] = draws_of(record), distribution_of(record)
     except InputError:
         raise
     except (ValueError, TypeError) as error:

@@ -16,9 +16,9 @@ from labeldp_bench.records.record import CHECKSUM, SCHEMA_VERSION, Record, check
 
 _REQUIRED = """
 schema_version task dataset mechanism model learner eps seed budget accuracy per_class_accuracy
-per_class_mean eps_spent delta trust private released_agreement response_accuracy draws selection
-pretrain precision epochs n_train n_test wall_seconds images_per_second device torch_version
-git_commit config identity config_hash noise checksum
+per_class_mean eps_spent delta trust private released_agreement response_accuracy draws
+distribution selection pretrain precision epochs n_train n_test wall_seconds images_per_second
+device torch_version git_commit config identity config_hash noise checksum
 """
 REQUIRED = _REQUIRED.split()
 """Every field that a record must have to be published."""

@@ -1,7 +1,7 @@
 """Means of few runs over seeds, with their intervals: every `±` comes from here.
 
-Student's t, since a cell has two to ten seeds. Runs of two versions of the samplers are never
-averaged: the newest version counts.
+Student's t, since a cell has two to ten seeds. Runs whose releases have two distributions are never
+averaged: the newest distribution counts.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from labeldp_bench.records.record import Record, draws_of
+from labeldp_bench.records.record import Record, distribution_of
 
 CONFIDENCE = 0.95
 ENOUGH_SEEDS = 3
@@ -147,14 +147,14 @@ ONE_BEST_LABEL = ("none", "rr", "lp_1st", "lp_1st_star", "alibi", "ple")
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
-    """Returns those of one point's records that have the newest version of the samplers.
+    """Returns those of one point's records whose releases have the newest distribution.
 
     Runs without privacy draw no noise: all of them count.
     """
     if all(record.get("mechanism") == "none" for record in records):
         return list(records)
-    version = max(map(draws_of, records), default=None)
-    return [record for record in records if draws_of(record) == version]
+    version = max(map(distribution_of, records), default=None)
+    return [record for record in records if distribution_of(record) == version]
 
 
 class Average(NamedTuple):
@@ -212,6 +212,6 @@ def left_out(rows: pd.DataFrame) -> list[str]:
         return []
     those = "1 older run is" if runs == 1 else f"{runs} older runs are"
     return [
-        f"{those} left out: the same cell has runs of a newer version of the samplers (`draws`), "
-        "and two versions are never averaged."
+        f"{those} left out: the same cell has runs whose releases have a newer distribution "
+        "(`distribution`), and two distributions are never averaged."
     ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.noise import DRAWS
+from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted
 from labeldp.support.validate import InputError
@@ -74,6 +74,7 @@ class Outcome:
         delta: adds up in the same way.
         fresh_labels: whether each trial has labels of its own.
         draws: the largest version of the draws of what was released.
+        distribution: the same of its distribution.
         agreements: released agreement of each trial.
         responses: response accuracy of each trial.
         probability_scores: AUC and the like, of the last trial; empty where nobody asks.
@@ -93,6 +94,7 @@ class Outcome:
     ledger: list[dict[str, object]] = field(default_factory=list)
     trust: str = "local"
     draws: int = DRAWS
+    distribution: int = DISTRIBUTION
     eps_spent: float = 0.0
     delta: float = 0.0
     fresh_labels: bool = False
@@ -125,7 +127,7 @@ class Outcome:
         outcome.ledger, outcome.trust = [asdict(entry) for entry in store.ledger], store.trust
         outcome.eps_spent = store.eps_spent * data.labels_per_unit  # of the worst-off unit
         outcome.delta = store.delta
-        outcome.draws = store.draws
+        outcome.draws, outcome.distribution = store.draws, store.distribution
         outcome.fresh_labels = data.fresh_labels
         agreement = store.released_agreement
         if agreement is not None:  # sums of releases agree with nobody
@@ -160,6 +162,7 @@ class Outcome:
             self.eps_spent += later.eps_spent
             self.delta += later.delta
         self.draws = max(self.draws, later.draws)
+        self.distribution = max(self.distribution, later.distribution)
         self.train_seconds += later.train_seconds
         self.trained_examples += later.trained_examples
 
@@ -207,6 +210,7 @@ def record_of(
         eps_spent=outcome.eps_spent,
         labels_per_unit=data.labels_per_unit,
         draws=outcome.draws,
+        distribution=outcome.distribution,
         delta=outcome.delta,
         trust=outcome.trust,
         private=mechanism.private and math.isfinite(mechanism.eps),

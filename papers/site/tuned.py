@@ -68,7 +68,7 @@ class Compared:
         stated: accuracy in percent with the one recipe for all.
         tuned: accuracy in percent with the chosen recipes.
         chosen: what was chosen in the runs behind `tuned`, where it is kept.
-        older: runs that are left out, of an older version of the samplers.
+        older: runs that are left out, of an older distribution.
     """
 
     printed: float

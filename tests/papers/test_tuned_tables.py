@@ -36,7 +36,7 @@ def records_of(gains=GAINS, seeds=3, extra=0):
         *where, method = place_of(cell)
         if tuple(where) != HERE or method not in gains or cell.seed >= seeds + extra:
             continue
-        base = {"mechanism": cell.identity["mechanism"], "seed": cell.seed, "draws": 2}
+        base = {"mechanism": cell.identity["mechanism"], "seed": cell.seed, "distribution": 2}
         stated = BASE[method][min(cell.seed, 2)]
         if cell.seed < seeds:
             found[untuned(cell).config_hash] = base | {"accuracy": stated / 100}
@@ -125,7 +125,7 @@ def test_runs_of_older_samplers_are_left_out_and_counted():
     records = records_of()
     for cell in tuned_experiment().cells():
         if place_of(cell) == (*HERE, "rr") and cell.seed == 0:
-            records[untuned(cell).config_hash]["draws"] = 1
+            records[untuned(cell).config_hash]["distribution"] = 1
     rows = rows_of(compared(records, read_published())).set_index("method")
     assert (rows.stated_seeds["rr"], rows.pairs["rr"], rows.older["rr"]) == (2, 2, 1)
     page = page_of(records)

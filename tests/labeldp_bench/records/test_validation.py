@@ -23,7 +23,8 @@ def record(tmp_path):
     """A sound record as its file has it."""
     cell = compose_cell(["dataset=mnist", "mechanism=rappor", "eps=1", "trainer.epochs=3"])
     record = new_record(
-        cell, dataset="mnist", task="classification", eps=1.0, draws=DRAWS, accuracy=ACCURACY,
+        cell, dataset="mnist", task="classification", eps=1.0, draws=DRAWS, distribution=1,
+        accuracy=ACCURACY,
         per_class_accuracy=CLASSES, per_class_mean=0.85, eps_spent=1.0, delta=0.0, trust="local",
         private=True, released_agreement=0.2, response_accuracy=0.2, selection="last",
         precision="float32", epochs=3, n_train=60_000, n_test=10_000, wall_seconds=9.0,
@@ -93,6 +94,7 @@ def test_a_sound_record_has_no_problem_and_needs_every_field(record):
         ({"task": "regression"}, "task"),
         ({"mechanism": None}, "mechanism"),
         ({"draws": None}, "draws"),
+        ({"distribution": None}, "distribution"),
         ({"identity": 3}, "wrong kind"),
     ],
 )
@@ -104,7 +106,8 @@ def test_what_is_wrong_is_named(record, changes, field):
 def test_a_trust_model_is_never_stronger_than_the_mechanism():
     cell = compose_cell(["dataset=mnist", "mechanism=noisy_moments", "eps=1"])
     record = new_record(
-        cell, dataset="mnist", task="classification", eps=1.0, draws=DRAWS, accuracy=0.9,
+        cell, dataset="mnist", task="classification", eps=1.0, draws=DRAWS, distribution=1,
+        accuracy=0.9,
         eps_spent=1.0, trust="local", private=True,
     )  # fmt: skip
     assert [line for line in validate_record(record) if "trust" in line]

@@ -133,11 +133,11 @@ def test_what_differs_in_more_than_the_seed_is_never_averaged():
         assert set(frame.seeds) == {1}
 
 
-def test_a_sweep_averages_the_newest_version_of_the_samplers_alone():
-    # A mean of two versions is that of neither.
+def test_a_sweep_averages_the_newest_distribution_alone():
+    # A mean of two distributions is that of neither.
     records = [made_up("mechanism=rr", f"seed={n}", accuracy=n / 10) for n in (1, 2, 3)]
     for record in records[1:]:
-        record["draws"] = 2
+        record["distribution"] = 2
     frame = sweep_frame(records)
     assert (frame.accuracy[0], frame.seeds[0]) == (0.25, 2)
     assert "\n\n1 older run is left out: " in markdown_of(sweep_parts(frame))
@@ -153,7 +153,7 @@ def test_below_a_table_stands_how_many_seeds_its_points_have():
     ]
     first = "- circle: 60,000 training examples, 10,000 test examples, 1 trial, 1 to 3 seeds, "
     assert settings(records).startswith(first)
-    older = [record | {"draws": 1 + (record["seed"] == 0)} for record in records]
+    older = [record | {"distribution": 1 + (record["seed"] == 0)} for record in records]
     assert ", 1 trial, 1 seed, " in settings(older)
 
 

@@ -23,9 +23,8 @@ from labeldp.mechanisms import (
     PateFM,
     RealMechanism,
 )
-from labeldp.mechanisms.base import check_sums
 from labeldp.mechanisms.moments import gaussian_delta, poisson_delta
-from labeldp.mechanisms.noise import step_of
+from labeldp.mechanisms.noise import check_sums, step_of
 from labeldp.support.validate import InputError, check_integer
 
 CHUNK = 50_000

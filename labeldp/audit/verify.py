@@ -16,7 +16,7 @@ from labeldp.audit.exact import exact_epsilon
 from labeldp.audit.guesses import CHOOSING, Guesser, Guesses, Outputs, rarest
 from labeldp.audit.same_noise import same_noise
 from labeldp.mechanisms import ClassMechanism
-from labeldp.mechanisms.base import SUM_TOLERANCE
+from labeldp.mechanisms.noise import SUM_TOLERANCE
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_eps, check_integer, check_number
 

@@ -2,7 +2,6 @@
 
 from labeldp.mechanisms.base import (
     ClassMechanism,
-    GroupMechanism,
     LabelMechanism,
     Measurement,
     Mechanism,
@@ -22,6 +21,7 @@ from labeldp.mechanisms.groups import (
     FullClippedCubeMeans,
     FullCubeMeans,
     FullExponentialCubes,
+    GroupMechanism,
     GroupSums,
     LaplaceHistogram,
     LocalFull,
@@ -33,13 +33,12 @@ from labeldp.mechanisms.laplace import AdditiveLaplace, ClippedLaplace, Clipping
 from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments
 from labeldp.mechanisms.optimal import OptimalMechanism
 from labeldp.mechanisms.pate import PateFM, TeacherVotes
-from labeldp.mechanisms.real_response import RROnBins, UnbiasedRandomizer
+from labeldp.mechanisms.real_response import RPWithPrior, RROnBins, UnbiasedRandomizer
 from labeldp.mechanisms.response import (
     BlockRR,
     NoPrivacy,
     RandomizedResponse,
     RandomizedResponseWithPrior,
-    RPWithPrior,
 )
 from labeldp.mechanisms.subsets import SubsetSelection, TopKSubset
 

@@ -15,9 +15,9 @@ from labeldp.mechanisms.noise import (
     DRAWS,
     Noise,
     Prior,
+    draw_columns,
     group_counts,
     group_sums,
-    uniforms,
 )
 from labeldp.support.validate import InputError, check_eps, check_integer, check_labels, check_prior
 
@@ -264,9 +264,6 @@ def count_true(rows: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(torch.int32)
 
 
-SUM_TOLERANCE = 1e-6
-
-
 class ClassMechanism(Mechanism[int]):
     """A mechanism that releases something about each class label."""
 
@@ -407,37 +404,6 @@ class LabelMechanism(ClassMechanism):
         return torch.arange(check_integer("num_classes", num_classes, low=2))
 
 
-def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
-    """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
-    cumulative = transition.cumsum(1)
-    check_sums(cumulative[:, -1], "row {} of the transition matrix sums to {:.6g}, not to 1")
-    # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
-    cumulative = cumulative / cumulative[:, -1:]
-    # How many of the 2^53 uniforms lead to each column; exact, as 2^53 is a power of two.
-    before = cumulative.new_zeros(len(cumulative), 1)
-    reached = (cumulative * 2.0**53).ceil().diff(dim=1, prepend=before)
-    if ((transition > 0) & (reached == 0)).any():
-        raise InputError(
-            "eps is too large here: in floating point a rare output is never drawn, so that it "
-            "would exclude a label (take a smaller eps, or inf)"
-        )
-    uniform = uniforms((len(rows), 1), generator)
-    return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
-
-
-def check_sums(sums: Tensor, message: str) -> None:
-    """Refuses probabilities, of each label or row, that do not sum to 1.
-
-    Args:
-        sums: (n,).
-        message: with places for which one it is, and for its sum.
-    """
-    wrong = ((sums - 1).abs() > SUM_TOLERANCE).nonzero()
-    if len(wrong):
-        place = int(wrong[0])
-        raise InputError(message.format(place, float(sums[place])))
-
-
 def two_levels(mask: Tensor, inside: float, outside: float) -> Tensor:
     """Returns `inside` where the mask is true, else `outside`, float64.
 
@@ -528,58 +494,3 @@ class RealMechanism(Mechanism[float]):
 def exact_match(released: Tensor, values: Tensor) -> Tensor:
     """Returns the log-probability of outputs that are the labels themselves: 0 or -inf, (R, V)."""
     return torch.where(released[:, None] == values[None, :], 0.0, -math.inf).to(torch.float64)
-
-
-class GridMechanism(RealMechanism):
-    """A mechanism whose release rests on `levels` equally spaced labels in [-bound, bound]."""
-
-    levels: int
-    most_levels: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("mechanism.levels", self.levels, low=2, high=self.most_levels)
-
-    def grid(self, bound: float) -> Tensor:
-        """Returns the levels, float64 (levels,).
-
-        Raises:
-            InputError: an infinite bound.
-        """
-        if math.isinf(bound):
-            raise InputError(
-                f"{type(self).__name__} needs bounded labels, and these have no bound "
-                "(use mechanism=clipped_laplace)"
-            )
-        return torch.linspace(-bound, bound, self.levels, dtype=torch.float64)
-
-    def place(self, values: Tensor, bound: float) -> Tensor:
-        """Returns where labels lie between the first level, 0, and the last, float64 (N,)."""
-        return (values / bound + 1) / 2 * (self.levels - 1)
-
-    def weights(self, prior: Prior) -> tuple[float, ...]:
-        """Returns the prior of each level; None is the uniform one."""
-        if prior is not None and torch.as_tensor(prior).dim() != 1:
-            raise InputError("a prior over levels must be global, of shape (levels,)")
-        return tuple(check_prior(prior, 1, self.levels).tolist())
-
-
-class GroupMechanism(Mechanism[float]):
-    """Releases one answer for each group of labels; groups come from features and are disjoint.
-
-    eps-DP if one example is replaced: its label alone (`protects` is "labels"), so that only one
-    group changes, or its features too ("labels and features"), so that two groups may change.
-    The number of groups is fixed in advance.
-    """
-
-    trust = "central"
-
-    @abstractmethod
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
-        """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
-
-    def summary(self) -> dict[str, object]:
-        """Returns what is protected, for the record."""
-        return {"protects": self.protects}

@@ -1,6 +1,7 @@
 """What is released of groups of labels: means, classes, noisy counts, sums of releases."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,16 +10,14 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import (
     ClassMechanism,
-    GroupMechanism,
     Measurement,
+    Mechanism,
     Question,
     RealMechanism,
     made_up_label,
 )
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.mechanisms.noise import (
-    HISTOGRAM,
-    LAPLACE,
     Noise,
     Prior,
     discrete_laplace,
@@ -32,6 +31,28 @@ from labeldp.mechanisms.noise import (
     uniforms,
 )
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
+
+
+class GroupMechanism(Mechanism[float]):
+    """Releases one answer for each group of labels; groups come from features and are disjoint.
+
+    eps-DP if one example is replaced: its label alone (`protects` is "labels"), so that only one
+    group changes, or its features too ("labels and features"), so that two groups may change.
+    The number of groups is fixed in advance.
+    """
+
+    trust = "central"
+
+    @abstractmethod
+    def release_groups(
+        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
+    ) -> Tensor:
+        """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
+
+    def summary(self) -> dict[str, object]:
+        """Returns what is protected, for the record."""
+        return {"protects": self.protects}
+
 
 AnswersGroups = ClassMechanism | RealMechanism | GroupMechanism
 
@@ -109,8 +130,8 @@ class LaplaceHistogram(Measurement):
     eps: float
 
     trust = "central"
-    draws = HISTOGRAM
-    distribution = LAPLACE
+    draws = 3
+    distribution = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", check_eps(self.eps))
@@ -142,14 +163,14 @@ class CubeMeans(GroupMechanism):
     """Releases each cube's mean label with discrete Laplace noise of scale 2 bound / (n eps).
 
     eps-label-DP, tight: a replaced label moves the mean of n by up to 2 bound / n, and n is public
-    as features are. 0 where a cube is empty. Labels are rounded to a grid (`draws.step_of`), their
+    as features are. 0 where a cube is empty. Labels are rounded to a grid (`noise.step_of`), their
     sum has noise in whole steps, and is divided afterwards.
 
     Source: Zhao et al. (2025), theoretical_limits, equation 25.
     """
 
     draws = 3
-    distribution = LAPLACE
+    distribution = 2
     tasks = ("regression",)
 
     def reach(self, bound: float) -> float:
@@ -330,7 +351,7 @@ class NoisyClusters(GroupMechanism):
     """
 
     draws = 3
-    distribution = LAPLACE
+    distribution = 2
 
     @property
     def scale(self) -> float:
@@ -353,7 +374,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     eps-DP under replacement of a whole example, tight: the indicator moves by 2 in L1. Real labels:
     half of eps goes to the indicator over cubes, half to the label in its cube (clipped, moved by
     up to 2 bound in L1): scales 4/eps and 4 bound/eps. Noise is discrete, on whole numbers
-    and on a grid of labels (`draws.step_of`). All N examples add noise to every entry, so
+    and on a grid of labels (`noise.step_of`). All N examples add noise to every entry, so
     the sums of noise are drawn from their exact distribution.
 
     Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
@@ -361,7 +382,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     """
 
     draws = 3
-    distribution = LAPLACE
+    distribution = 2
     tasks = ("classification", "regression")
     trust = "local"
     protects: ClassVar[str] = "labels and features"

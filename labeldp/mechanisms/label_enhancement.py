@@ -7,13 +7,13 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from labeldp.mechanisms.base import ClassMechanism, most_likely
-from labeldp.mechanisms.noise import Noise, Prior
+from labeldp.mechanisms.base import Mechanism, most_likely
+from labeldp.mechanisms.noise import Prior
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
 
 
 @dataclass(frozen=True)
-class LabelEnhancement(ClassMechanism):
+class LabelEnhancement(Mechanism[int]):
     """Publishes d = f(x), f a network that a client trained on true labels (`learner=ple`).
 
     No guarantee: d is a function of the data, so no finite eps bounds what it tells of a label.
@@ -37,7 +37,7 @@ class LabelEnhancement(ClassMechanism):
 
     private: ClassVar[bool] = False
     trust = "none"
-    tight: ClassVar[bool] = False
+    asked_by: ClassVar[str] = "ple"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,20 +47,6 @@ class LabelEnhancement(ClassMechanism):
         check_number("mechanism.compensation", self.compensation, low=0)
         check_number("mechanism.randomness", self.randomness, low=0)
         check_integer("mechanism.k1", self.k1, low=1)
-
-    def release(
-        self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
-    ) -> Tensor:
-        """Refuses: labels alone are not enough, a client's network needs the images too."""
-        check_labels(labels, num_classes)
-        raise InputError(
-            "ple publishes the output of a network that is trained on images and true labels "
-            "(use learner=ple)"
-        )
-
-    def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
-        """Refuses: a published vector follows from the data, it has no likelihood."""
-        raise InputError("ple publishes a function of the data: there is no likelihood to compute")
 
     def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the argmax set of each published vector: what the paper's accuracy reads."""

@@ -19,7 +19,6 @@ from labeldp.mechanisms.base import (
     two_levels,
 )
 from labeldp.mechanisms.noise import (
-    LAPLACE,
     Noise,
     Prior,
     discrete_laplace,
@@ -92,7 +91,7 @@ class AdditiveLaplace(ClassMechanism):
     """
 
     draws = 4
-    distribution = LAPLACE
+    distribution = 2
 
     @property
     def scale(self) -> float:
@@ -207,7 +206,7 @@ class Laplace(RealMechanism):
 
     eps-label-DP under label replacement, tight: two labels are at most 2 bound apart, and the
     ratio e^eps is reached by the outermost ones wherever the output is beyond both. Labels are
-    rounded to a grid of some 2,000 to 4,000 steps (`draws.step_of`), and so is the bound that the
+    rounded to a grid of some 2,000 to 4,000 steps (`noise.step_of`), and so is the bound that the
     scale is made of: eps is that of what is released, rounding included.
 
     Source: Zhao et al. (2025), theoretical_limits, section V-A (its T is our bound).
@@ -217,7 +216,7 @@ class Laplace(RealMechanism):
     """
 
     draws = 3
-    distribution = LAPLACE
+    distribution = 2
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""

@@ -87,7 +87,7 @@ class NoisyMoments(Mechanism[int]):
     regression need no more of the labels, so one release serves every penalty and every refit.
 
     The guarantee is that of real Gaussian noise; it is drawn in float64. With secret noise sums are
-    rounded (`gaussian.as_released`), so that its gaps do not show.
+    rounded (`as_released`), so that its gaps do not show.
 
     Source: WALR (Interoperable Private Attribution drafts, logistic_regression.md); the noise:
     Balle, Wang (2018), arXiv:1805.06530, theorem 8.

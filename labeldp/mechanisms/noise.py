@@ -115,6 +115,7 @@ LAST_KEY = 2**32 - 1
 AT_ONCE = 2**15
 MOST_SCALES = 65 * math.log(2)
 """The size of the largest noise that 64 bits give, in scales; see `discrete_laplace`."""
+SUM_TOLERANCE = 1e-6
 ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they are compared
 
 
@@ -187,6 +188,37 @@ def random_responses(
         # A place beyond the last one starts again; below 0 wraps around to a huge number.
         np.minimum(part, part - np.uint64(num_places), out=part)
     return released
+
+
+def draw_columns(transition: Tensor, rows: Tensor, generator: Noise) -> Tensor:
+    """Returns one column index, int64 (N,), drawn from each of the named rows' distributions."""
+    cumulative = transition.cumsum(1)
+    check_sums(cumulative[:, -1], "row {} of the transition matrix sums to {:.6g}, not to 1")
+    # The last sum may round to just below 1. Dividing by it keeps every draw in a column.
+    cumulative = cumulative / cumulative[:, -1:]
+    # How many of the 2^53 uniforms lead to each column; exact, as 2^53 is a power of two.
+    before = cumulative.new_zeros(len(cumulative), 1)
+    reached = (cumulative * 2.0**53).ceil().diff(dim=1, prepend=before)
+    if ((transition > 0) & (reached == 0)).any():
+        raise InputError(
+            "eps is too large here: in floating point a rare output is never drawn, so that it "
+            "would exclude a label (take a smaller eps, or inf)"
+        )
+    uniform = uniforms((len(rows), 1), generator)
+    return torch.searchsorted(cumulative[rows], uniform, right=True).squeeze(1)
+
+
+def check_sums(sums: Tensor, message: str) -> None:
+    """Refuses probabilities, of each label or row, that do not sum to 1.
+
+    Args:
+        sums: (n,).
+        message: with places for which one it is, and for its sum.
+    """
+    wrong = ((sums - 1).abs() > SUM_TOLERANCE).nonzero()
+    if len(wrong):
+        place = int(wrong[0])
+        raise InputError(message.format(place, float(sums[place])))
 
 
 def sets_around(
@@ -439,12 +471,6 @@ DISTRIBUTION = 1
 Raised where a change of the samplers changes probabilities, not draws alone: runs that differ in
 `draws` only are runs of one experiment. A record has the largest version of what was released.
 
-2: of mechanisms with Laplace noise, since it is discrete (`LAPLACE`). Its variance is lower: on
+2: of mechanisms with Laplace noise, since it is discrete. Its variance is lower: on
 whole numbers at scale 1/2, as `local_full` draws it for eps=4, 0.72 times that of continuous noise.
 """
-
-LAPLACE = 2
-"""Version of the distribution of discrete Laplace noise."""
-
-HISTOGRAM = 3
-"""Version of the draws of noisy histograms."""

@@ -9,9 +9,9 @@ import scipy
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import ClassMechanism, check_global_prior, draw_columns
+from labeldp.mechanisms.base import ClassMechanism, check_global_prior
 from labeldp.mechanisms.bits import check_bits
-from labeldp.mechanisms.noise import Noise, Prior
+from labeldp.mechanisms.noise import Noise, Prior, draw_columns
 from labeldp.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import GroupMechanism, Mechanism
+from labeldp.mechanisms import GroupMechanism, Mechanism
 from labeldp.mechanisms.groups import GroupSums, LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store import LabelStore

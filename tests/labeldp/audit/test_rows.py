@@ -230,9 +230,7 @@ def test_messages_that_own_labels_leave_in_are_drawn_too(monkeypatch):
     draw = Hashes.draw
 
     def at_twice_eps(self, labels, generator):
-        odds = self.p_own / (1 - self.p_own) * math.exp(self.eps)
-        twice = Hashes(2 * self.eps, odds / (1 + odds), self.buckets, self.num_classes)
-        return draw(twice, labels, generator)
+        return draw(Hashes(2 * self.eps, self.buckets, self.num_classes), labels, generator)
 
     assert audit(LocalHashing(1.0), 5, draws=20_000).faults == []
     monkeypatch.setattr(Hashes, "draw", at_twice_eps)

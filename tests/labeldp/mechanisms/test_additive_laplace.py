@@ -25,13 +25,6 @@ def test_laplace_likelihood_is_the_density():
     assert np.allclose(found.numpy(), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize(("eps", "scale", "stddev"), [(1, 2, 2.8284), (3, 0.6667, 0.9428)])
-def test_laplace_scale_is_two_over_eps(eps, scale, stddev):
-    """If this fails, scale and standard deviation are mixed up."""
-    summary = AdditiveLaplace(eps=eps).summary()
-    assert summary == pytest.approx({"scale": scale, "stddev": stddev}, abs=5e-5)
-
-
 def test_later_blocks_add_noise_to_their_own_labels(monkeypatch):
     """If this fails, examples after the first block release those of others."""
     labels = torch.arange(10).repeat(3)

@@ -133,14 +133,12 @@ def test_positions_are_the_ones_and_joined_rows_keep_them():
         (LocalHashing(eps=1.0), torch.full((1, 12), 255, dtype=torch.uint8)),
         (LocalHashing(eps=1.0), torch.zeros((1, 11), dtype=torch.uint8)),
         (AdditiveLaplace(eps=1.0), torch.full((1, CLASSES), math.nan)),
+        (Positions(Rappor(eps=1.0), CLASSES), torch.tensor([[CLASSES]])),
+        (Positions(Rappor(eps=1.0), CLASSES), torch.tensor([[-2]])),
+        (Positions(Rappor(eps=1.0), CLASSES), torch.tensor([[0.5]])),
     ],
 )
 def test_messages_that_nobody_can_have_drawn_are_refused(mechanism, messages):
+    form = mechanism if isinstance(mechanism, Positions) else mechanism.encoding(CLASSES)
     with pytest.raises(InputError):
-        mechanism.encoding(CLASSES).checked(messages)
-
-
-@pytest.mark.parametrize("places", [[[CLASSES]], [[-2]], [[0.5]]])
-def test_positions_outside_are_refused(places):
-    with pytest.raises(InputError):
-        Positions(Rappor(eps=1.0), CLASSES).checked(torch.tensor(places))
+        form.checked(messages)

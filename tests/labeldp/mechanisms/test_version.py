@@ -15,7 +15,6 @@ from labeldp.mechanisms import (
     LaplaceHistogram,
     TeacherVotes,
 )
-from labeldp.mechanisms.noise import HISTOGRAM
 from labeldp.mechanisms.pate import PateFM
 from labeldp.store import LabelStore
 from labeldp.support import seeding
@@ -133,7 +132,8 @@ def test_draws_are_those_of_their_version(name):
 
 def test_draws_of_histograms_are_those_of_their_version():
     # The same for what a curator counts.
-    check("histogram", [stores()["classification"].release(LaplaceHistogram(1.0), PART)], HISTOGRAM)
+    histogram = LaplaceHistogram(1.0)
+    check("histogram", [stores()["classification"].release(histogram, PART)], histogram.draws)
 
 
 def check(name, outputs, version):

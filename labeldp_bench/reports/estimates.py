@@ -28,6 +28,7 @@ FROM_ALIKE = "records of the same cell"
 FROM_SPEED = "records' images/s"
 FROM_BENCHMARK = "results/benchmarks"
 FROM_TRIALS = "records' seconds per trial"
+FROM_FITS = "records' seconds per example and class"
 
 
 class HoursEstimator:
@@ -49,17 +50,21 @@ class HoursEstimator:
             [
                 (_all_but_budget_and_seed(record["identity"]),
                  (str(record["dataset"]), str(record["model"])), record["wall_seconds"],
-                 _full_size_speed(record), record.get("trials"), record.get("precision"))
+                 _full_size_speed(record), record.get("trials"), record.get("precision"),
+                 _fit_of(record["identity"]), _size_of_fit(record))
                 for record in records.values()
                 if same_hardware(str(record["device"]), device)
             ],
-            columns=["alike", "recipe", "seconds", "speed", "trials", "precision"],
+            columns=["alike", "recipe", "seconds", "speed", "trials", "precision", "fit", "size"],
         )  # fmt: skip
         self.alike: dict[str, float] = {}
         self.trials: dict[tuple[str, str], float] = {}
         self.speeds: dict[tuple[str, str], float] = {}
+        self.fits: dict[str, float] = {}
         for part in (rows, rows[rows.precision == precision]):
-            numbers = part[["seconds", "speed", "trials"]].astype(float)
+            numbers = part[["seconds", "speed", "trials", "size"]].astype(float)
+            per_size = numbers.seconds / numbers["size"]
+            self.fits |= per_size.groupby(part.fit).median().dropna().to_dict()
             per_trial = (numbers.seconds / numbers.trials).where(numbers.speed.isna())
             self.alike |= numbers.seconds.groupby(part.alike).median().to_dict()
             self.trials |= per_trial.groupby(part.recipe).median().dropna().to_dict()
@@ -83,6 +88,8 @@ class HoursEstimator:
             return images / self.speeds[recipe], FROM_SPEED
         if model in self.benchmark:
             return images / self.benchmark[model], FROM_BENCHMARK
+        if math.isnan(images) and (fit := _fit_of(cell.identity)) in self.fits:
+            return self.fits[fit] * examples_of(cell) * cell.num_classes, FROM_FITS
         return math.nan, ""
 
 
@@ -210,6 +217,20 @@ def _share_left(cell: Cell, folder: Path) -> float:
     if done:  # no history has the search, and the chosen recipe's epochs come after it
         done += _epochs_of_search(cell)
     return max(0.0, 1 - done / (epochs * stages))
+
+
+def _fit_of(identity: dict[str, Any]) -> str:
+    """Returns the model, without its data, and what gives it features."""
+    return str([(key, value) for key, value in sorted(identity.items())
+                if key.split(".")[0] in ("model", "pretrain")])  # fmt: skip
+
+
+def _size_of_fit(record: Record) -> float:
+    """Returns examples times classes of a fit on features; NaN for what has epochs or trials."""
+    identity = record["identity"]
+    if record.get("epochs") or record.get("trials") or "pretrain" not in identity:
+        return math.nan
+    return float(record["n_train"] * identity.get("dataset.num_classes", math.nan))
 
 
 def _all_but_budget_and_seed(identity: dict[str, Any]) -> str:

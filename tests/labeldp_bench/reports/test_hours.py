@@ -42,6 +42,17 @@ def test_done_failed_and_missing(tmp_path):
     assert f"experiment={name} budget=quick |" in status.table([quick], "quick")
 
 
+def test_a_fit_on_features_is_estimated_from_fits_on_other_data(tmp_path):
+    # Nobody would know beforehand whether a table takes minutes or days.
+    probe = ["model=probe", "encoder=lite0", "pretrain=imagenet", "mechanism=rr"]
+    done = compose_cell(["dataset=cifar10_2", *probe])
+    estimator = HoursEstimator(HERE, {"a": record(done, 30.7, n_train=30_700)})
+    hundred = compose_cell(["dataset=cifar100", *probe])
+    assert estimator.seconds(hundred) == (pytest.approx(500.0), estimates.FROM_FITS)
+    other = compose_cell(["dataset=cifar100", *probe, "model.held_out=0.3"])
+    assert math.isnan(estimator.seconds(other)[0])
+
+
 def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     # Hours of another machine, network or recipe would be promised.
     cell = compose_cell(["dataset=mnist", "mechanism=rr", "seed=3"])

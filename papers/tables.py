@@ -50,7 +50,7 @@ SMALLER_CAPTIONS = {
     "seed; not of the paper's length.",
     "features": "*ours (features)*: the paper's mechanism, data, eps and loss, with a linear "
     "classifier on features from ImageNet's labels in place of its network; compare methods with "
-    "one another, not with the printed value.",
+    "one another, not with the published value.",
     "quick": "*ours (quick)*: a smaller version of the cell, for a machine without a GPU (on CIFAR "
     "half an hour of one core, one network and recipe for all methods); not comparable with the "
     "printed value.",
@@ -181,7 +181,7 @@ class AccuracyTable(Table):
         rows = rows.iloc[rows.method.map(order).argsort(kind="stable")]
         there = {record.get("budget") for record in records.values()}
         for budget in SMALLER:
-            if budget in there:
+            if budget in there and self.experiment.cells(budget):
                 less = self._ours(records, budget)
                 less = less.merge(printed[[*KEY, "printed_eps"]], how="left", on=KEY)
                 rows = pd.concat([rows, less[less.n > 0].assign(budget=budget)])

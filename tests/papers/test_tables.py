@@ -176,6 +176,14 @@ def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
     assert "0 of 270 runs done" in text and "99.0" not in text
 
 
+def test_a_budget_without_cells_of_a_table_leaves_it_as_it_is():
+    # One record on photographs would stop every table of digits.
+    cell = accuracy_table("blockrr/table3").experiment.cells("features")[0]
+    records = {cell.config_hash: record_of(cell, budget="features")}
+    rows = accuracy_table("vector_approximation/table1a").rows(records)
+    assert set(rows.budget) == {"paper"} and rows.n.sum() == 0
+
+
 def test_ple_table_1_reads_the_printed_row_as_another_scale():
     # The claim that ALIBI keeps more labels than RR at equal eps would stand (T1).
     table = load_table("ple/table1")

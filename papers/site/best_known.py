@@ -66,7 +66,6 @@ KINDS = {
 """{prefix of a kind's other columns: the kind}."""
 METHOD_KEYS = ("mechanism", "learner", "loss", "model", "pretrain")
 """Fields of a record that name its method, in this order."""
-IMAGENET = "imagenet"
 NOT_PRIVATE = ("none", "ple")
 LOOKED = "†"
 CAPTION = f"""\
@@ -180,10 +179,8 @@ def best_of_ours(records: Records) -> Mapping[tuple[str, float, str], Best]:
         # The best of several networks by one recipe is luck: all rows use the first.
         is_whole = is_whole and "pretrain.seed" not in record["identity"]
         if is_whole and eps in BUDGETS and record["trust"] in ("local", "central"):
-            method = all_but_seed(record["identity"])
-            methods[dataset, eps, _kind(record)][method].append(record)
-            if record.get("pretrain") == IMAGENET and record["trust"] == "local":
-                methods[dataset, eps, "imagenet_"][method].append(record)
+            for prefix in _kinds(record):
+                methods[dataset, eps, prefix][all_but_seed(record["identity"])].append(record)
     found = {}
     for place, runs in methods.items():
         averages = [average(same, "accuracy") for same in runs.values()]
@@ -202,11 +199,14 @@ def _lower_end(one: Average) -> float:
     return estimate.low if has_interval else estimate.value
 
 
-def _kind(record: Record) -> str:
+def _kinds(record: Record) -> list[str]:
+    """Returns the prefixes of the kinds that a record is of."""
+    pretrain = record.get("pretrain") or "none"
     if record["trust"] == "central":
-        return "central_"
-    learned = record.get("pretrain") not in (None, "none") or record["model"] in WITH_FEATURES
-    return "features_" if learned else ""
+        return ["central_"]
+    if pretrain == "imagenet":
+        return ["features_", "imagenet_"]
+    return ["features_" if pretrain != "none" or record["model"] in WITH_FEATURES else ""]
 
 
 def _printed_columns(key: str, part: pd.DataFrame, eps: float) -> Row:

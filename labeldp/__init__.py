@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from labeldp import metrics
     from labeldp.classifier import LabelDPClassifier
     from labeldp.estimates import (
         PredictionSets,
@@ -55,6 +56,7 @@ __all__ = [
     "estimate_accuracy",
     "load_release",
     "manifest_for_clients",
+    "metrics",
     "plan",
     "privatize",
     "released_accuracy",
@@ -63,6 +65,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Returns one of the names above, imported now."""
+    if name == "metrics":
+        return importlib.import_module("labeldp.metrics")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
     return vars(importlib.import_module(f"labeldp.{_MODULES[name]}"))[name]

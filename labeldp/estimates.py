@@ -79,13 +79,22 @@ def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share in [0, 1] with the ends of its confidence interval."""
+    """A number with the ends of its confidence interval.
+
+    Attributes:
+        value: NaN: it cannot be said.
+        low, high: ends of the interval; where it cannot be said, of what is possible.
+        reason: why it cannot be said; empty otherwise.
+    """
 
     value: float
     low: float
     high: float
+    reason: str = ""
 
     def __str__(self) -> str:
+        if self.reason:
+            return f"cannot be said: {self.reason}"
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 

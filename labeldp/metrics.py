@@ -1,0 +1,578 @@
+"""How good a model is, from releases alone: metrics with intervals, without a true label.
+
+Each function takes a release, and what the model says of its rows:
+
+- scores: (N, K) probabilities or other scores, columns in the order of `release.classes`. Of two
+  classes (N,) floats are the probability of the second one. They must be out of fold: of a model
+  that was not fitted to the same rows (`labeldp.cross_val_predict`).
+- or a fitted model, with the features `X` in the order of the release; rows of its fit are refused.
+
+Each returns an `Estimate`: `.value`, `.low`, `.high`. Where noise hides whether there is any row of
+a class, the value is NaN, the interval is all that is possible, and `.reason` says why.
+
+All take `confidence` in (0, 1), and `persons` (N,), whose row each is, where people have several.
+Those of one class take `positive`, its name; None: the second of two classes, as in scikit-learn,
+and the mean over the classes where there are more.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.stats import ncx2
+
+from labeldp.estimates import (
+    Estimate,
+    check_classes_released,
+    possible_values,
+    unbiased_labels,
+)
+from labeldp.intervals import Rows, Share, Terms, interval, pairs, precisions, unknown
+from labeldp.intervals import difference as paired_difference
+from labeldp.manifest import ClassName
+from labeldp.mechanisms import Laplace, UnbiasedRandomizer
+from labeldp.mechanisms.noise import step_of
+from labeldp.names import as_python
+from labeldp.release import Release
+from labeldp.rows import check_order, check_size, refuse_fitted_rows
+from labeldp.support.validate import InputError, check_integer, check_number
+
+CLIP = 1e-3
+"""Smallest probability that log loss counts with: a surprise costs at most 6.9."""
+
+Metric = Callable[..., Estimate]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A release, and what a model says of its rows.
+
+    Attributes:
+        release: of N rows of K classes.
+        labels: unbiased estimates of their one-hot labels, (N, K).
+        scores: (N, K); None: only the predicted classes are known.
+        chosen: int64 (N,), the predicted classes.
+    """
+
+    release: Release
+    labels: Rows
+    scores: Rows | None
+    chosen: NDArray[np.int64]
+
+    def ranks(self) -> Rows:
+        """Returns the scores; refuses predicted classes, which rank nothing."""
+        if self.scores is None:
+            raise InputError("scores must be numbers (N, K) here, got predicted classes")
+        return self.scores
+
+    def probabilities(self) -> Rows:
+        """Returns the scores; refuses those that are no probabilities."""
+        scores = self.ranks()
+        if (scores < -1e-9).any() or (np.abs(scores.sum(1) - 1) > 1e-4).any():
+            raise InputError("scores must be probabilities here, each row with sum 1")
+        return scores.clip(0, 1)
+
+    def classes(self, positive: object) -> list[int]:
+        """Returns the numbers of the classes that a metric is about."""
+        names, wanted = self.release.classes, as_python(positive)
+        if wanted is None:
+            return [1] if len(names) == 2 else list(range(len(names)))
+        if wanted not in names:
+            raise InputError(f"positive must be one of the classes {names}, got {wanted!r}")
+        return [names.index(wanted)]
+
+    def of_rows(self, rows: NDArray[np.int64]) -> "Judged":
+        """Returns the same of some rows."""
+        scores = None if self.scores is None else self.scores[rows]
+        return Judged(self.release[rows], self.labels[rows], scores, self.chosen[rows])
+
+
+def judged(release: Release, scores: Any, X: Any = None) -> Judged:
+    """Returns a release with what a model says of its rows.
+
+    Args:
+        release: of N rows of K classes.
+        scores: an array as above, predicted class names (N,), or a fitted model.
+        X: features, if `scores` is a model.
+
+    Raises:
+        InputError: another number of rows or columns; rows of the fit; a score that is no number.
+    """
+    check_classes_released(release)
+    if hasattr(scores, "predict_proba"):
+        refuse_fitted_rows(scores, release)
+        if X is None:
+            raise InputError("a model needs the features too (give X=)")
+        check_order(X, release)
+        if list(scores.classes_) != release.classes:
+            raise InputError("the model has other classes, or another order, than the release")
+        scores = scores.predict_proba(X)
+    elif X is not None:
+        raise InputError(f"X is for a fitted classifier, got {type(scores).__name__}")
+    check_order(scores, release)
+    array, names = np.asarray(scores), release.classes
+    check_size(len(array) if array.ndim else 0, release)
+    if not len(array):
+        raise InputError("a metric needs at least one row")
+    labels = unbiased_labels(release)
+    if array.ndim == 1 and array.dtype.kind != "f":
+        place = {name: number for number, name in enumerate(names)}
+        wrong = [name for name in array.tolist() if name not in place]
+        if wrong:
+            raise InputError(f"a predicted class must be one of {names}, got {wrong[0]!r}")
+        return Judged(release, labels, None, np.array([place[name] for name in array.tolist()]))
+    if array.ndim == 1 and len(names) == 2:
+        if any(isinstance(name, float) for name in names):  # or are they the predicted classes?
+            raise InputError(f"scores must have a column for each of the classes {names}")
+        array = np.stack([1 - array, array], 1)
+    if array.shape != (len(release), len(names)):
+        raise InputError(f"scores must be ({len(release)}, {len(names)}), got {array.shape}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise InputError(f"scores must be finite, and row {np.argwhere(~np.isfinite(array))[0][0]} "
+                         "is not")  # fmt: skip
+    return Judged(release, labels, array, array.argmax(1))
+
+
+Read = Callable[[Release, Any, Any], Any]
+"""Puts together a release and what a model says of its rows: `judged` or `judged_numbers`."""
+_TERMS: dict[Metric, tuple[Read, Callable[..., Terms]]] = {}
+
+
+def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
+    """Makes a metric of a function that returns its terms."""
+
+    def decorate(terms: Callable[..., Terms]) -> Metric:
+        @functools.wraps(terms)
+        def metric(
+            release: Release, scores: Any, *, X: Any = None, confidence: float = 0.95,
+            persons: ArrayLike | None = None, **options: Any,
+        ) -> Estimate:  # fmt: skip
+            return interval(terms(read(release, scores, X), **options), confidence, persons)
+
+        _TERMS[metric] = read, terms
+        return metric
+
+    return decorate
+
+
+def _hits(given: Judged, rows: NDArray[np.bool_] | None = None) -> Share:
+    """Returns whether the predicted class is right, of the chosen rows."""
+    places = np.arange(len(given.chosen)) if rows is None else np.flatnonzero(rows)
+    hits = given.labels[places, given.chosen[places]]
+    return Share(hits, places, possible_values(given.release))
+
+
+@_metric(judged)
+def accuracy(given: Judged) -> Terms:
+    """How often the predicted class is right."""
+    share = _hits(given)
+    return Terms(share.hits[:, None], share=share)
+
+
+def _recalls(given: Judged, numbers: list[int]) -> Terms:
+    right = given.chosen[:, None] == np.array(numbers)
+    labels = given.labels[:, numbers]
+    return Terms(labels * right, labels)
+
+
+@_metric(judged)
+def recall(given: Judged, positive: ClassName | None = None) -> Terms:
+    """Share of the rows of a class for which it is predicted."""
+    return _recalls(given, given.classes(positive))
+
+
+@_metric(judged)
+def balanced_accuracy(given: Judged) -> Terms:
+    """Mean of the recall over all classes."""
+    return _recalls(given, list(range(len(given.release.classes))))
+
+
+@_metric(judged)
+def precision(given: Judged, positive: ClassName | None = None) -> Terms:
+    """Share of the rows of a class among those for which it is predicted."""
+    numbers = given.classes(positive)
+    chosen = given.chosen[:, None] == np.array(numbers)
+    tops = given.labels[:, numbers] * chosen
+    if not chosen.any(0).all():
+        name = given.release.classes[numbers[int(chosen.any(0).argmin())]]
+        return Terms(tops, reason=f"no row is predicted to be {name}")
+    share = _hits(given, chosen[:, 0]) if len(numbers) == 1 else None
+    return Terms(tops, chosen.astype(float), share=share)
+
+
+@_metric(judged)
+def selection_rate(given: Judged, positive: ClassName | None = None) -> Terms:
+    """Share of the rows for which a class is predicted; needs no label.
+
+    Its gap between groups is that of demographic parity.
+    """
+    chosen = given.chosen[:, None] == np.array(given.classes(positive))
+    return Terms(chosen.mean(1, keepdims=True).astype(float))
+
+
+@_metric(judged)
+def log_loss(given: Judged, clip: float = CLIP) -> Terms:
+    """Mean of -log of the probability of the true class, which counts as at least `clip`."""
+    check_number("clip", clip, above=0, below=1)
+    costs = -np.log(given.probabilities().clip(clip))
+    return Terms((given.labels * costs).sum(1)[:, None], high=-math.log(clip))
+
+
+@_metric(judged)
+def brier(given: Judged) -> Terms:
+    """Mean squared distance of the probabilities from the one-hot label.
+
+    Summed over the classes; of two classes half of it, as in scikit-learn.
+    """
+    probabilities = given.probabilities()
+    scale = 0.5 if probabilities.shape[1] == 2 else 1.0
+    # 1 - 2 p_y + sum p^2 for the true class y, as a cost of each class.
+    costs = 1 - 2 * probabilities + np.square(probabilities).sum(1, keepdims=True)
+    return Terms(scale * (given.labels * costs).sum(1)[:, None], high=2 * scale)
+
+
+@_metric(judged)
+def roc_auc(given: Judged, positive: ClassName | None = None) -> Terms:
+    """Chance that a row of the class has a higher score than one of another class.
+
+    Ties count half. Of the class against all the others, where there are more than two.
+    """
+    numbers = given.classes(positive)
+    scores, labels = given.ranks(), given.labels
+    if len(scores) < 3:
+        return Terms(labels, reason="it takes at least three rows")
+    both = np.array([pairs(labels[:, c], 1 - labels[:, c], scores[:, c]) for c in numbers])
+    share = labels[:, numbers].mean(0).clip(0, 1)
+    unit = np.maximum(share, 1 - share)  # pairs that one more row of the rarer side makes
+    return Terms(both[:, 0].T, both[:, 1].T, unit=unit)
+
+
+@_metric(judged)
+def average_precision(given: Judged, positive: ClassName | None = None) -> Terms:
+    """Mean, over the rows of the class, of the precision among rows with at least their score.
+
+    The area under the precision-recall curve, by steps. The jackknife takes off its bias in small
+    samples, so that without noise it differs a little from scikit-learn's.
+    """
+    numbers = given.classes(positive)
+    labels, scores = given.labels[:, numbers], given.ranks()[:, numbers]
+    tops = [precisions(labels[:, place], scores[:, place]) for place in range(len(numbers))]
+    return Terms(np.stack(tops, 1), labels, wider=1.15)
+
+
+def _top(given: Judged, number: int, share: float) -> NDArray[np.bool_]:
+    check_number("share", share, above=0, below=1)
+    scores = given.ranks()[:, number]
+    return scores >= np.sort(scores)[::-1][math.ceil(share * len(scores)) - 1]
+
+
+def lift(
+    release: Release, scores: Any, *, X: Any = None, share: float = 0.1,
+    positive: ClassName | None = None, confidence: float = 0.95, persons: ArrayLike | None = None,
+) -> Estimate:  # fmt: skip
+    """How many times as frequent a class is among the rows with its highest scores as among all.
+
+    Args:
+        release: of N rows.
+        scores: of the rows; see the module.
+        X: features, if `scores` is a model.
+        share: of the rows that count as the highest, in (0, 1); rows tied with the last one too.
+        positive: the class; needed where there are more than two.
+        confidence: of the interval.
+        persons: (N,), whose row each is.
+    """
+    given = judged(release, scores, X)
+    numbers = given.classes(positive)
+    if len(numbers) > 1:
+        raise InputError(f"lift needs a class (give positive=, one of {release.classes})")
+    top = _top(given, numbers[0], share)
+    labels = given.labels[:, numbers]
+    found = interval(Terms(labels * top[:, None], labels), confidence, persons)
+    size = float(top.mean())
+    return Estimate(found.value / size, found.low / size, found.high / size, found.reason)
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """Shares of all rows by true and predicted class, with the ends of their intervals.
+
+    Attributes:
+        value, low, high: (K, K) data frames; a row for each true class, a column for each
+            predicted one.
+    """
+
+    value: pd.DataFrame
+    low: pd.DataFrame
+    high: pd.DataFrame
+
+
+def confusion_matrix(
+    release: Release, scores: Any, *, X: Any = None, confidence: float = 0.95,
+    persons: ArrayLike | None = None,
+) -> ConfusionMatrix:  # fmt: skip
+    """Returns the share of all rows with each true and predicted class; each interval by itself."""
+    given, names = judged(release, scores, X), release.classes
+    cells = np.empty((3, len(names), len(names)))
+    for predicted in range(len(names)):
+        chosen = given.chosen == predicted
+        for true in range(len(names)):
+            terms = Terms((given.labels[:, true] * chosen)[:, None])
+            found = interval(terms, confidence, persons)
+            cells[:, true, predicted] = found.value, found.low, found.high
+    frames = [
+        pd.DataFrame(each, index=pd.Index(names, name="true"),
+                     columns=pd.Index(names, name="predicted"))
+        for each in cells
+    ]  # fmt: skip
+    return ConfusionMatrix(*frames)
+
+
+def calibration_error(
+    release: Release, scores: Any, *, X: Any = None, bins: int = 10, confidence: float = 0.95
+) -> Estimate:
+    """Root mean square of accuracy less confidence, over bins of about equally many rows.
+
+    The confidence is the probability of the predicted class, by which the rows are sorted into the
+    bins. Each bin's squared gap is taken over pairs of different rows, which removes the noise's
+    part of it (as Kumar et al. 2019 do for sampling); the interval is that of a noncentral
+    chi-square distribution with the same mean and variance as the noise of all bins.
+
+    Args:
+        release: of N rows.
+        scores: probabilities of the rows; see the module.
+        X: features, if `scores` is a model.
+        bins: at least 1, each with two rows or more.
+        confidence: of the interval.
+    """
+    check_number("confidence", confidence, above=0, below=1)
+    given = judged(release, scores, X)
+    sure = given.probabilities().max(1)
+    check_integer("bins", bins, low=1, high=max(1, len(sure) // 2))
+    if len(sure) < 2:
+        return unknown(0.0, 1.0, "it takes at least two rows")
+    gaps = given.labels[np.arange(len(sure)), given.chosen] - sure
+    parts = np.array_split(gaps[np.argsort(sure, kind="stable")], bins)
+    weight = np.array([len(part) for part in parts]) / len(sure)
+    # Two rows more, a hit and a miss, so that a bin without misses is not certain.
+    noise = weight * [
+        (np.square(part - part.mean()).sum() + 0.5) / (len(part) - 1) / len(part) for part in parts
+    ]
+    raw = float(weight @ [part.mean() ** 2 for part in parts])
+    scale = float(noise @ noise / noise.sum())
+    freedom = float(noise.sum() ** 2 / (noise @ noise))
+    value = math.sqrt(min(1.0, max(0.0, raw - float(noise.sum()))))
+    tail = (1 - confidence) / 2
+    low, high = (_noncentrality(raw / scale, freedom, tail) for tail in (1 - tail, tail))
+    low, high = (min(1.0, math.sqrt(end * scale)) for end in (low, high))
+    return Estimate(value, min(low, value), max(high, value))
+
+
+def _noncentrality(statistic: float, freedom: float, probability: float) -> float:
+    """Returns the noncentrality at which the statistic is that quantile; 0 if there is none."""
+
+    def excess(size: float) -> float:
+        return float(ncx2.cdf(statistic, freedom, max(size, 1e-12))) - probability
+
+    most = 2 * statistic + 100.0 + 20 * math.sqrt(statistic + freedom)
+    return float(brentq(excess, 0.0, most)) if excess(0.0) > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class JudgedNumbers:
+    """A release of numbers, or of classes that are numbers, and what a model predicts.
+
+    Attributes:
+        release: of N rows.
+        predictions: (N,).
+    """
+
+    release: Release
+    predictions: Rows
+
+    def of_rows(self, rows: NDArray[np.int64]) -> "JudgedNumbers":
+        """Returns the same of some rows."""
+        return JudgedNumbers(self.release[rows], self.predictions[rows])
+
+    def error(self, power: int) -> Terms:
+        """Returns the terms of the mean of |true number - prediction| to a power, 1 or 2."""
+        release, predicted = self.release, self.predictions[:, None]
+        if release.classes:
+            costs = np.abs(np.array(release.classes, float) - predicted) ** power
+            terms = (unbiased_labels(release) * costs).sum(1, keepdims=True)
+            return Terms(terms, high=float(costs.max()))
+        assert release.manifest.bounds is not None, "a release of numbers has them"
+        low, high = release.manifest.bounds
+        most = float(np.abs(predicted - np.array([low, high])).max() ** power)
+        mechanism, values = release.manifest.real_mechanism(), release.unbiased_values()[:, None]
+        if math.isinf(mechanism.eps):
+            return Terms(np.abs(values - predicted) ** power, high=most)
+        if isinstance(mechanism, Laplace):
+            if power == 1:
+                reason = (
+                    f"{release.mechanism} does not tell absolute errors (release the numbers "
+                    "by unbiased_randomizer)"
+                )
+                return Terms(values, high=most, reason=reason)
+            return Terms((values - predicted) ** 2 - _variance(mechanism, high - low), high=most)
+        assert isinstance(mechanism, UnbiasedRandomizer), "there is no third one"
+        channel, outputs = (each.numpy() for each in mechanism.channel(1.0))
+        weight = channel.mean(0)
+        inverse = np.linalg.solve((channel * weight) @ channel.T, channel * weight)  # (levels, V)
+        levels = np.linspace(low, high, len(channel))
+        number = np.abs(release.outputs.numpy()[:, None] - outputs).argmin(1)
+        costs = np.abs(levels - predicted) ** power
+        # A number between two levels counts as one of them, which only adds to a convex error.
+        between = (levels[1] - levels[0]) / 2
+        terms = (inverse.T[number] * costs).sum(1, keepdims=True)
+        return Terms(terms, high=most, excess=between**power)
+
+
+def _variance(mechanism: Laplace, width: float) -> float:
+    """Returns the variance of discrete Laplace noise on numbers in a range of this width."""
+    step = step_of(1.0)
+    ratio = math.exp(-step / mechanism.scale(1.0))
+    return 2 * ratio / (1 - ratio) ** 2 * (step * width / 2) ** 2
+
+
+def judged_numbers(release: Release, predictions: Any, X: Any = None) -> JudgedNumbers:
+    """Returns a release with the numbers that a model predicts for its rows.
+
+    Args:
+        release: of numbers, or of classes that are numbers.
+        predictions: (N,), or a fitted model.
+        X: features, if `predictions` is a model.
+
+    Raises:
+        InputError: classes that are no numbers; rows of the fit; another number of rows.
+    """
+    if not isinstance(release, Release):
+        raise InputError(f"a release is needed, got {type(release).__name__}")
+    if wrong := [name for name in release.classes if isinstance(name, str | bool)]:
+        raise InputError(f"errors need classes that are numbers, got {wrong[0]!r}")
+    if hasattr(predictions, "predict"):
+        refuse_fitted_rows(predictions, release)
+        if X is None:
+            raise InputError("a model needs the features too (give X=)")
+        check_order(X, release)
+        predictions = predictions.predict(X)
+    check_order(predictions, release)
+    try:
+        array = np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("predictions must be numbers") from None
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InputError(f"predictions must be finite numbers (N,), got {array.shape}")
+    check_size(len(array), release)
+    if not len(array):
+        raise InputError("a metric needs at least one row")
+    return JudgedNumbers(release, array)
+
+
+@_metric(judged_numbers)
+def mean_squared_error(given: JudgedNumbers) -> Terms:
+    """Mean squared distance of predicted numbers from the true ones, without that of the noise.
+
+    `unbiased_randomizer` rounds numbers to its levels at random, which may add up to a quarter of
+    a level squared; the interval allows for it.
+    """
+    return given.error(2)
+
+
+@_metric(judged_numbers)
+def mean_absolute_error(given: JudgedNumbers) -> Terms:
+    """Mean distance of predicted numbers from the true ones.
+
+    Releases by `laplace` do not tell it. Those by `unbiased_randomizer` do, up to half a level; the
+    interval allows for it.
+    """
+    return given.error(1)
+
+
+def difference(
+    metric: Metric, release: Release, scores_a: Any, scores_b: Any, *, X: Any = None,
+    confidence: float = 0.95, persons: ArrayLike | None = None, **options: Any,
+) -> Estimate:  # fmt: skip
+    """Returns a metric of the first model less that of the second one, on the same rows.
+
+    The interval is that of the pairs, which is narrower than those of the two models.
+
+    Args:
+        metric: such as `roc_auc`; any but `lift`, `confusion_matrix` and `calibration_error`.
+        release: of N rows.
+        scores_a: of the rows, by the first model; see the module.
+        scores_b: by the second one.
+        X: features, if they are models.
+        confidence: of the interval.
+        persons: (N,), whose row each is.
+        options: of the metric, such as `positive`.
+
+    Raises:
+        InputError: another metric; otherwise as the metric.
+    """
+    read, terms = _terms_of(metric)
+    first, second = (
+        terms(read(release, scores, X if hasattr(scores, "predict") else None), **options)
+        for scores in (scores_a, scores_b)
+    )
+    return paired_difference(first, second, confidence, persons)
+
+
+def group_gap(
+    metric: Metric, release: Release, scores: Any, groups: ArrayLike, *, X: Any = None,
+    confidence: float = 0.95, **options: Any,
+) -> Estimate:  # fmt: skip
+    """Returns a metric in the first of two groups less that in the second one.
+
+    With `recall` it is the gap of equal opportunity, with `selection_rate` that of demographic
+    parity.
+
+    Args:
+        metric: as of `difference`.
+        release: of N rows.
+        scores: of the rows; see the module.
+        groups: (N,), exactly two names; the first is the one that is sorted first.
+        X: features, if `scores` is a model.
+        confidence: of the interval.
+        options: of the metric, such as `positive`.
+
+    Raises:
+        InputError: one group, or more than two; otherwise as the metric.
+    """
+    read, terms = _terms_of(metric)
+    given = read(release, scores, X)
+    whose = np.asarray(groups)
+    names, place = np.unique(whose, return_inverse=True)
+    if whose.shape != (len(release),) or len(names) != 2:
+        raise InputError(
+            f"groups must name two groups, for {len(release)} rows, got {len(names)} for "
+            f"{whose.size} (compare two at a time: release[rows], scores[rows], groups[rows])"
+        )
+    parts = [terms(given.of_rows(np.flatnonzero(place == group)), **options) for group in (0, 1)]
+    apart = [_padded(part, place == group) for group, part in enumerate(parts)]
+    return paired_difference(apart[0], apart[1], confidence)
+
+
+def _padded(terms: Terms, rows: NDArray[np.bool_]) -> Terms:
+    """Returns terms of some rows as terms of all rows, those of the others 0."""
+
+    def padded(part: Rows) -> Rows:
+        whole = np.zeros((len(rows), part.shape[1]))
+        whole[rows] = part
+        return whole
+
+    bottoms = np.ones_like(terms.tops) if terms.bottoms is None else terms.bottoms
+    return replace(terms, tops=padded(terms.tops), bottoms=padded(bottoms), share=None)
+
+
+def _terms_of(metric: Metric) -> tuple[Read, Callable[..., Terms]]:
+    if metric not in _TERMS:
+        known = ", ".join(each.__name__ for each in _TERMS)
+        raise InputError(f"metric must be one of labeldp.metrics: {known}")
+    return _TERMS[metric]

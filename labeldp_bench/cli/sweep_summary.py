@@ -70,15 +70,23 @@ def show_run(folder: Path) -> None:
     say("\n".join(lines))
 
 
+def _squared(value: float) -> str:
+    """Returns an error in squared units of the label, which may be large or small."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _score_lines(record: dict[str, Any], spread: str) -> list[str]:
     """Returns accuracies, or the excess risk and its parts, or the squared error and its share."""
     if record.get("test_mse") is not None:
         mse, sem, variance = (record[f"test_{key}"] for key in ("mse", "mse_sem", "variance"))
         if not variance:  # test labels that are all alike
-            return [f"test MSE        {mse:,.0f}"]
-        error = f" ± {sem:,.0f} (standard error, {record['trials']} trials)" if sem else ""
-        share = f"{100 * mse / variance:.1f} % of the variance of the test labels, {variance:,.0f}"
-        return [f"test MSE        {mse:,.0f}{error}", f"that is         {share}"]
+            return [f"test MSE        {_squared(mse)}"]
+        error = f" ± {_squared(sem)} (standard error, {record['trials']} trials)" if sem else ""
+        share = f"{100 * mse / variance:.1f} % of the variance of the test labels"
+        return [
+            f"test MSE        {_squared(mse)}{error}",
+            f"that is         {share}, {_squared(variance)}",
+        ]
     if record.get("excess_risk") is None:
         lines = [
             f"accuracy        {100 * record['accuracy']:.2f} %{spread}",

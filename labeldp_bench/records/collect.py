@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from omegaconf import OmegaConf
 
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
@@ -26,7 +27,7 @@ from labeldp_bench.records.record import (
     reading,
 )
 from labeldp_bench.records.validation import validate_record
-from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
@@ -39,7 +40,7 @@ COLUMNS = (
     "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws",
     "distribution", "task", "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse",
     "test_mse_sem", "auc", "average_precision", "normalised_log_likelihood", "calibration_error",
-    "config_hash", "identity",
+    "information_bits", "config_hash", "identity",
 )  # fmt: skip
 FILLED = ("config_hash", "dataset", "mechanism", "identity")
 NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
@@ -156,7 +157,6 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if per_class_csv.is_file():
         old = read_rows(per_class_csv, ("config_hash", "eps", "class"), text=("config_hash", "eps"))
     kept = read_committed(records_csv) | {record["config_hash"]: record for record in found}
-    table = pd.DataFrame([_row(record) for record in kept.values()], columns=list(COLUMNS))
     classes = [
         (record["config_hash"], record["dataset"], record["model"], record["mechanism"],
          record["loss"], _text(record["eps"]), guarantee(record), record["seed"], number, accuracy)
@@ -168,12 +168,56 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     if old is not None:
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
         new = pd.concat([new, old])
+    classes_of = new.groupby("config_hash").size()
+    rows = [
+        _row(record) | {"information_bits": information_bits(record, classes_of.get(name))}
+        for name, record in kept.items()
+    ]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
     _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES), kept)
     merge_choices(found, records_csv.with_name(CHOICES), kept)
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)
+
+
+def information_bits(record: Record, num_classes: int | None = None) -> float | None:
+    """Returns the bits that each release of a run tells of its label, under a uniform prior.
+
+    Without privacy log2 K. None where it is not known: of a central run and of a heuristic, of a
+    regression, where a model gave the releases a prior, which no record keeps, and where several
+    rows share one budget.
+
+    Args:
+        record: of a run.
+        num_classes: K, where neither its identity nor its data set's YAML says it.
+    """
+    from labeldp.information import information  # torch: other commands read records without it
+    from labeldp.named_mechanisms import CLASS_MECHANISMS, class_mechanism
+
+    identity = record["identity"]
+    name, eps = str(record["mechanism"]), float(record["eps"])
+    if record["task"] != "classification" or name not in CLASS_MECHANISMS:
+        return None
+    if identity.get("dataset.rows_per_unit", 1) != 1:
+        return None
+    classes = identity.get("dataset.num_classes") or num_classes or _classes_of(identity["dataset"])
+    if classes is None:
+        return None
+    settings = {
+        key.removeprefix("mechanism."): value
+        for key, value in identity.items()
+        if key.startswith("mechanism.") and key != "mechanism.eps"
+    }
+    return information(class_mechanism(name, eps, settings), int(classes)).bits
+
+
+def _classes_of(dataset: str) -> int | None:
+    """Returns the number of classes that a data set's YAML states; None where it states none."""
+    path = CONFIGS / "dataset" / f"{dataset}.yaml"
+    classes = OmegaConf.select(OmegaConf.load(path), "num_classes") if path.is_file() else None
+    return None if classes is None else int(classes)
 
 
 def _read_all(out_dir: Path) -> list[Record]:

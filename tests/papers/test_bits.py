@@ -1,0 +1,48 @@
+"""Accuracy against bits: which methods have a place there, and where it is."""
+
+import pandas as pd
+import pytest
+
+from labeldp_bench.records.published import read_published
+from labeldp_bench.reports import plotting
+from papers.site.bits import CLASSES, draw, fit, points
+
+ROW = {
+    "dataset": "mnist", "mechanism": "rr", "learner": "single_stage", "model": "cnn",
+    "loss": "plain", "pretrain": "none", "eps": 2.0, "accuracy": 0.9, "n_test": 10_000,
+    "information_bits": 0.588, "identity": {"mechanism": "rr", "mechanism.eps": 2.0, "seed": 0},
+}  # fmt: skip
+NOTHING = read_published().iloc[:0]
+
+
+def test_a_published_method_stands_where_its_release_belongs():
+    # The known answer: RAPPOR tells as much as randomised response at eps=2, and less above.
+    rows = points({}, read_published())
+    cifar = rows[(rows.dataset == "cifar10") & rows.eps.isin([2.0, 3.0, 4.0])]
+    rappor = cifar[cifar.line == "vector_approximation, rappor"].set_index("eps").bits
+    response = cifar[cifar.line == "ghazi2021, lp_1st"].set_index("eps").bits
+    assert rappor.round(2).to_dict() == {2.0: 0.59, 3.0: 1.17, 4.0: 1.78}
+    assert response.round(2).to_dict() == {2.0: 0.59, 3.0: 1.45, 4.0: 2.29}
+
+
+def test_what_has_no_place_is_left_out():
+    # A central method or one with a prior would be credited with bits that it did not have.
+    rows = points({}, read_published())
+    assert set(rows.dataset) == set(CLASSES)
+    assert not rows.line.str.contains("lp_2st|pate|labeldp_pro, labeldp_pro|dp_sgd|ple, ple").any()
+    assert not rows.duplicated(["dataset", "line", "eps", "cell"]).any()
+    unknown = {"a": ROW | {"information_bits": None}, "b": ROW | {"n_test": 100}}
+    assert points(unknown, NOTHING).empty and len(points({"a": ROW}, NOTHING)) == 1
+
+
+def test_the_line_of_a_learner_rises():
+    cells = pd.DataFrame({"bits": [0.1, 0.2, 0.2, 0.3], "accuracy": [10.0, 40.0, 50.0, 30.0]})
+    line = fit(cells)
+    assert line.is_monotonic_increasing and line[0.1] == 10
+    assert line[0.2] == line[0.3] == pytest.approx(40)  # three cells of equal weight
+
+
+def test_every_data_set_has_a_panel():
+    figure = draw(points({"a": ROW}, read_published()))
+    assert len(figure.axes) == len(CLASSES)
+    plotting.plt.close(figure)

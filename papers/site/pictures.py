@@ -1,5 +1,6 @@
 """Pictures of no paper: best known accuracies, three findings, and what audits find in models."""
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from papers.comparisons import holm, is_significant
 from papers.naming import model_name_of
 from papers.site.best_known import KINDS
 from papers.site.tuned import SOFT_LABEL
-from papers.tables import accuracy_table
+from papers.tables import accuracy_table, write_csv
 
 SERIES = {
     "printed_local": ("published, local", plotting.BLACK, "s", "white"),
@@ -49,6 +50,14 @@ DATA_OF_TABLE = {
     "vector_approximation/table1a": "MNIST",
     "vector_approximation/table1b": "Fashion-MNIST",
 }
+FAMILIES = {
+    "ranking": (("rappor", "alibi"), ("rappor", SOFT_LABEL)),
+    "loss": (("rr+marginal", "rr"), ("rappor+marginal", "rappor")),
+    "loss or mechanism": (("rr+marginal", "rappor"),),
+    "bits or vector": (("rappor+marginal", "alibi"),),
+    "same releases": (("alibi", SOFT_LABEL),),
+}
+"""{question: pairs of methods whose difference answers it}; their tests are corrected together."""
 BOUNDS = {
     "sampled": ("o", "mechanism, draws"),
     "one_run_release": ("^", "release, one run"),
@@ -59,26 +68,24 @@ BOUNDS = {
 
 
 def write_findings(records: Records, out: Path) -> list[Path]:
-    """Writes finding_{ranking,loss,ple}.png, the pictures of docs/findings.md; returns them."""
-    means = [means_of(table, records) for table in DATA_OF_TABLE]
+    """Writes the pictures of docs/findings.md, finding_{ranking,loss,ple}.png, and the differences.
+
+    The latter are finding_differences.csv, with a row per data set, eps and pair of `FAMILIES`.
+    """
+    rows = differences(records)
+    write_csv(out / "finding_differences.csv", rows)
     drawn = {
         "ranking": draw_differences(
-            means,
+            rows[rows.family == "ranking"],
             "Whether RAPPOR is ahead of ALIBI depends on the loss that ALIBI learns by",
             "RAPPOR minus ALIBI,\ntest accuracy, points",
-            {
-                "ALIBI, own loss": ("rappor", "alibi", plotting.RED),
-                "ALIBI, soft label": ("rappor", SOFT_LABEL, plotting.BLUE),
-            },
+            {"ALIBI, own loss": plotting.RED, "ALIBI, soft label": plotting.BLUE},
         ),
         "loss": draw_differences(
-            means,
+            rows[rows.family == "loss"],
             "Another loss helps both mechanisms, in the mean at every eps",
             "marginal minus own loss,\npoints of test accuracy",
-            {
-                "RR": ("rr+marginal", "rr", plotting.BLUE),
-                "RAPPOR": ("rappor+marginal", "rappor", plotting.RED),
-            },
+            {"RR": plotting.BLUE, "RAPPOR": plotting.RED},
         ),
         "ple": draw_ple(pd.read_csv(COMMITTED.with_name("attacks.csv"))),
     }
@@ -86,6 +93,30 @@ def write_findings(records: Records, out: Path) -> list[Path]:
     for path, figure in zip(paths, drawn.values(), strict=True):
         plotting.save(figure, path)
     return paths
+
+
+def differences(records: Records) -> pd.DataFrame:
+    """Returns family, dataset, eps, method, other, difference, low, high, pairs, p, significant.
+
+    Differences in points of accuracy, by seed where seeds are shared (`pairs`), with their 95 %
+    interval; p is corrected after Holm within the family.
+    """
+    rows = []
+    for table, data in DATA_OF_TABLE.items():
+        ours = means_of(table, records)
+        budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
+        for (family, pairs), eps in itertools.product(FAMILIES.items(), budgets):
+            for method, other in pairs:
+                gap = ours[method, eps].minus(ours[other, eps])
+                place = {"family": family, "dataset": data, "eps": eps}
+                place |= {"method": method, "other": other, "difference": gap.value}
+                rows.append(
+                    place
+                    | {"low": gap.low, "high": gap.high, "pairs": len(gap.by_seed), "p": gap.p}
+                )
+    frame = pd.DataFrame(rows)
+    frame["p"] = frame.groupby("family").p.transform(lambda column: holm(column.tolist()))
+    return frame.assign(significant=frame.p.map(is_significant))
 
 
 def means_of(experiment: str, records: Records) -> dict[tuple[str, float], SeedsEstimate]:
@@ -108,38 +139,31 @@ def means_of(experiment: str, records: Records) -> dict[tuple[str, float], Seeds
 
 
 def draw_differences(
-    means: list[dict[tuple[str, float], SeedsEstimate]],
-    title: str,
-    label: str,
-    lines: Mapping[str, tuple[str, str, str]],
+    rows: pd.DataFrame, title: str, label: str, lines: Mapping[str, str]
 ) -> Figure:
     """Returns one method minus another over eps, a panel for each of the two data sets.
 
     Args:
-        means: of the tables of `DATA_OF_TABLE`, by `means_of`.
+        rows: a family of `differences`.
         title: the message.
         label: of the axis.
-        lines: {name: (method, method that is subtracted, colour)}.
+        lines: {name: colour} of the family's pairs, in order.
     """
     figure, ((*panels,),) = plotting.new_figure(2, height=3.0)
-    drawn: list[SeedsEstimate] = []
-    for axes, ours, data in zip(panels, means, DATA_OF_TABLE.values(), strict=True):
-        budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
-        for place, (name, (above, below, colour)) in enumerate(lines.items()):
-            gaps = [ours[above, eps].minus(ours[below, eps]) for eps in budgets]
-            x = np.arange(len(budgets)) + place / 4 - (len(lines) - 1) / 8
-            values, halves = [gap.value for gap in gaps], [gap.half_width for gap in gaps]
+    for axes, (data, here) in zip(panels, rows.groupby("dataset", sort=False), strict=True):
+        pairs = here.groupby(["method", "other"], sort=False)
+        for place, ((name, colour), (_, line)) in enumerate(zip(lines.items(), pairs, strict=True)):
+            x = np.arange(len(line)) + place / 4 - (len(lines) - 1) / 8
+            half = (line.high - line.low) / 2
             style: Any = {"color": colour, "capsize": 3, "linewidth": 1.4, "label": name}
-            axes.errorbar(x, values, halves, fmt="o", **style)
-            drawn += gaps
+            axes.errorbar(x, line.difference, half, fmt="o", **style)
         axes.axhline(0, color=plotting.GREY, linewidth=1)
-        axes.set_xticks(range(len(budgets)), [f"{eps:g}" for eps in budgets])
+        axes.set_xticks(range(here.eps.nunique()), [f"{eps:g}" for eps in here.eps.unique()])
         axes.set(xlabel="privacy budget eps", title=data)
     plotting.share_y(panels)
     panels[0].set_ylabel(label)
     panels[1].legend(frameon=False)
-    significant = sum(map(is_significant, holm([gap.p for gap in drawn])))
-    caption = DIFFERENCES.format(significant=significant, count=len(drawn))
+    caption = DIFFERENCES.format(significant=rows.significant.sum(), count=len(rows))
     plotting.title_and_caption(figure, title, caption)
     return figure
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeldp import metrics
     from labeldp.classifier import LabelDPClassifier
+    from labeldp.cross_validation import cross_val_predict
     from labeldp.estimates import (
         PredictionSets,
         calibration,
@@ -37,6 +38,7 @@ _MODULES = {
     "Release": "release",
     "calibration": "estimates",
     "class_shares": "estimates",
+    "cross_val_predict": "cross_validation",
     "estimate_accuracy": "estimates",
     "load_release": "release",
     "manifest_for_clients": "privatization",
@@ -53,6 +55,7 @@ __all__ = [
     "Release",
     "calibration",
     "class_shares",
+    "cross_val_predict",
     "estimate_accuracy",
     "load_release",
     "manifest_for_clients",

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils import gen_batches
@@ -25,10 +25,11 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_release, check_size, keys_of
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 from labeldp.support.validate import check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
+Weights = NDArray[np.float64] | None
 NAMES = ("linear", "mlp", "boosted_trees")
 PROBABILITIES = 10**7
 """At one time in a prediction of classes, rows x K: 80 MB, however many rows are asked."""
@@ -81,12 +82,13 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         self.epochs = epochs
         self.random_state = random_state
 
-    def fit(self, X: Any, release: Release) -> Self:
+    def fit(self, X: Any, release: Release, sample_weight: ArrayLike | None = None) -> Self:
         """Returns self, fitted to a release.
 
         Args:
             X: (N, d) array or data frame, in the order of the release.
             release: of N labels; true labels are refused.
+            sample_weight: (N,), >= 0, such as the weights of a survey; None: all rows are alike.
 
         Raises:
             InputError: anything but a release of classes; another number of rows; texts in X,
@@ -102,13 +104,14 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work
         inputs = self._checked(X, reset=True)
         check_size(inputs.shape[0], release)
+        weights = checked_weights(sample_weight, len(release))
         if not own:
-            self.model_ = self._by_expectation(inputs, release)
+            self.model_ = self._by_expectation(inputs, release, weights)
         elif self._is_linear():
             loss = loss_named(self.loss, "loss")
-            self.model_ = self._linear(inputs, release, loss)
+            self.model_ = self._linear(inputs, release, loss, weights)
         else:
-            self.model_ = self._trees_or_network(inputs, release)
+            self.model_ = self._trees_or_network(inputs, release, weights)
         self.classes_ = class_array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
@@ -164,26 +167,28 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         largest = LARGEST if self._is_linear() else float(np.finfo(np.float32).max)
         return as_numbers(self, X, largest=largest, reset=reset, allow_nd=images)
 
-    def _linear(self, inputs: NDArray[np.float64], release: Release, loss: Loss) -> LinearModel:
+    def _linear(
+        self, inputs: NDArray[np.float64], release: Release, loss: Loss, weights: Weights
+    ) -> LinearModel:
         penalties = PENALTIES if self.penalty is None else (self.penalty,)
         return fit_linear(
             inputs, checked_targets(release, loss), loss, len(release.classes), penalties,
-            self.random_state,
+            self.random_state, weights,
         )  # fmt: skip
 
-    def _by_expectation(self, X: Any, release: Release) -> Any:
+    def _by_expectation(self, X: Any, release: Release, weights: Weights) -> Any:
         likelihood = np.exp(release.stored.centred_log_likelihood.double().numpy())
         try:
             numbers = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError):  # texts, which the estimator may know what to do with
             numbers = np.full((1, 1), np.nan)
         if numbers.ndim == 2 and np.isfinite(numbers).all():
-            start = self._linear(numbers, release, loss_named("marginal"))
+            start = self._linear(numbers, release, loss_named("marginal"), weights)
             prior = start.probabilities(numbers)
         else:
-            prior = np.broadcast_to(shares_of(likelihood), likelihood.shape)
+            prior = np.broadcast_to(shares_of(likelihood, weights), likelihood.shape)
         return fit_by_expectation(
-            self.estimator, X, likelihood, prior, self.max_rounds, self.random_state
+            self.estimator, X, likelihood, prior, self.max_rounds, self.random_state, weights
         )
 
     def _is_linear(self) -> bool:
@@ -192,17 +197,22 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             isinstance(self.estimator, str) and self.estimator == "linear"
         )
 
-    def _trees_or_network(self, inputs: NDArray[np.float64], release: Release) -> Any:
+    def _trees_or_network(
+        self, inputs: NDArray[np.float64], release: Release, weights: Weights
+    ) -> Any:
         """Returns fitted boosted trees or a fitted network."""
         numbers = torch.from_numpy(inputs).float()
         loss = loss_named(self.loss, "loss")
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
-            epochs = as_python(self.epochs)
-            return fit_network(self.estimator, numbers, release, loss, epochs, self.random_state)
+            return fit_network(
+                self.estimator, numbers, release, loss, as_python(self.epochs), self.random_state,
+                weights,
+            )  # fmt: skip
         targets = checked_targets(release, loss)
         return fit_boosted_trees(
-            numbers, targets, loss, len(release.classes), TreeSettings(), self.random_state
-        )
+            numbers, targets, loss, len(release.classes), TreeSettings(), self.random_state,
+            None if weights is None else torch.from_numpy(weights),
+        )  # fmt: skip
 
 
 def class_array(classes: Sequence[ClassName]) -> NDArray:

@@ -18,7 +18,7 @@ from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedRespon
 from labeldp.mechanisms.bits import BitMechanism
 from labeldp.names import numbered
 from labeldp.release import Release
-from labeldp.rows import check_order, check_size, refuse_fitted_rows
+from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows
 from labeldp.support.validate import InputError, check_integer, check_number
 
 
@@ -100,7 +100,7 @@ class Estimate:
 
 def estimate_accuracy(
     model: Any, X: Any, release: Release, confidence: float = 0.95,
-    persons: ArrayLike | None = None,
+    persons: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
 ) -> Estimate:  # fmt: skip
     """Returns how often the model's class is the true one, with its interval.
 
@@ -114,6 +114,7 @@ def estimate_accuracy(
         release: of rows that were not used in the fit.
         confidence: in (0, 1).
         persons: (N,), whose row each is; see `share_with_interval`.
+        sample_weight: (N,), how many people each row stands for, such as the weights of a survey.
 
     Raises:
         InputError: rows were used in the fit; too few rows.
@@ -121,7 +122,7 @@ def estimate_accuracy(
     check_classes_released(release)
     refuse_fitted_rows(model, release)
     hits = released_hits(model, X, release)
-    return share_with_interval(hits, possible_values(release), confidence, persons)
+    return share_with_interval(hits, possible_values(release), confidence, persons, sample_weight)
 
 
 def released_accuracy(model: Any, X: Any, release: Release) -> float:
@@ -134,8 +135,9 @@ def released_accuracy(model: Any, X: Any, release: Release) -> float:
 
 
 def class_shares(
-    release: Release, confidence: float = 0.95, persons: ArrayLike | None = None
-) -> dict[ClassName, Estimate]:
+    release: Release, confidence: float = 0.95, persons: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> dict[ClassName, Estimate]:  # fmt: skip
     """Returns each class's share among the people that the rows were drawn from.
 
     Shares are the nearest ones to the unbiased estimates that are not negative and sum to 1. Each
@@ -145,11 +147,16 @@ def class_shares(
         release: of classes.
         confidence: in (0, 1).
         persons: (N,), whose row each is; see `share_with_interval`.
+        sample_weight: (N,), how many people each row stands for, such as the weights of a survey.
     """
     check_classes_released(release)
     labels, values = unbiased_labels(release), possible_values(release)
-    alone = [share_with_interval(column, values, confidence, persons) for column in labels.T]
-    shares = _nearest_shares(labels.mean(0)).tolist()
+    alone = [
+        share_with_interval(column, values, confidence, persons, sample_weight)
+        for column in labels.T
+    ]
+    weights = checked_weights(sample_weight, len(release))
+    shares = _nearest_shares(np.average(labels, 0, weights)).tolist()
     return {
         name: Estimate(share, min(share, each.low), max(share, each.high))
         for name, share, each in zip(release.classes, shares, alone, strict=True)
@@ -205,7 +212,7 @@ def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
 
 def share_with_interval(
     estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95,
-    persons: ArrayLike | None = None,
+    persons: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
 ) -> Estimate:  # fmt: skip
     """Returns the mean of unbiased estimates of zeros and ones, in [0, 1], with its interval.
 
@@ -216,7 +223,8 @@ def share_with_interval(
 
     Rows of one person are alike: a hundred rows of ten people tell less than rows of a hundred.
     With `persons` the t law counts people, by the sum of what each of them adds to the mean
-    (Liang and Zeger 1986).
+    (Liang and Zeger 1986). With weights it is their weighted mean, by the t law too, for weights as
+    they are, not as numbers of rows (Binder 1983): ten times the weights say no more.
 
     Args:
         estimates: (N,).
@@ -224,6 +232,7 @@ def share_with_interval(
             any.
         confidence: in (0, 1).
         persons: (N,), whose row each is; None: every row is a person of its own.
+        sample_weight: >= 0, (N,); None: all are 1.
 
     Raises:
         InputError: no row, another number of persons than rows, a row without a person.
@@ -233,9 +242,11 @@ def share_with_interval(
     if not size:
         raise InputError("an estimate needs at least one row")
     whose = np.arange(size) if persons is None else numbered(persons, size)
-    rows_of = np.bincount(whose)
-    mean = float(estimates.mean())
-    if len(rows_of) == size and values is not None and len(values) == 2:
+    weights = checked_weights(sample_weight, size)
+    is_plain = weights is None or bool((weights == 1).all())
+    rows_of = np.bincount(whose, weights)
+    mean = float(np.average(estimates, weights=weights))
+    if len(rows_of) == size and is_plain and values is not None and len(values) == 2:
         first, second = values
         ones = int((estimates > (first + second) / 2).sum())
         exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
@@ -248,7 +259,7 @@ def share_with_interval(
         low, high = mean - reach, mean + reach
     else:
         people = len(rows_of)
-        added = np.bincount(whose, estimates - mean)
+        added = np.bincount(whose, (estimates - mean) * (1 if weights is None else weights))
         error = math.sqrt(people / (people - 1) * float(added @ added)) / size
         reach = float(t.ppf((1 + confidence) / 2, people - 1)) * error
         low, high = mean - reach, mean + reach

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing as rows_of
@@ -12,6 +13,10 @@ from sklearn.utils.validation import has_fit_parameter
 from labeldp.support.validate import InputError
 
 FOLDS = 3
+SUCH = {
+    "classifier": "LogisticRegression or HistGradientBoostingClassifier",
+    "regressor": "Ridge or HistGradientBoostingRegressor",
+}
 LEAST = 1e-6
 """Probability of a class at least; trees say 0, which no release could ever mend."""
 
@@ -19,13 +24,14 @@ LEAST = 1e-6
 def fit_by_expectation(
     estimator: ClassifierMixin, features: Any, likelihood: NDArray[np.float64],
     start: NDArray[np.float64], rounds: int, seed: int,
+    row_weights: NDArray[np.float64] | None = None,
 ) -> Any:  # fmt: skip
     """Returns a clone of the estimator fitted to the posterior of the labels.
 
     Each row enters once per class, with the class's posterior as its weight. A round predicts every
     row by an estimator that was fitted without it, so that a tree cannot confirm its own noise, and
     takes the prediction as the next prior. Rounds end when the held-out likelihood of the release
-    falls. Sums to one over the classes, so that every row weighs the same.
+    falls.
 
     Source: Dempster, Laird, Rubin (1977); cross-fitting as in Chernozhukov et al. (2018).
 
@@ -36,6 +42,7 @@ def fit_by_expectation(
         start: first prior of each row, (N, K).
         rounds: at most, >= 1.
         seed: of the parts.
+        row_weights: with mean 1, (N,); None: every row weighs the same.
     """
     keyword = weight_keyword(estimator)
     size = len(likelihood)
@@ -47,14 +54,14 @@ def fit_by_expectation(
         prior = np.empty_like(posterior)
         for part in parts:
             rest = np.setdiff1d(order, part)
-            fitted = _fitted(estimator, keyword, features, rest, posterior)
+            fitted = _fitted(estimator, keyword, features, rest, posterior, row_weights)
             prior[part] = probabilities(fitted, rows_of(features, part), posterior.shape[1])
-        held_out = np.log((prior * likelihood).sum(1)).mean()
+        held_out = np.average(np.log((prior * likelihood).sum(1)), weights=row_weights)
         if held_out < likeliest:
             break
         likeliest = held_out
         best, posterior = posterior, _normalised(prior * likelihood)
-    return _fitted(estimator, keyword, features, np.sort(order), best)
+    return _fitted(estimator, keyword, features, np.sort(order), best, row_weights)
 
 
 def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np.float64]:
@@ -65,27 +72,30 @@ def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np
     return _normalised(given.clip(LEAST))
 
 
-def shares_of(likelihood: NDArray[np.float64], rounds: int = 200) -> NDArray[np.float64]:
+def shares_of(
+    likelihood: NDArray[np.float64], row_weights: NDArray[np.float64] | None, rounds: int = 200
+) -> NDArray[np.float64]:
     """Returns the class shares that make the release most likely, (K,), by EM."""
     shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(rounds):
-        shares = _normalised(shares * likelihood).mean(0)
+        shares = np.average(_normalised(shares * likelihood), 0, row_weights)
     return shares
 
 
-def weight_keyword(estimator: ClassifierMixin) -> str:
-    """Returns how the estimator's fit spells sample weights.
+def weight_keyword(estimator: Any, kind: str = "classifier") -> str:
+    """Returns how the fit of a classifier or regressor spells sample weights.
 
     Raises:
-        InputError: it takes none, or has no class probabilities.
+        InputError: it takes none, or is a classifier without class probabilities.
     """
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(last, BaseEstimator) or not has_fit_parameter(last, "sample_weight"):
         raise InputError(
-            f"estimator must be a scikit-learn classifier whose fit takes sample_weight, got "
-            f"{type(last).__name__} (such as LogisticRegression or HistGradientBoostingClassifier)"
+            f"estimator must be a scikit-learn {kind} whose fit takes sample_weight, got "
+            f"{type(last).__name__} (such as {SUCH[kind]})"
         )
-    if not callable(getattr(last, "predict_proba", None)):  # scikit-learn's own test of it
+    is_able = callable(getattr(last, "predict_proba", None))  # scikit-learn's own test of it
+    if kind == "classifier" and not is_able:
         raise InputError(f"estimator must have predict_proba, and {type(last).__name__} has none")
     if isinstance(estimator, Pipeline):
         return f"{estimator.steps[-1][0]}__sample_weight"
@@ -93,8 +103,9 @@ def weight_keyword(estimator: ClassifierMixin) -> str:
 
 
 def _fitted(
-    estimator: ClassifierMixin, keyword: str, features: Any, rows: NDArray, posterior: NDArray
-) -> Any:
+    estimator: ClassifierMixin, keyword: str, features: Any, rows: NDArray, posterior: NDArray,
+    row_weights: NDArray | None,
+) -> Any:  # fmt: skip
     """Returns a new estimator, fitted to each of the rows once per class."""
     weights = posterior[rows]
     row, label = np.nonzero(weights > LEAST)
@@ -103,8 +114,11 @@ def _fitted(
     if len(rows):
         row = np.concatenate([row, np.zeros(len(missing), np.int64)])
         label = np.concatenate([label, missing])
-    given = {keyword: weights[row, label].clip(LEAST)}
-    return clone(estimator).fit(rows_of(features, rows[row]), label, **given)
+    of_pairs = weights[row, label].clip(LEAST)
+    if row_weights is not None:
+        of_pairs = of_pairs * row_weights[rows[row]]
+    with config_context(enable_metadata_routing=False):  # where a step is asked by its name
+        return clone(estimator).fit(rows_of(features, rows[row]), label, **{keyword: of_pairs})
 
 
 def _normalised(rows: NDArray[np.float64]) -> NDArray[np.float64]:

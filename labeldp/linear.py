@@ -1,16 +1,22 @@
 """Softmax regression on what was released; releases choose the penalty."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from torch import Tensor
 
-from labeldp.losses import Loss
+from labeldp.losses import Loss, MarginalLikelihood
 from labeldp.support import seeding
 from labeldp.support.validate import Diverged
+
+Rows = NDArray[np.float64]
+Value = tuple[float, Rows]
+"""A loss and its gradient."""
 
 
 def held_out_rows(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -26,118 +32,16 @@ def held_out_rows(count: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
     return order[kept_out:], order[:kept_out]
 
 
-ITERATIONS = 30
-"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
-TOLERANCES = (1e-7, 1e-9)
-"""Of the gradient and of a step, torch's own."""
-AT_ONCE = 2**20
-"""Examples times classes of one part of a loss: the next part uses its 8 MB of memory again.
-
-That of all examples at once is cleared again for each array: 2,000 classes took 6 times as long."""
-Split = tuple[Tensor, Tensor]
-"""Positions of the examples that fit and of those that choose."""
-
-
-def with_constant(points: Tensor) -> Tensor:
-    """Returns the points with a column of ones, (n, d + 1), for the bias."""
-    return torch.cat([points, torch.ones((len(points), 1), dtype=points.dtype)], 1)
-
-
-def fit_penalised(
-    inputs: Tensor,
-    targets: Tensor,
-    loss: Loss,
-    num_classes: int,
-    penalties: Sequence[float],
-    splits: Sequence[Split],
-    tolerances: tuple[float, float] = TOLERANCES,
-    along_path: bool = False,
-) -> tuple[Tensor, float]:
-    """Returns weights and the penalty that was chosen.
-
-    Weights minimise the mean loss plus penalty / 2 times their squares, over all examples. The
-    penalty is the one with the least loss on held-out examples, over all splits. What is compared
-    there are releases, so that no true label is needed.
-
-    Args:
-        inputs: (n, d + 1), the last column of ones (`with_constant`); gives the precision.
-        targets: what `loss` made of the releases, first axis n.
-        loss: of the benchmark.
-        num_classes: K.
-        penalties: > 0, at least one; one alone is taken as it is.
-        splits: by which penalties are compared; none: the largest penalty is taken.
-        tolerances: of gradient and step, where L-BFGS ends.
-        along_path: the last fit comes from those of larger penalties to all examples, not from the
-            last split's fit. The marginal likelihood has several minima; at few releases this way
-            finds better ones (digits at eps=1: .64 right, else .56).
-
-    Returns:
-        weights (d + 1, K), the last row is the bias, which has no penalty; the penalty.
-    """
-    zeros = torch.zeros((inputs.shape[1], num_classes), dtype=inputs.dtype)
-    falling = sorted(penalties, reverse=True)
-    losses, fitted = [0.0] * len(falling), [zeros] * len(falling)
-    if len(falling) > 1:
-        for kept, out in splits:
-            weights = zeros
-            for number, penalty in enumerate(falling):
-                weights = _minimum(inputs[kept], targets[kept], loss, penalty, weights, tolerances)
-                shares = _shares_of_mean(inputs[out], targets[out], loss, weights)
-                losses[number] += float(sum(shares))
-                fitted[number] = weights
-    best = losses.index(min(losses))
-    weights = zeros if along_path else fitted[best]
-    for penalty in falling[: best + 1] if along_path else [falling[best]]:
-        weights = _minimum(inputs, targets, loss, penalty, weights, tolerances)
-    return weights, falling[best]
-
-
-def _minimum(
-    inputs: Tensor,
-    targets: Tensor,
-    loss_of: Loss,
-    penalty: float,
-    start: Tensor,
-    tolerances: tuple[float, float],
-) -> Tensor:
-    """Returns the weights of the least penalised mean loss near `start`."""
-    weights = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS(
-        [weights],
-        max_iter=ITERATIONS,
-        tolerance_grad=tolerances[0],
-        tolerance_change=tolerances[1],
-        line_search_fn="strong_wolfe",
-    )
-
-    def objective() -> Tensor:
-        optimizer.zero_grad()
-        loss = penalty / 2 * weights[:-1].square().sum()
-        loss.backward()
-        for share in _shares_of_mean(inputs, targets, loss_of, weights):
-            share.backward()
-            loss = loss.detach() + share.detach()
-        return loss
-
-    optimizer.step(objective)
-    return weights.detach()
-
-
-def _shares_of_mean(
-    inputs: Tensor, targets: Tensor, loss_of: Loss, weights: Tensor
-) -> Iterator[Tensor]:
-    """Yields what some examples after the other add to the mean loss of all."""
-    size = max(1, AT_ONCE // weights.shape[1])
-    for rows, own in zip(inputs.split(size), targets.split(size), strict=True):
-        yield loss_of(rows @ weights, own).sum() / len(inputs)
-
-
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)
 """To choose from, by the loss on held-out releases."""
 FOLDS = 3
-LARGE = 3e7
+LARGE = 3e6
 """Features times classes from which on one held-out third chooses, not three in turn."""
-FINE_TOLERANCES = (1e-5, 1e-7)
+ITERATIONS = 30
+"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
+TOLERANCES = {"gtol": 1e-5, "ftol": 1e-8}
+AT_ONCE = 2**17
+"""Scores that are held at one time: 1 MB, which stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -167,40 +71,132 @@ def fit_linear(
     num_classes: int,
     penalties: Sequence[float],
     seed: int,
+    row_weights: NDArray[np.float64] | None = None,
 ) -> LinearModel:
-    """Returns the model with the least penalised loss (`fit_penalised`), in float64.
+    """Returns the model with the least mean loss plus penalty / 2 times its squared weights.
 
-    Features are standardised first, so that the penalty does not depend on their units. Releases
-    are few more often than not, so that each third of them chooses the penalty in turn.
+    Features are standardised first, so that the penalty does not depend on their units. The penalty
+    is the one with the least loss on held-out releases. These are few more often than not, so that
+    each third of them chooses in turn. The fit to all of them comes from those with larger
+    penalties: the marginal likelihood has several minima, and at few releases this way finds better
+    ones (digits at eps=1: .64 right, else .56).
 
     Args:
         features: (N, d).
         targets: what `loss` made of the release, first axis N.
         loss: of the benchmark, see `labeldp.losses`.
         num_classes: K.
-        penalties: > 0; one alone is taken as it is.
+        penalties: >= 0; one alone is taken as it is.
         seed: of the held-out parts.
+        row_weights: >= 0, (N,); None: all are 1.
 
     Raises:
         Diverged: the weights are no numbers.
     """
-    mean, stddev = features.mean(0), features.std(0)
+    size = len(features)
+    order = torch.randperm(size, generator=seeding.generator(seed, "train", "held_out"))
+    weights = np.ones(size) if row_weights is None else row_weights[order.numpy()]
+    mean = np.average(features, 0, row_weights)
+    stddev = np.sqrt(np.average(np.square(features - mean), 0, row_weights))
     stddev = np.where(stddev > 1e-12 * np.maximum(1, np.abs(mean)), stddev, 1.0)
-    inputs = with_constant(torch.from_numpy((features - mean) / stddev))
-    splits = _thirds(len(inputs), seed) if len(inputs) >= 2 * FOLDS else []
-    if inputs.numel() * num_classes > LARGE:
-        splits = splits[:1]
-    weights, penalty = fit_penalised(
-        inputs, targets, loss, num_classes, penalties, splits, FINE_TOLERANCES, along_path=True
+    # Rows are the last axis: sums over classes then go along memory.
+    inputs = np.ones((features.shape[1] + 1, size))
+    inputs[:-1] = ((features - mean) / stddev)[order.numpy()].T
+    losses_of = (_Marginal if type(loss) is MarginalLikelihood else _ByAutograd)(
+        inputs, targets[order], loss, weights
     )
-    if not bool(weights.isfinite().all()):
+    parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(size), FOLDS)
+             if len(part)]  # fmt: skip
+    turns = [] if len(penalties) == 1 or size < 2 * FOLDS else parts
+    if inputs.size * num_classes > LARGE:
+        turns = turns[:1]
+    falling = sorted(penalties, reverse=True)
+    start = np.zeros((num_classes, len(inputs)))
+    held_out = np.zeros(len(falling))
+    for out in turns:
+        rest, point = [part for part in parts if part is not out], start
+        for number, penalty in enumerate(falling):
+            point = _minimum(losses_of, rest, penalty, point)
+            held_out[number] += losses_of([out], point)[0]
+    best, point = int(held_out.argmin()), start
+    for penalty in falling[: best + 1]:
+        point = _minimum(losses_of, parts, penalty, point)
+    if not np.isfinite(point).all():
         raise Diverged("the linear model's weights are NaN or infinite (are features too large?)")
-    coefficients = weights[:-1].T.numpy() / stddev
-    return LinearModel(coefficients, weights[-1].numpy() - coefficients @ mean, penalty)
+    coefficients = point[:, :-1] / stddev
+    return LinearModel(coefficients, point[:, -1] - coefficients @ mean, falling[best])
 
 
-def _thirds(count: int, seed: int) -> list[Split]:
-    """Returns each third as the one that chooses, and the two others as those that fit."""
-    order = torch.randperm(count, generator=seeding.generator(seed, "train", "held_out"))
-    parts = order.tensor_split(FOLDS)
-    return [(torch.cat([other for other in parts if other is not part]), part) for part in parts]
+def _minimum(
+    losses_of: "_ByAutograd", rows: Sequence[slice], penalty: float, start: Rows
+) -> Rows:  # fmt: skip
+    """Returns the weights (K, d + 1) of the least penalised mean loss near `start`."""
+
+    def objective(flat: Rows) -> Value:
+        point = flat.reshape(start.shape)
+        value, gradient = losses_of(rows, point)
+        gradient[:, :-1] += penalty * point[:, :-1]  # the bias has no penalty
+        return value + penalty / 2 * float(np.square(point[:, :-1]).sum()), gradient.ravel()
+
+    options: Any = {"maxiter": ITERATIONS, **TOLERANCES}
+    found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return found.x.reshape(start.shape)
+
+
+class _ByAutograd:
+    """The mean loss over some rows, and its gradient; by torch, for any loss.
+
+    Args:
+        inputs: (d + 1, N).
+        targets: what the loss made of the releases, first axis N.
+        loss: of the benchmark.
+        weights: of the rows, (N,).
+    """
+
+    def __init__(self, inputs: Rows, targets: Tensor, loss: Loss, weights: Rows) -> None:
+        self.inputs, self.targets, self.loss, self.weights = inputs, targets, loss, weights
+
+    def __call__(self, parts: Sequence[slice], point: Rows) -> Value:
+        """Returns the mean loss of the rows in `parts` at `point`, (K, d + 1), and its gradient."""
+        value, gradient = 0.0, np.zeros_like(point)
+        step = max(1, AT_ONCE // len(point))
+        for part in parts:
+            for first in range(part.start, part.stop, step):
+                rows = slice(first, min(first + step, part.stop))
+                inputs = self.inputs[:, rows]
+                losses, slopes = self.of_scores(point @ inputs, rows)
+                value += float(losses @ self.weights[rows])
+                gradient += (slopes * self.weights[rows]) @ inputs.T
+        total = sum(float(self.weights[part].sum()) for part in parts)
+        return value / total, gradient / total
+
+    def of_scores(self, scores: Rows, rows: slice) -> tuple[Rows, Rows]:
+        """Returns each row's loss, (n,), and its gradient in the scores, (K, n)."""
+        logits = torch.from_numpy(scores.T).requires_grad_()
+        losses = self.loss(logits, self.targets[rows])
+        (slopes,) = torch.autograd.grad(losses.sum(), logits)
+        return losses.detach().double().numpy(), slopes.numpy().T
+
+
+class _Marginal(_ByAutograd):
+    """The marginal likelihood, several times as fast: one exponential for each score."""
+
+    def __init__(self, inputs: Rows, targets: Tensor, loss: Loss, weights: Rows) -> None:
+        super().__init__(inputs, targets, loss, weights)
+        self.likelihood = np.exp(targets.numpy().T.astype(np.float64, order="C"))
+
+    def of_scores(self, scores: Rows, rows: slice) -> tuple[Rows, Rows]:
+        """Returns each row's loss, (n,), and its gradient in the scores, (K, n).
+
+        With e = exp(score) and l the likelihood: log sum e - log sum e l, and the prediction
+        e / sum e less the posterior e l / sum e l.
+        """
+        shares = np.exp(scores - scores.max(0))
+        joint = shares * self.likelihood[:, rows]
+        total, both = shares.sum(0), joint.sum(0)
+        if not both.min() > 1e-290:  # a score far below the largest one: only logarithms can say
+            return super().of_scores(scores, rows)
+        shares /= total
+        joint /= both
+        shares -= joint
+        return np.log(total / both), shares

@@ -7,22 +7,19 @@ import numpy as np
 import pandas as pd
 import skops.io
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from skops.io.exceptions import UntrustedTypesFoundException
 
 from labeldp.classifier import LabelDPClassifier
-from labeldp.estimates import Estimate, possible_values, released_hits, share_with_interval
+from labeldp.cross_validation import cross_val_predict
+from labeldp.estimates import Estimate, possible_values, share_with_interval, unbiased_labels
 from labeldp.io.columns import numeric_columns, to_features
-from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.rows import objects_in
 from labeldp.support.files import replacing
-from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_choice
 
 TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -66,7 +63,6 @@ def _sound(tree: object, width: int) -> bool:
     return bool((ahead & column & number)[inner].all())
 
 
-FOLDS = 5
 MOST_CATEGORIES = 50
 """Of one column; rarer ones share an indicator."""
 TRUSTED = [
@@ -150,21 +146,10 @@ def cross_validated(
     held out together: a model that has seen a person knows more of that person's other rows.
 
     Raises:
-        InputError: fewer than ten rows, or fewer than five persons.
+        InputError: as `cross_val_predict`.
     """
-    if len(release) < 2 * FOLDS:
-        raise InputError(f"a model needs at least {2 * FOLDS} rows, got {len(release)}")
-    whose = np.arange(len(release)) if persons is None else numbered(persons, len(release))
-    if (people := int(whose.max()) + 1) < FOLDS:
-        raise InputError(
-            f"a model is tried on {FOLDS} parts of the persons, and the rows are of {people}"
-        )
-    hits = np.empty(len(release))
-    of_people = KFold(FOLDS, shuffle=True, random_state=0).split(np.arange(people))
-    parts = ([np.flatnonzero(np.isin(whose, part)) for part in parts] for parts in of_people)
-    for fitted, held_out in progress_bar(parts, FOLDS, "held-out fifths"):
-        part = clone(model).fit(table.iloc[fitted], release[fitted])
-        hits[held_out] = released_hits(part, table.iloc[held_out], release[held_out])
+    scores = cross_val_predict(model, table, release, persons=persons)
+    hits = unbiased_labels(release)[np.arange(len(release)), scores.argmax(1)]
     return share_with_interval(hits, possible_values(release), persons=persons)
 
 

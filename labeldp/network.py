@@ -4,12 +4,14 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from labeldp.losses import Loss
 from labeldp.release import Release
-from labeldp.supervision import LogitClassifier, Supervision
+from labeldp.supervision import LogitClassifier, check_loss
 from labeldp.support import seeding
 from labeldp.support.validate import Diverged, InputError
 
@@ -54,6 +56,7 @@ def fit_network(
     loss: Loss,
     epochs: int,
     seed: int,
+    weights: NDArray[np.float64] | None = None,
 ) -> NetworkOnNumbers:
     """Returns a copy of `network`, trained by AdamW with a rate that falls linearly to 0.
 
@@ -64,6 +67,7 @@ def fit_network(
         loss: One of `labeldp.losses`.
         epochs: Number of passes over the rows, >= 1.
         seed: Of first weights and order.
+        weights: Of the rows, with mean 1, (N,); None: all are 1.
 
     Raises:
         Diverged: The loss is NaN or infinite.
@@ -80,7 +84,7 @@ def fit_network(
                 f"the network must give {num_classes} scores for each row, got shape {shape} for "
                 "one"
             )
-        _train(fitted, features, _targets_of(release, loss), loss, epochs)
+        _train(fitted, features, _targets_of(release, loss), loss, epochs, weights)
     return fitted
 
 
@@ -106,7 +110,9 @@ def _targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
 
 def checked_targets(release: Release, loss: Loss) -> Tensor:
     """Returns what `loss` makes of a release; refuses a loss that is no number for each row."""
-    return Supervision.of([release.stored], loss).targets
+    targets = loss.targets(release.stored)
+    check_loss(loss, targets[:2], len(release.classes))
+    return targets
 
 
 def _train(
@@ -115,6 +121,7 @@ def _train(
     targets_of: Callable[[Tensor], Tensor],
     loss: Loss,
     epochs: int,
+    weights: NDArray[np.float64] | None,
 ) -> None:
     """Trains the network in place."""
     steps = epochs * -(-len(features) // BATCH)
@@ -126,7 +133,10 @@ def _train(
             # A last batch of one row would end a batch normalisation.
             if len(rows) == 1 and len(features) > 1:
                 continue
-            value = loss(fitted.logits(features[rows]), targets_of(rows)).mean()
+            losses = loss(fitted.logits(features[rows]), targets_of(rows))
+            if weights is not None:
+                losses = losses * torch.from_numpy(weights[rows.numpy()])
+            value = losses.mean()
             if not bool(value.isfinite()):
                 raise Diverged(
                     "the network's loss became NaN or infinite (are features too large?)"

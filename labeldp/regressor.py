@@ -3,15 +3,17 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.expectation import weight_keyword
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_release, check_size, keys_of
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 
 
 class LabelDPRegressor(RegressorMixin, BaseEstimator):
@@ -31,8 +33,13 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
     def __init__(self, estimator: Any = None) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, release: Release) -> Self:
+    def fit(self, X: Any, release: Release, sample_weight: ArrayLike | None = None) -> Self:
         """Returns self, fitted to a release of numbers, in the order of X.
+
+        Args:
+            X: (N, d) array or data frame.
+            release: of N numbers.
+            sample_weight: (N,), >= 0, such as the weights of a survey; None: all rows are alike.
 
         Raises:
             InputError: anything but a release of numbers; another number of rows; texts in X.
@@ -42,7 +49,10 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
         model = own if self.estimator is None else clone(self.estimator)
-        self.model_ = model.fit(inputs, release.unbiased_values())
+        weights = checked_weights(sample_weight, len(release))
+        given = {} if weights is None else {weight_keyword(model, "regressor"): weights}
+        with config_context(enable_metadata_routing=False):  # where a step is asked by its name
+            self.model_ = model.fit(inputs, release.unbiased_values(), **given)
         assert release.manifest.bounds is not None, "a release of numbers has them"
         self.bounds_ = release.manifest.bounds
         self.fitted_rows_ = keys_of(release)

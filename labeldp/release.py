@@ -16,6 +16,7 @@ from torch import Tensor
 from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
 from labeldp.names import checked_row_ids
+from labeldp.scikit_learn import asking_tool, refusal
 from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
@@ -103,8 +104,14 @@ class Release:
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
         """Returns the posterior under equally frequent classes, float64 (N, K); numbers as drawn.
 
-        No estimator takes it for labels: its rows are shares.
+        Raises:
+            InputError: a tool of scikit-learn that takes labels asks for it.
         """
+        tool = asking_tool()
+        if tool is not None and tool.startswith("Halving"):  # it counts the classes
+            return np.resize(np.arange(max(2, len(self.classes))), len(self))
+        if tool not in (None, "check_cv"):  # which asks what kind of labels they are
+            raise refusal(tool, of_numbers=not self.classes)
         if not self.classes:
             return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
         shares = self.stored.centred_log_likelihood.double().softmax(1).numpy()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
@@ -121,6 +121,30 @@ def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = Fal
     if not len(release):
         raise InputError("the release has no rows")
     check_order(X, release)
+
+
+def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
+    """Returns weights of rows with mean 1, float64 (N,), such as a survey's; None: all alike.
+
+    Raises:
+        InputError: not a number >= 0 for each row, or all are 0.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty((0, 0))
+    if weights.shape != (size,):
+        raise InputError(f"sample_weight must be {size} numbers, one for each row")
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1]:
+        raise InputError(
+            f"sample_weight must be finite and >= 0, got {weights[row]:g} in row {row} (leave the "
+            "row out, or give it 0)"
+        )
+    if not weights.any():
+        raise InputError("sample_weight must be > 0 for some row, got 0 for all")
+    return weights / weights.mean()
 
 
 def check_size(num_rows: int, release: Release) -> None:

@@ -115,7 +115,7 @@ class Supervision:
             InputError: the loss is not a number for each example.
         """
         targets = _joined([loss.targets(release) for release in releases])
-        _check_loss(loss, targets[:2], releases[0].num_classes)
+        check_loss(loss, targets[:2], releases[0].num_classes)
         return cls(
             _joined([release.indices for release in releases]),
             targets,
@@ -151,7 +151,7 @@ class Supervision:
         return self.loss.votes(self.targets, self.num_classes)
 
 
-def _check_loss(loss: Loss, targets: Tensor, num_classes: int) -> None:
+def check_loss(loss: Loss, targets: Tensor, num_classes: int) -> None:
     """Refuses a loss that returns a mean: the trainer would divide it by the batch once more."""
     found = loss(torch.zeros((len(targets), num_classes)), targets)
     if not isinstance(found, Tensor) or found.shape != (len(targets),):

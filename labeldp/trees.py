@@ -55,6 +55,7 @@ def fit_boosted_trees(
     num_classes: int,
     settings: TreeSettings,
     seed: int,
+    weights: Tensor | None = None,
 ) -> "BoostedClassifier":
     """Returns trees fitted in stages; each stage is one Newton step on the loss.
 
@@ -79,19 +80,23 @@ def fit_boosted_trees(
         num_classes: K.
         settings: Size and number of trees.
         seed: Of the held-out part.
+        weights: Of the rows, float64 (N,); None: all are 1.
     """
     bins = Bins.of(as_vectors(features).numpy())
     x = bins(as_vectors(features).numpy())
     stages = settings.stages
     if len(x) > 1 and stages > 1:
         fitted, out = held_out_rows(len(x), settings.held_out, seed)
-        parts = (x[fitted.numpy()], targets[fitted], x[out.numpy()], targets[out])
-        stages = _chosen_stages(settings, loss, num_classes, *parts)
-    constant = _constant(targets, loss, num_classes)
+        sides = [
+            (x[rows.numpy()], targets[rows], None if weights is None else weights[rows])
+            for rows in (fitted, out)
+        ]
+        stages = _chosen_stages(settings, loss, num_classes, *sides)
+    constant = _constant(targets, loss, num_classes, weights)
     grown = BoostedClassifier(bins, [], constant.numpy())
     logits = constant.expand(len(x), -1)
     for _ in range(stages):
-        grown.stages.append(_stage(settings, x, logits, targets, loss))
+        grown.stages.append(_stage(settings, x, logits, targets, loss, weights))
         logits = logits + grown.stages[-1].outputs(x)
     return grown
 
@@ -106,25 +111,29 @@ def _chosen_stages(
     settings: TreeSettings,
     loss: Loss,
     num_classes: int,
-    x: Binned,
-    y: Tensor,
-    out_x: Binned,
-    out_y: Tensor,
+    fitted: tuple[Binned, Tensor, Tensor | None],
+    out: tuple[Binned, Tensor, Tensor | None],
 ) -> int:
-    """Returns the number of stages with the least loss on held-out releases."""
-    constant = _constant(y, loss, num_classes)
+    """Returns the number of stages with the least loss on held-out releases.
+
+    Both sides are columns, targets and weights of rows.
+    """
+    (x, y, weights), (out_x, out_y, out_weights) = fitted, out
+    constant = _constant(y, loss, num_classes, weights)
     logits, held = constant.expand(len(x), -1), constant.expand(len(out_x), -1)
-    losses = [_mean_loss(loss, held, out_y)]
+    losses = [_mean_loss(loss, held, out_y, out_weights)]
     for number in range(1, settings.stages + 1):
-        stage = _stage(settings, x, logits, y, loss)
+        stage = _stage(settings, x, logits, y, loss, weights)
         logits, held = logits + stage.outputs(x), held + stage.outputs(out_x)
-        losses.append(_mean_loss(loss, held, out_y))
+        losses.append(_mean_loss(loss, held, out_y, out_weights))
         if number - int(np.argmin(losses)) >= PATIENCE:
             break
     return int(np.argmin(losses))
 
 
-def _stage(settings: TreeSettings, x: Binned, logits: Tensor, y: Tensor, loss: Loss) -> "Stage":
+def _stage(
+    settings: TreeSettings, x: Binned, logits: Tensor, y: Tensor, loss: Loss, weights: Tensor | None
+) -> "Stage":
     """Returns the stage that goes on from `logits`, float64 (n, K)."""
     variable = logits.float().requires_grad_()
     (gradient,) = torch.autograd.grad(loss(variable, y).sum(), variable)
@@ -132,12 +141,13 @@ def _stage(settings: TreeSettings, x: Binned, logits: Tensor, y: Tensor, loss: L
     curvature = (p * (1 - p)).clamp_min(LEAST_CURVATURE)
     if logits.shape[1] == 2:  # in the difference of the two scores, which is all that counts
         gradient, curvature = (gradient[:, 1:] - gradient[:, :1]) / 2, curvature[:, 1:]
-    pairs = zip((-gradient / curvature).numpy().T, curvature.numpy().T, strict=True)
+    pull = curvature if weights is None else curvature * weights[:, None]
+    pairs = zip((-gradient / curvature).numpy().T, pull.numpy().T, strict=True)
     trees = [_regressor(settings).fit(x, step, weight) for step, weight in pairs]
     whole = Stage(trees, 1.0)
-    outputs, before = whole.outputs(x), _mean_loss(loss, logits, y)
+    outputs, before = whole.outputs(x), _mean_loss(loss, logits, y, weights)
     for share in STEPS:
-        if _mean_loss(loss, logits + share * outputs, y) < before:
+        if _mean_loss(loss, logits + share * outputs, y, weights) < before:
             return Stage(trees, share)
     return Stage(trees, 0.0)
 
@@ -214,11 +224,15 @@ class BoostedClassifier(LogitClassifier):
         return sum((stage.outputs(x) for stage in self.stages), start=logits)
 
 
-def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor) -> float:
-    return float(loss(logits.float(), targets).mean())
+def _mean(losses: Tensor, weights: Tensor | None) -> Tensor:
+    return losses.mean() if weights is None else losses @ weights.to(losses) / weights.sum()
 
 
-def _constant(targets: Tensor, loss: Loss, num_classes: int) -> Tensor:
+def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor, weights: Tensor | None) -> float:
+    return float(_mean(loss(logits.float(), targets), weights))
+
+
+def _constant(targets: Tensor, loss: Loss, num_classes: int, weights: Tensor | None) -> Tensor:
     """Returns the scores, float64 (K,), of the best model that looks at no feature."""
     scores = torch.zeros(num_classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([scores], max_iter=50, line_search_fn="strong_wolfe")
@@ -226,7 +240,8 @@ def _constant(targets: Tensor, loss: Loss, num_classes: int) -> Tensor:
     def objective() -> Tensor:
         optimizer.zero_grad()
         # A little pull keeps the scores of a class that no release speaks for from running off.
-        value = loss(scores.expand(len(targets), -1), targets).mean() + 1e-4 * scores.square().sum()
+        losses = loss(scores.expand(len(targets), -1), targets)
+        value = _mean(losses, weights) + 1e-4 * scores.square().sum()
         value.backward()
         return value
 

@@ -7,11 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from labeldp.linear import fit_penalised, held_out_rows, with_constant
+from labeldp.linear import held_out_rows
 from labeldp.supervision import LogitClassifier, Supervision
 from labeldp.support.validate import Diverged, check_integer, check_number, check_numbers
 from labeldp.trees import BoostedClassifier, TreeSettings, as_vectors, fit_boosted_trees
 from labeldp_bench.interfaces import Model, Session
+from labeldp_bench.models.penalised import fit_penalised, with_constant
 
 
 @dataclass(frozen=True)

@@ -93,13 +93,16 @@ def interval(terms: Terms, confidence: float = 0.95, persons: ArrayLike | None =
     if terms.bottoms is None:
         return _mean(sums, len(terms.tops), z, terms)
     below = _by_person(persons, terms.bottoms)
-    if (_uncertainty(below, z) >= 1).any():
+    uncertain = float(_uncertainty(below, z).max())
+    if uncertain >= 1:
         return unknown(terms.low, terms.high, UNTOLD)
+    # Of denominators near 0, those that chance made large are told from it.
+    z *= terms.wider * (1 + uncertain / 2)
     value = float(np.clip((sums.sum(0) / below.sum(0)).mean(), terms.low, terms.high))
     unit = np.broadcast_to(terms.unit, sums.shape[1:])
-    ends = (_fieller if sums.shape[1] == 1 else _delta)(sums, below, z * terms.wider, unit)
+    ends = (_fieller if sums.shape[1] == 1 else _delta)(sums, below, z, unit)
     if ends is None:
-        return unknown(terms.low, terms.high, UNTOLD)
+        ends = terms.low, terms.high
     return _within(value, *ends, terms.low, terms.high)
 
 
@@ -190,11 +193,12 @@ def _fieller(sums: Rows, below: Rows, z: float, unit: Rows) -> tuple[float, floa
     return (half - reach) / square, (half + reach) / square
 
 
-def _delta(sums: Rows, below: Rows, z: float, unit: Rows) -> tuple[float, float]:
-    """Returns the ends of the interval of an average of ratios."""
+def _delta(sums: Rows, below: Rows, z: float, unit: Rows) -> tuple[float, float] | None:
+    """Returns the ends of the interval of an average of ratios; None: not an interval."""
     top, bottom, *_ = _with_added(sums, below, z, unit)
-    ratios = top / bottom
-    sure = 1 - _uncertainty(below, z)
+    ratios, sure = top / bottom, 1 - _uncertainty(below, z)
+    if (sure <= 0).any():
+        return None
     each = ((sums - ratios * below) / (bottom * sure)).mean(1)
     added = z**2 * unit**2 * ((1 - ratios) ** 2 + ratios**2) / 2 / (bottom * sure) ** 2
     error = math.sqrt(float(_spread(each, each)) + float(added.sum()) / len(added) ** 2)

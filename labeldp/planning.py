@@ -1,25 +1,22 @@
 """What each mechanism would tell of the labels, before any is released."""
 
-import contextlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
-from labeldp.information import Information, information
-from labeldp.named_mechanisms import CLASS_MECHANISMS, class_mechanism
+import numpy as np
+
 from labeldp.names import as_python
+from labeldp.recommendation import simplest, told_by_all
 from labeldp.support.validate import InputError, check_eps, check_integer
 
 if TYPE_CHECKING:
     import pandas as pd  # half a second, which releases need not wait for
 
+    from labeldp.pilot import PilotPlan
+
 MOST_CLASSES = 10_000
 """The known data sets have 100 at most; with this many a plan takes seconds."""
-NEAR = 0.98
-"""Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
-SIMPLEST = ("rr", "subset_selection", "rappor")
-"""Whose release people understand at once: a label, a short list, a bit for each class."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +45,37 @@ class Plan:
         )
 
 
+@overload
 def plan(
-    num_rows: int,
-    num_classes: int,
-    eps: float,
-    class_shares: Sequence[float] | None = None,
-) -> Plan:
+    num_rows: int, num_classes: int, eps: float, class_shares: Sequence[float] | None = None
+) -> Plan: ...
+
+
+@overload
+def plan(
+    num_rows: int, *, pilot: tuple[Any, Any], eps: Sequence[float] | float | None = None,
+    accuracy: float | None = None, model: Any = None,
+) -> "PilotPlan": ...  # fmt: skip
+
+
+def plan(
+    num_rows: int, num_classes: Any = None, eps: Any = None,
+    class_shares: Sequence[float] | None = None, *, pilot: tuple[Any, Any] | None = None,
+    accuracy: float | None = None, model: Any = None,
+) -> "Plan | PilotPlan":  # fmt: skip
     """Returns what each mechanism would tell, and which is recommended. Looks at no label.
+
+    With a pilot, a sample of rows whose labels may be used, it returns by simulation how good a
+    model of `num_rows` releases would be at each eps.
 
     Args:
         num_rows: N >= 1.
-        num_classes: K, 2 to `MOST_CLASSES`.
-        eps: > 0.
+        num_classes: K, 2 to `MOST_CLASSES`; a pilot has its own.
+        eps: > 0; with a pilot one or several, None: 0.25 to 8.
         class_shares: K public guesses of the classes' shares; None: all classes equally frequent.
+        pilot: features (n, d) and labels (n,) of the sample.
+        accuracy: with a pilot: that is wanted; `.eps` of the plan is where it is expected.
+        model: with a pilot: as `LabelDPClassifier`, which is the default.
 
     Raises:
         InputError: a wrong value.
@@ -68,6 +83,20 @@ def plan(
     >>> plan(num_rows=20_000, num_classes=5, eps=1.0).mechanism
     'subset_selection'
     """
+    if pilot is not None:
+        from labeldp.pilot import GRID, simulated_plan
+
+        if num_classes is not None or class_shares is not None:
+            raise InputError("a pilot has its own classes and shares (leave them out)")
+        if not isinstance(pilot, tuple | list) or len(pilot) != 2:
+            raise InputError("pilot must be (X, y), features and labels")
+        tried = GRID if eps is None else [as_python(each) for each in np.atleast_1d(eps)]
+        size = check_integer("num_rows", as_python(num_rows), low=10)
+        return simulated_plan(*pilot, size, tried, accuracy, model)
+    if accuracy is not None or model is not None:
+        raise InputError("accuracy and model are for plans from a pilot (give pilot=(X, y))")
+    if num_classes is None or eps is None:
+        raise InputError("num_classes and eps must be given, or a pilot")
     import pandas as pd
 
     num_rows = check_integer("num_rows", as_python(num_rows), low=1)
@@ -75,36 +104,11 @@ def plan(
     eps = as_python(eps)
     check_eps(eps)
     shares = check_shares("class_shares", class_shares, num_classes)
-    told = _of_all(num_classes, eps, shares)
+    told = told_by_all(num_classes, eps, shares)
     rows = [[name, each.bits, num_rows * each.share] for name, each in told.items()]
     table = pd.DataFrame(rows, columns=["mechanism", "bits_per_label", "effective_labels"])
     table = table.sort_values("bits_per_label", ascending=False).reset_index(drop=True)
-    return Plan(table, _simplest(told), float(eps))
-
-
-def recommended(num_classes: int, eps: float) -> str:
-    """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
-    return _simplest(_of_all(num_classes, eps, None))
-
-
-def _of_all(
-    num_classes: int, eps: float, class_shares: tuple[float, ...] | None
-) -> dict[str, Information]:
-    """Returns what each private mechanism tells that takes these classes; at eps=inf `none`."""
-    if math.isinf(eps):
-        return {"none": information(CLASS_MECHANISMS["none"](eps), num_classes, class_shares)}
-    told = {}
-    for name, kind in CLASS_MECHANISMS.items():
-        if kind.private and name != "lp_1st":  # the same as rr
-            with contextlib.suppress(InputError):  # `optimal` above 10 classes
-                told[name] = information(class_mechanism(name, eps, {}), num_classes, class_shares)
-    return told
-
-
-def _simplest(told: dict[str, Information]) -> str:
-    most = max(each.bits for each in told.values())
-    good = [name for name, each in told.items() if each.bits >= NEAR * most]
-    return next((name for name in SIMPLEST if name in good), good[0])
+    return Plan(table, simplest(told), float(eps))
 
 
 def check_shares(

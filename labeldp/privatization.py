@@ -28,7 +28,7 @@ from labeldp.names import (
     label_texts,
     without_mask,
 )
-from labeldp.planning import recommended
+from labeldp.recommendation import recommended
 from labeldp.release import Release
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_eps, check_integer

@@ -15,6 +15,7 @@ DESCRIPTION = """Learning from labels that stay secret (label differential priva
       --out survey.release.parquet
   labeldp fit features.csv --release survey.release.parquet --out model.skops
   labeldp predict features.csv --model model.skops --out predictions.csv
+  labeldp evaluate other_features.csv --release survey.release.parquet --model model.skops
 
 Whoever holds the labels runs `release` once, and hands over its file with the features. Each
 command says more of itself: labeldp plan --help"""
@@ -23,12 +24,12 @@ command says more of itself: labeldp plan --help"""
 def parser() -> OneLineParser:
     """Returns the parser of all commands."""
     # Imported here, so that Ctrl-C is one line from then on.
-    from labeldp.cli import audit, fit, plan, predict, release, verify
+    from labeldp.cli import audit, evaluate, fit, plan, predict, release, verify
 
     top = OneLineParser(prog="labeldp", description=DESCRIPTION)
     top.add_argument("--version", action="version", version=f"labeldp {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (plan, release, fit, predict, verify, audit):
+    for module in (plan, release, fit, predict, evaluate, verify, audit):
         summary, _, example = (module.__doc__ or "").partition("\n")
         own = commands.add_parser(
             module.__name__.rpartition(".")[2], help=summary, description=summary + "\n" + example

@@ -64,12 +64,12 @@ def run(given: argparse.Namespace) -> int:
             f"{given.release} is a release of numbers, which labeldp.LabelDPRegressor "
             "takes (Python only)"
         )
-    _check_names(release, given)
+    check_names(release, given)
     file = TableFile(given.file, given.separator)
     table = _features(file, release, given)
-    places, release, matched = _matched(file, len(table), release, given)
+    places, release, matched = matched_rows(file, len(table), release, given)
     table = table.iloc[places].reset_index(drop=True)
-    persons = _persons(file, places, release)
+    persons = persons_of(file, places, release)
     model = model_for(table, given.model)
     estimate = cross_validated(model, table, release, persons)
     model.fit(table, release)
@@ -123,7 +123,7 @@ def _print_accuracy(
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
 
 
-def _check_names(release: "Release", given: argparse.Namespace) -> None:
+def check_names(release: "Release", given: argparse.Namespace) -> None:
     """Refuses rows that are named another way than the release's: they would be mixed up unseen.
 
     A column may have another name here, and of a release from Python nobody knows it.
@@ -142,7 +142,7 @@ def _check_names(release: "Release", given: argparse.Namespace) -> None:
         )
 
 
-def _matched(
+def matched_rows(
     file: "TableFile", size: int, release: "Release", given: argparse.Namespace
 ) -> tuple[NDArray[np.int64], "Release", str]:
     """Returns where each row of the release is in the table, that release, and what is said of it.
@@ -176,7 +176,7 @@ def _matched(
     return places[here], release if here.all() else release[here], said
 
 
-def _persons(file: "TableFile", places: NDArray[np.int64], release: "Release") -> NDArray | None:
+def persons_of(file: "TableFile", places: NDArray[np.int64], release: "Release") -> NDArray | None:
     """Returns whose row each of the release is, (N,); None: nobody has two, or nobody can say."""
     unit = release.manifest.unit
     if unit is None or unit.most_rows == 1 or unit.column not in file.names:

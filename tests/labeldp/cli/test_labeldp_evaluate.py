@@ -1,0 +1,86 @@
+"""`labeldp evaluate` and `plan --pilot`: what a model is worth, in one table."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp.cli.__main__ import main
+from labeldp.support.validate import InputError
+
+EVALUATE = ["evaluate", "test.csv", "--release", "r.parquet", "--row-id", "person"]
+EVALUATE += ["--model", "m.skops"]
+
+
+@pytest.fixture
+def survey(tmp_path, monkeypatch):
+    """A folder with 1,000 people, a model of the first 600, and features of the others."""
+    monkeypatch.chdir(tmp_path)
+    stream = np.random.default_rng(0)
+    table = pd.DataFrame({"person": [f"p{n}" for n in range(1000)], "x": stream.normal(size=1000)})
+    table["answer"] = np.where(stream.random(1000) < 1 / (1 + np.exp(1 - 2 * table.x)), "yes", "no")
+    table.to_csv("survey.csv", index=False)
+    features = table.drop(columns="answer")
+    features[:600].to_csv("train.csv", index=False)
+    features[600:].sample(frac=1, random_state=0).to_csv("test.csv", index=False)
+    release = "release survey.csv --label answer --classes no,yes --eps 3 --row-id person"
+    assert main([*release.split(), "--out", "r.parquet", "--seed", "0"]) == 0
+    fit = "fit train.csv --release r.parquet --row-id person --out m.skops"
+    assert main(fit.split()) == 0
+    return table
+
+
+def test_every_metric_of_held_out_rows(survey, tmp_path, capsys):
+    # In another order than the release: rows that are mixed up would have an AUC of 0.5.
+    capsys.readouterr()
+    assert main(EVALUATE) == 0
+    printed = capsys.readouterr().out
+    assert "400 releases" in printed
+    auc = re.search(r"roc auc +(\S+)", printed)
+    assert auc is not None and 0.75 < float(auc[1]) < 0.98
+    for name in ("accuracy of always saying no", "lift of the top tenth, yes", "recall, no"):
+        assert name in printed
+    assert (tmp_path / "evaluation.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_of_the_fit_are_refused(survey, tmp_path, capsys):
+    capsys.readouterr()
+    assert main([*EVALUATE[:1], "train.csv", *EVALUATE[2:]]) == 2
+    said = capsys.readouterr().err
+    assert "600 of 600 rows were used in the fit" in said and said.count("\n") == 1
+    assert not (tmp_path / "evaluation.png").exists()
+    assert main([*EVALUATE, "--out", "r.parquet"]) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_a_plan_from_a_pilot(survey, capsys):
+    survey.drop(columns="person")[:300].to_csv("pilot.csv", index=False)
+    plan = ["plan", "--rows", "400", "--pilot", "pilot.csv", "--label", "answer", "--eps", "0.3,4"]
+    assert main([*plan, "--accuracy", "0.7"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^ *0.3 +rr", printed, re.M) and "that accuracy needs eps=" in printed
+    assert main([*plan, "--accuracy", "0.99"]) == 2
+    assert "0.99 is not expected at any eps up to 4" in capsys.readouterr().err
+    assert main([*plan, "--classes", "2"]) == 2
+    assert main(["plan", "--rows", "400", "--classes", "2", "--eps", "1,2"]) == 2
+    assert main(["plan", "--rows", "400", "--pilot", "pilot.csv"]) == 2
+
+
+def test_a_plan_says_what_comes_true():
+    # What it expects of 3,000 releases at eps=1, beside what such releases give on other people.
+    stream = np.random.default_rng(0)
+    X = stream.normal(size=(9000, 3))
+    y = (X[:, 0] + stream.normal(size=9000) > 0.5).astype(int)
+    found = ldp.plan(num_rows=3000, pilot=(X[:600], y[:600]), eps=[0.1, 1])
+    assert found.table.eps.tolist() == [0.1, 1, np.inf] and found.mechanism == "rr"
+    release = ldp.privatize(y[600:3600], classes=[0, 1], eps=1.0, seed=0)
+    clf = ldp.LabelDPClassifier().fit(X[600:3600], release)
+    row = found.table.iloc[1]
+    assert row.accuracy_low < (clf.predict(X[3600:]) == y[3600:]).mean() < row.accuracy_high
+    assert found.table.accuracy[0] < row.accuracy
+    with pytest.raises(InputError, match="5 rows of each class"):
+        ldp.plan(num_rows=100, pilot=(X[:9], [0] * 5 + [1] * 4))
+    with pytest.raises(InputError, match="pilot"):
+        ldp.plan(num_rows=100, num_classes=2, eps=1.0, accuracy=0.8)

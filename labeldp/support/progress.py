@@ -71,11 +71,13 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Returns '48 s', '12 min' or '3.4 h'.
+    """Returns '48 s', '12 min', '3.4 h' or '4.1 days'.
 
-    >>> duration(48), duration(720), duration(12240)
-    ('48 s', '12 min', '3.4 h')
+    >>> duration(48), duration(720), duration(12240), duration(356400)
+    ('48 s', '12 min', '3.4 h', '4.1 days')
     """
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

@@ -44,14 +44,12 @@ def run_one(config: DictConfig) -> None:
     if cell.budget != PAPER:
         cell = compose_cell(scaled(given, asked=keys))
     say(cell.title)
-    # Torch takes a second to import: the line above need not wait for it.
-    from labeldp_bench.cli.sweep_summary import show_run
+    # Torch takes seconds to import: the line above need not wait for it, nor the forecast for the
+    # rest of the imports.
+    from labeldp_bench.cli.forecast import say_forecast
     from labeldp_bench.records.collect import record_of
     from labeldp_bench.records.record import is_done
-    from labeldp_bench.runs.changed_data import refuse_changed_data
     from labeldp_bench.runs.environment import environment_of, refuse_other_releases
-    from labeldp_bench.runs.job import raise_or_write_failure, run_cells
-    from labeldp_bench.runs.release_only import release_only
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
@@ -60,16 +58,33 @@ def run_one(config: DictConfig) -> None:
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
     environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
     if environment.release_only is not None:
+        from labeldp_bench.runs.release_only import release_only
+
         release_only(cell, environment, environment.release_only)
         return
     folder = environment.out_dir / cell.folder
     if is_done(folder):
+        from labeldp_bench.runs.changed_data import refuse_changed_data
+
         done = {cell.config_hash: record_of(cell, environment.out_dir)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
         refuse_other_releases(cell, environment)
         say("this run is done already (delete its folder to run it again)")
-    with ending_with_the_device():
-        failed = run_cells([cell], environment, raise_or_write_failure)
+    else:
+        say_forecast(cell, environment, given)
+        if cell.has("dataset.name"):
+            say(f"  reading {cell.dataset_name}")
+    from labeldp_bench.cli.sweep_summary import show_run
+    from labeldp_bench.runs.checkpoint import NAME
+    from labeldp_bench.runs.job import raise_or_write_failure, run_cells
+
+    try:
+        with ending_with_the_device():
+            failed = run_cells([cell], environment, raise_or_write_failure)
+    except KeyboardInterrupt:
+        if not (folder / NAME).is_file() and not is_done(folder):
+            say("nothing is kept of this run yet; the same command starts it again")
+        raise
     if failed or not is_done(folder):
         raise SystemExit(1)
     show_run(folder)

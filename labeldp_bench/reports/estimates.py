@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,16 @@ FROM_SPEED = "records' images/s"
 FROM_BENCHMARK = "results/benchmarks"
 FROM_TRIALS = "records' seconds per trial"
 FROM_FITS = "records' seconds per example and class"
+FROM_OTHERS = "a guess from other models or hardware"
+
+
+def same_hardware(device: str, other: str) -> bool:
+    """Returns whether two devices are alike but for their number of threads.
+
+    >>> same_hardware("cpu (A, 1 threads)", "cpu (A, 2 threads)")
+    True
+    """
+    return len({re.sub(r", \d+ threads\)$", ")", each) for each in (device, other)}) == 1
 
 
 class HoursEstimator:
@@ -40,11 +50,12 @@ class HoursEstimator:
         benchmark: a CSV with images_per_second of each model and device.
         precision: what networks compute in there; what was measured in it comes first. A name of
             hardware may mean processors with and without bf16.
+        alike: returns whether what was measured on one device counts for the other.
     """
 
     def __init__(
         self, device: str, records: Records, benchmark: Path = BENCHMARK,
-        precision: str | None = None,
+        precision: str | None = None, alike: Callable[[str, str], bool] = same_hardware,
     ) -> None:  # fmt: skip
         rows = pd.DataFrame(
             [
@@ -53,7 +64,7 @@ class HoursEstimator:
                  _full_size_speed(record), record.get("trials"), record.get("precision"),
                  _fit_of(record["identity"]), _size_of_fit(record))
                 for record in records.values()
-                if same_hardware(str(record["device"]), device)
+                if alike(str(record["device"]), device)
             ],
             columns=["alike", "recipe", "seconds", "speed", "trials", "precision", "fit", "size"],
         )  # fmt: skip
@@ -69,10 +80,11 @@ class HoursEstimator:
             self.alike |= numbers.seconds.groupby(part.alike).median().to_dict()
             self.trials |= per_trial.groupby(part.recipe).median().dropna().to_dict()
             self.speeds |= numbers.speed.groupby(part.recipe).median().dropna().to_dict()
+        self._rows = rows
         self.benchmark: dict[str, float] = {}
         if benchmark.is_file():
             speeds = pd.read_csv(benchmark)
-            speeds = speeds[[same_hardware(other, device) for other in speeds.device]]
+            speeds = speeds[[alike(other, device) for other in speeds.device]]
             self.benchmark = dict(zip(speeds.model, speeds.images_per_second, strict=True))
 
     def seconds(self, cell: Cell) -> tuple[float, str]:
@@ -92,20 +104,65 @@ class HoursEstimator:
             return self.fits[fit] * examples_of(cell) * cell.num_classes, FROM_FITS
         return math.nan, ""
 
+    def guess(self, cell: Cell) -> float:
+        """Returns the seconds by what the same model, or any, took on other data; NaN: nothing."""
+        rows = self._rows
+        own = rows[rows.recipe.str[1] == cell.identity["model"]]
+        images = images_trained_on(cell)
+        for part in (own, rows):
+            numbers = part[["seconds", "speed", "trials"]].astype(float)
+            if not math.isnan(images):
+                found = images / numbers.speed.median()
+            else:  # no network, whose epochs and images would be known
+                others = numbers[numbers.speed.isna()]
+                per_trial = (others.seconds / others.trials.fillna(1)).median()
+                found = per_trial * (cell.setting("dataset.trials") or 1)
+            if not math.isnan(found):
+                return float(found)
+        return math.nan
 
-def estimator_on(device: torch.device, records: Records) -> HoursEstimator:
-    """Returns the estimates for a device of this machine, in the precision that it takes."""
-    precision = resolve_precision("auto", device)
-    return HoursEstimator(describe_device(device), records, precision=precision)
 
+class RoughEstimator:
+    """Estimates how long any cell takes: where its own hardware says nothing, by other hardware.
 
-def same_hardware(device: str, other: str) -> bool:
-    """Returns whether two devices are alike but for their number of threads.
-
-    >>> same_hardware("cpu (A, 1 threads)", "cpu (A, 2 threads)")
-    True
+    Args:
+        device: as `describe_device` names it.
+        records: of all hardware.
+        precision: what networks compute in there.
     """
-    return len({re.sub(r", \d+ threads\)$", ")", each) for each in (device, other)}) == 1
+
+    def __init__(self, device: str, records: Records, precision: str | None = None) -> None:
+        self._device, self._records, self._precision = device, records, precision
+        self._made: dict[int, HoursEstimator] = {}
+
+    def _nearest_first(self) -> Iterator[HoursEstimator]:
+        """Yields the estimators of this hardware, of CPUs or of GPUs, and of all hardware."""
+        for place, alike in enumerate((same_hardware, same_kind, lambda *_: True)):
+            if place not in self._made:  # most cells need only the first
+                self._made[place] = HoursEstimator(
+                    self._device, self._records, precision=self._precision, alike=alike
+                )
+            yield self._made[place]
+
+    def seconds(self, cell: Cell) -> tuple[float, str]:
+        """Returns (seconds, where they come from); NaN only where no record is alike at all."""
+        for place, estimator in enumerate(self._nearest_first()):
+            seconds, source = estimator.seconds(cell)
+            if not math.isnan(seconds):
+                return seconds, source if place == 0 else FROM_OTHERS
+        guesses = (estimator.guess(cell) for estimator in self._nearest_first())
+        known = (seconds for seconds in guesses if not math.isnan(seconds))
+        return next(known, math.nan), FROM_OTHERS
+
+
+def estimator_on(device: torch.device, records: Records) -> RoughEstimator:
+    """Returns the estimates for a device of this machine, in the precision that it takes."""
+    return RoughEstimator(describe_device(device), records, resolve_precision("auto", device))
+
+
+def same_kind(device: str, other: str) -> bool:
+    """Returns whether both devices are CPUs, or both are GPUs."""
+    return device.startswith("cpu") == other.startswith("cpu")
 
 
 def examples_of(cell: Cell) -> float:
@@ -164,15 +221,17 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     estimate is started, since it measures the rate; so is one that cannot be built, which fails
     alone. A cell with a checkpoint needs only its remaining epochs.
     """
-    here = [_steady(path.parent) for path in environment.out_dir.rglob("record.json")]
-    known = read_committed() | {record["config_hash"]: record for record in here}
-    estimator = estimator_on(environment.device, known)
+    steady = [_steady(path.parent) for path in environment.out_dir.rglob("record.json")]
+    known = read_committed() | {record["config_hash"]: record for record in steady}
+    device = environment.device
+    precision = resolve_precision("auto", device)
+    estimator = HoursEstimator(describe_device(device), known, precision=precision)
     started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder
         if is_done(folder):
             continue
-        needed = _seconds_left(cell, folder, estimator)
+        needed = seconds_left(cell, folder, estimator)[0]
         if seconds <= 0:
             say(f"not started: {cell.title} (the time is up)")
         elif needed > seconds:
@@ -198,13 +257,19 @@ def _steady(folder: Path) -> Record:
     return record
 
 
-def _seconds_left(cell: Cell, folder: Path, estimator: HoursEstimator) -> float:
-    """Returns how long a cell still takes; NaN where that is unknown, or a setting is refused."""
+def seconds_left(
+    cell: Cell, folder: Path, estimator: HoursEstimator | RoughEstimator
+) -> tuple[float, str]:
+    """Returns how long a cell still takes, and where that comes from.
+
+    The first is NaN where it is unknown, or where a setting is refused.
+    """
     try:
         cell.build()
     except InputError:
-        return math.nan
-    return estimator.seconds(cell)[0] * _share_left(cell, folder)
+        return math.nan, ""
+    seconds, source = estimator.seconds(cell)
+    return seconds * _share_left(cell, folder), source
 
 
 def _share_left(cell: Cell, folder: Path) -> float:

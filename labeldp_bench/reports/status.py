@@ -11,7 +11,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.reports.estimates import HoursEstimator, estimator_on
+from labeldp_bench.reports.estimates import HoursEstimator, RoughEstimator, estimator_on
 from labeldp_bench.reports.rendering import markdown_table
 
 
@@ -38,8 +38,9 @@ class Status:
 
 
 def status_of(
-    name: str, out_dir: Path, records: Records, estimator: HoursEstimator, budget: str = PAPER
-) -> Status:
+    name: str, out_dir: Path, records: Records, estimator: HoursEstimator | RoughEstimator,
+    budget: str = PAPER,
+) -> Status:  # fmt: skip
     """Returns how far an experiment is, by `records` and those under `out_dir`."""
     status = Status(name)
     for cell in read_experiment(name).cells(budget):

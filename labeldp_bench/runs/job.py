@@ -247,7 +247,8 @@ def run_cells(
         except KeyboardInterrupt:
             for run in job.runs:
                 if (run.folder / NAME).is_file():
-                    say(f"{run.cell.title}: the same command goes on from its {NAME}")
+                    say(f"{run.cell.title}: kept in {run.folder / NAME} up to its last save; the "
+                        "same command goes on from there")  # fmt: skip
             raise
     return job.failed
 

@@ -8,7 +8,8 @@ import torch
 from labeldp.support.progress import duration
 from labeldp_bench.support.device import wait_for
 
-WARM_UP_LAPS = 3
+WARM_UP_LAPS = {"cpu": 1}
+"""Steps that do not count, by kind of device; a GPU compiles and searches kernels in three."""
 TIMED_SECONDS = 2.0
 LONG_RUN_SECONDS = 3600.0
 
@@ -17,18 +18,20 @@ class Stopwatch:
     """Times the first steps of a training, then announces once how long the whole will take.
 
     Args:
-        epochs: of the whole training.
+        epochs: that are left to train.
         num_examples: of an epoch.
         where: what computes, and how.
         announce: prints the sentence.
-        growth: how much longer the mean epoch takes than the first.
+        growth: how much longer the mean epoch of these takes than their first.
+        done: epochs that a checkpoint held.
     """
 
     def __init__(
         self, epochs: int, num_examples: int, where: str, announce: Callable[[str], None],
-        growth: float = 1.0,
+        growth: float = 1.0, done: int = 0,
     ) -> None:  # fmt: skip
         self._epochs, self._num_examples, self._growth = epochs, num_examples, growth
+        self._done_before = done
         self._where, self._announce = where, announce
         self._laps = self._timed_examples = 0
         self._started = 0.0
@@ -39,8 +42,9 @@ class Stopwatch:
         if self._done:
             return
         self._laps += 1
-        if self._laps <= WARM_UP_LAPS:
-            if self._laps == WARM_UP_LAPS:
+        warm_up = WARM_UP_LAPS.get(device.type, 3)
+        if self._laps <= warm_up:
+            if self._laps == warm_up:
                 wait_for(device)
                 self._started = time.perf_counter()
             return
@@ -55,11 +59,12 @@ class Stopwatch:
     def estimate(self, rate: float) -> str:
         """Returns the sentence for `rate` examples per second."""
         seconds = self._epochs * self._num_examples / rate
+        more = " more" if self._done_before else ""
         text = (
-            f"about {duration(seconds)}: {self._epochs} epochs of {self._num_examples:,} "
+            f"about {duration(seconds)}: {self._epochs}{more} epochs of {self._num_examples:,} "
             f"examples at {rate:,.0f} a second ({self._where})"
         )
-        if seconds <= LONG_RUN_SECONDS:
+        if seconds <= LONG_RUN_SECONDS or self._done_before:
             return text
         fewer = max(1, int(self._epochs * LONG_RUN_SECONDS / seconds))
         smaller = max(1000, int(rate * LONG_RUN_SECONDS / self._epochs) // 1000 * 1000)

@@ -147,17 +147,19 @@ class Trainer:
         if not self.reshuffle:
             permutation = torch.randperm(len(indices), generator=order).to(session.device)
         done = fit.resume(order, draws)
-        first = scale_of(self.resolution, done + 1, self.epochs) ** 2
-        growth = mean_area(self.resolution, self.epochs) / first
-        where = fit.classifier.describe()
-        stopwatch = Stopwatch(self.epochs, len(indices), where, session.say, growth)
+        stopwatch = self._stopwatch(done, len(indices), fit.classifier.describe(), session)
+        if done < self.epochs:
+            first = "compiling, then " if session.device.type == "cuda" else ""
+            session.say(f"  {first}epoch {done + 1} of {self.epochs}, {steps:,} steps each")
         for number in range(done + 1, self.epochs + 1):
             started = time.perf_counter()
             if self.reshuffle:
                 permutation = torch.randperm(len(indices), generator=order).to(session.device)
             scale = scale_of(self.resolution, number, self.epochs)
             fit.begin_epoch()
-            bar = progress_bar(permutation.split(self.batch_size), steps, f"epoch {number}")
+            bar = progress_bar(
+                permutation.split(self.batch_size), steps, f"epoch {number} of {self.epochs}"
+            )
             for step, rows in enumerate(bar, start=(number - 1) * steps):
                 if self.schedule is not None:
                     fit.set_rate(self.schedule(step, self.epochs * steps))
@@ -174,6 +176,16 @@ class Trainer:
                 break
         if done < self.epochs:
             fit.finish()
+
+    def _stopwatch(self, done: int, num_examples: int, where: str, session: Session) -> Stopwatch:
+        """Returns what times the epochs after the first `done`, which a checkpoint held."""
+        areas = (
+            scale_of(self.resolution, number, self.epochs) ** 2 for number in range(1, done + 1)
+        )
+        left = max(1, self.epochs - done)
+        mean = (mean_area(self.resolution, self.epochs) * self.epochs - sum(areas)) / left
+        first = scale_of(self.resolution, done + 1, self.epochs) ** 2
+        return Stopwatch(left, num_examples, where, session.say, mean / first, done)
 
     @torch.no_grad()
     def _check_one(self, network: nn.Module, images: Tensor, count: int) -> None:

@@ -5,11 +5,17 @@ import math
 import pytest
 import torch
 
+from labeldp_bench.cli.forecast import say_forecast
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.record import write_record
 from labeldp_bench.reports import estimates, status
-from labeldp_bench.reports.estimates import HoursEstimator, finished_in_time, images_trained_on
+from labeldp_bench.reports.estimates import (
+    HoursEstimator,
+    RoughEstimator,
+    finished_in_time,
+    images_trained_on,
+)
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.device import describe_device
 
@@ -79,6 +85,44 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
     found = seconds(trial, compose_cell(["dataset.trials=1000"]))
     assert found == (pytest.approx(200.0), estimates.FROM_TRIALS)
+
+
+def test_what_this_hardware_never_ran_is_guessed_from_other_hardware_and_models():
+    # Somebody would read "unknown hours", or start a run of days without a word.
+    known = compose_cell(["dataset=mnist", "mechanism=rr", "trainer.epochs=1"])
+    new_model = compose_cell(["dataset=mnist", "mechanism=rr", "model=inception"])
+    of_other = compose_cell(["dataset=cifar10", "mechanism=rr", "model=wrn28_2"])
+    records = {
+        "gpu": record(known, 1.0, ELSEWHERE, images_per_second=60_000.0),
+        "cpu": record(known, 60.0, "cpu (Another, 4 threads)", images_per_second=1000.0),
+    }
+    rough = RoughEstimator("cpu (Unheard of, 1 threads)", records)
+    assert rough.seconds(known) == (60.0, estimates.FROM_OTHERS)  # of a CPU, not of a GPU
+    assert rough.seconds(new_model)[0] == pytest.approx(images_trained_on(new_model) / 1000)
+    assert rough.seconds(of_other)[0] == pytest.approx(images_trained_on(of_other) / 136.3)
+    assert RoughEstimator(HERE, {"own": record(known, 7.0)}).seconds(known)[0] == 7.0
+
+
+def test_a_long_run_says_how_long_and_what_fits_in_an_hour(tmp_path, capsys, monkeypatch):
+    # It would be silent for minutes, and then take days.
+    overrides = ["mechanism=rappor", "dataset=cifar100", "eps=2"]
+    cell, environment = compose_cell(overrides), Environment(tmp_path, tmp_path, CPU)
+    here = describe_device(CPU)
+    records = {"a": record(cell, 360_000.0, here, images_per_second=14.0)}
+    small = compose_cell(["mechanism=rr", "dataset=cifar100", "model=resnet18_w16"])
+    records["b"] = record(small, 60.0, here, images_per_second=1400.0)
+    monkeypatch.setattr("labeldp_bench.cli.forecast.read_committed", lambda: records)
+    say_forecast(cell, environment, overrides)
+    said = capsys.readouterr().out
+    assert "4.2 days" in said and "trainer.epochs=1 (60 min)" in said and "budget=quick" in said
+    folder = tmp_path / cell.folder
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.pt").touch()
+    (folder / "history.csv").write_text("epoch\n" + "1\n" * 75)
+    say_forecast(cell, environment, overrides)
+    assert "25.0 h" in capsys.readouterr().out  # what is left
+    say_forecast(compose_cell(["mechanism=rr"]), environment, ["mechanism=rr"])
+    assert "days" not in capsys.readouterr().out
 
 
 HALF = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]

@@ -1,0 +1,73 @@
+"""What a person is told before a run starts: how long it takes here, and what fits in an hour."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from labeldp.support.progress import duration, say
+from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import choices_of, compose_cell, key_of
+from labeldp_bench.experiments.experiment import NoVersionError, scaled
+from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.reports.estimates import (
+    FROM_OTHERS,
+    RoughEstimator,
+    estimator_on,
+    images_trained_on,
+    seconds_left,
+)
+from labeldp_bench.runs.environment import Environment
+
+SHORT_SECONDS = 60.0
+HOUR = 3600.0
+TOO_SMALL = "smoke"
+"""The budget whose numbers mean nothing."""
+
+
+def say_forecast(cell: Cell, environment: Environment, overrides: Sequence[str]) -> None:
+    """Says how long a run takes on this device; of a long one also which versions fit in an hour.
+
+    By rates that were measured before: the run itself can tell only after some steps, which on a
+    CPU may be minutes. Says nothing of a run of less than a minute.
+
+    Args:
+        cell: the run.
+        environment: its folders and device.
+        overrides: of the command line.
+    """
+    estimator = estimator_on(environment.device, read_committed())
+    folder = environment.out_dir / cell.folder
+    seconds, source = seconds_left(cell, folder, estimator)
+    is_vague = source == FROM_OTHERS and math.isnan(images_trained_on(cell))
+    if is_vague or not seconds >= SHORT_SECONDS:  # NaN: nothing is known
+        return
+    epochs = cell.setting("trainer.epochs")
+    say(f"about {duration(seconds)} on this device, by {source}")
+    if seconds > HOUR and (fitting := _fitting(cell, folder, estimator, overrides)):
+        say(f"  in an hour: {', or '.join(fitting)}")
+    if epochs and seconds > HOUR:
+        say("  Ctrl-C keeps what a checkpoint holds, and the same command goes on from it")
+
+
+def _fitting(
+    cell: Cell, folder: Path, estimator: RoughEstimator, overrides: Sequence[str]
+) -> list[str]:
+    """Returns what to add to a command so that it ends within an hour, the longest run first."""
+    options: dict[str, float] = {}
+    seconds, _ = estimator.seconds(cell)
+    epochs = cell.setting("trainer.epochs")
+    if epochs and not cell.config["tuning"] and (few := int(epochs * HOUR / seconds)):
+        options[f"trainer.epochs={few}"] = seconds * few / epochs
+    keys = [key_of(text) for text in overrides]
+    others = choices_of("budget").keys() - {PAPER, TOO_SMALL}
+    for name in sorted(others) if cell.budget == PAPER else ():
+        try:
+            smaller = compose_cell(scaled([*overrides, f"budget={name}"], keys))
+        except NoVersionError:
+            continue
+        needed, _ = estimator.seconds(smaller)
+        if needed <= HOUR and smaller.config_hash != cell.config_hash:
+            options[f"budget={name}"] = needed
+    longest_first = sorted(options, key=lambda text: -options[text])
+    return [f"{text} ({duration(options[text])})" for text in longest_first]

@@ -15,7 +15,7 @@ from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
-from papers.site import best_known, bits, curator, mechanisms, pictures, rare_events
+from papers.site import best_known, bits, comparison, curator, mechanisms, pictures, rare_events
 from papers.tables import AccuracyTable, Table, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
@@ -85,6 +85,7 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
     known = best_known.rows_of(records, published)
     written = [
         bits.write_picture(records, published, out),
+        comparison.write_picture(out),
         *write_both(
             out / f"{rates.stem}_exponents",
             lambda: theoretical_limits.draw_exponents(rates, records),

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     tuned, wanted = write_tuned()
     print(f"{len(tables) + 2} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
-    for budget in {record["budget"] for record in records.values()}.intersection(SMALLER):
+    for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):
         less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}
         print(f"budget={budget}: {len(less & set(records))} of {len(less)} cells done")
     counts = ", ".join(

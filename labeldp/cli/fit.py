@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> int:
         )
     check_names(release, given)
     file = TableFile(given.file, given.separator)
-    table = _features(file, release, given)
+    table = features_of(file, release, given)
     places, release, matched = matched_rows(file, len(table), release, given)
     table = table.iloc[places].reset_index(drop=True)
     persons = persons_of(file, places, release)
@@ -82,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _features(file: "TableFile", release: "Release", given: argparse.Namespace) -> pd.DataFrame:
+def features_of(file: "TableFile", release: "Release", given: argparse.Namespace) -> pd.DataFrame:
     """Returns the columns of features; refuses the column that the release keeps secret."""
     for option, names in (("--drop", given.drop), ("--keep", given.keep)):
         for name in names:

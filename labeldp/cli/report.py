@@ -1,0 +1,83 @@
+r"""Write one page on a release, to print or to send: what it is, the shares, and a model on it.
+
+Example:
+  labeldp report survey.release.parquet --out report.html
+  labeldp report survey.release.parquet --model model.skops --features test.csv --row-id person \
+      --out report.html
+
+The page needs no other file and no network. All of it is computed from releases.
+"""
+
+import argparse
+import html
+import tempfile
+from pathlib import Path
+
+from labeldp.cli.arguments import check_new
+from labeldp.support.validate import InputError
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>body {{font: 16px/1.5 sans-serif; max-width: 48em; margin: 2em auto; padding: 0 1em;
+background: white; color: black}} table {{border-collapse: collapse}}
+td, th {{padding: .2em 1em .2em 0; text-align: left; border-bottom: 1px solid #ccc}}
+svg {{max-width: 100%; height: auto}}</style>
+<h1>{title}</h1>
+{body}
+</html>
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("release", type=Path, metavar="RELEASE.parquet",
+                        help="the file that `labeldp release` wrote")  # fmt: skip
+    parser.add_argument("--model", type=Path, metavar="MODEL.skops",
+                        help="the file that `labeldp fit` wrote, from other rows")  # fmt: skip
+    parser.add_argument("--features", type=Path, metavar="FEATURES",
+                        help="rows for the model that it was not fitted to")  # fmt: skip
+    parser.add_argument("--row-id", metavar="COLUMN", help="as in `labeldp fit`")
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="PAGE.html",
+                        help="the file to write; default report.html")  # fmt: skip
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the page."""
+    files = [path for path in (given.release, given.model, given.features) if path is not None]
+    check_new(given.out, ".html", replace=True, read=files)
+    if (given.model is None) != (given.features is None):
+        raise InputError("--model and --features go together")
+    from labeldp.cli.evaluate import held_out
+    from labeldp.estimates import check_classes_released, class_shares
+    from labeldp.evaluation import draw, evaluated, table_of
+    from labeldp.release import load_release
+    from labeldp.support.files import replacing
+
+    release = load_release(given.release)
+    check_classes_released(release)
+    shares = {f"share of {name}": share for name, share in class_shares(release).items()}
+    body = [f"<p>{line}</p>" for line in html.escape(release.summary()).splitlines()]
+    body += ["<h2>Shares of the classes</h2>", table_of(shares).to_html(index=False, border=0)]
+    if given.model is not None:
+        rows = held_out(
+            argparse.Namespace(
+                file=given.features, separator=None, release=given.release, model=given.model,
+                row_id=given.row_id,
+            )
+        )  # fmt: skip
+        metrics = evaluated(rows.release, rows.scores, rows.persons)
+        with tempfile.TemporaryDirectory() as folder:
+            draw(rows.release, rows.scores, Path(folder, "picture.svg"))
+            picture = Path(folder, "picture.svg").read_text(encoding="utf-8")
+        body += [
+            "<h2>The model, on rows that it was not fitted to</h2>",
+            f"<p>{len(rows.release):,} releases; {html.escape(rows.matched)}</p>",
+            table_of(metrics).to_html(index=False, border=0),
+            picture[picture.index("<svg") :],
+        ]
+    title = html.escape(f"Release {given.release.name}")
+    with replacing(given.out) as partial:
+        partial.write_text(PAGE.format(title=title, body="\n".join(body)), encoding="utf-8")
+    print(f"wrote {given.out}")
+    return 0

@@ -16,6 +16,7 @@ and the mean over the classes where there are more.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -117,6 +118,11 @@ def judged(release: Release, scores: Any, X: Any = None) -> Judged:
         raise InputError(f"X is for a fitted classifier, got {type(scores).__name__}")
     check_order(scores, release)
     array, names = np.asarray(scores), release.classes
+    if isinstance(scores, pd.DataFrame) and list(scores.columns) != names:
+        raise InputError(
+            f"columns of scores must be the classes {names}, in this order, got "
+            f"{list(scores.columns)[:10]} (or give scores.to_numpy())"
+        )
     check_size(len(array) if array.ndim else 0, release)
     if not len(array):
         raise InputError("a metric needs at least one row")
@@ -156,6 +162,11 @@ def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
         ) -> Estimate:  # fmt: skip
             return interval(terms(read(release, scores, X), **options), confidence, persons)
 
+        own = list(inspect.signature(metric, follow_wrapped=False).parameters.values())[:-1]
+        more = list(inspect.signature(terms).parameters.values())[1:]
+        options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in more]
+        shown = inspect.Signature([*own, *options], return_annotation=Estimate)
+        vars(metric)["__signature__"] = shown
         _TERMS[metric] = read, terms
         return metric
 

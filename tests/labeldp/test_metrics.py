@@ -1,9 +1,11 @@
 """Metrics from releases: those of true labels in the mean, with intervals that hold."""
 
+import inspect
 import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 from sklearn import metrics as truth
@@ -244,6 +246,20 @@ def test_scores_that_do_not_fit_are_refused(scores, said):
     release = released(np.arange(10) % 2, 1.0)
     with pytest.raises(InputError, match=said):
         metrics.log_loss(release, scores)
+
+
+def test_help_shows_what_a_metric_takes():
+    # functools.wraps shows the arguments of the inner function, which nobody can give.
+    assert [*inspect.signature(metrics.recall).parameters][:2] == ["release", "scores"]
+    assert "positive" in inspect.signature(metrics.recall).parameters
+
+
+def test_columns_of_another_order_are_refused():
+    labels, scores = drawn(100)
+    release, frame = released(labels, 4.0), pd.DataFrame(scores)
+    assert metrics.roc_auc(release, frame) == metrics.roc_auc(release, scores)
+    with pytest.raises(InputError, match=r"\[1, 0\]"):
+        metrics.roc_auc(release, frame[[1, 0]])
 
 
 def test_predicted_classes_are_not_taken_for_probabilities():

@@ -11,6 +11,7 @@ import numpy as np
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism, RealMechanism
+from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
 from labeldp.named_mechanisms import class_mechanism, law_of, real_mechanism
 from labeldp.names import as_python, is_flat
@@ -237,11 +238,13 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     if manifest.row_eps == float("inf"):
         lines.append("eps=inf is no privacy: these are the true labels (keep the file)")
     elif manifest.classes:
-        share = 1 - information(manifest.class_mechanism(), len(manifest.classes)).kept
-        lines.append(
-            f"the best guess from a release is another class for about "
-            f"{100 * share:.0f} % of the rows ({share * size:,.0f})"
-        )
+        mechanism = manifest.class_mechanism()
+        kept = information(mechanism, len(manifest.classes)).kept
+        what = "each answer is kept" if isinstance(mechanism, LabelMechanism) else (
+            "the best guess from a release is the true class"
+        )  # fmt: skip
+        changed = f"about {(1 - kept) * size:,.0f} of {size:,} are not"
+        lines.append(f"{what} with probability {100 * kept:.0f} % ({changed})")
     if manifest.unit:
         lines.append(
             f"a {manifest.unit.column} has at most {manifest.unit.most_rows} "

@@ -65,9 +65,7 @@ def write_release(
             if rows.stop > len(spent):
                 break
             coded, wrong = _coded(labels, manifest)
-            for row in wrong[:1]:
-                what = _told(labels.slice(row, 1), manifest)
-                raise InputError(f"{table.path}, row {start + row + 1}, column {column}: {what}")
+            _refuse_wrong(table, column, labels, wrong, start, manifest)
             own = np.arange(rows.start, rows.stop) if ids is None else ids[rows]
             some = slice(None) if kept is None else kept[rows]
             part = f"rows from {start}" if start else ""
@@ -78,6 +76,28 @@ def write_release(
             raise InputError(f"{table.path} was changed while it was read")
 
     write_parts(path, parts())
+
+
+def check_labels(table: TableFile, column: str, manifest: Manifest) -> None:
+    """Refuses the first label that cannot be released, with its row; draws nothing.
+
+    Raises:
+        InputError: as `write_release`.
+    """
+    start = 0
+    for labels in table.batches(column, ROWS):
+        _refuse_wrong(table, column, labels, _coded(labels, manifest)[1], start, manifest)
+        start += len(labels)
+
+
+def _refuse_wrong(
+    table: TableFile, column: str, labels: pa.Array, wrong: NDArray[np.int64], start: int,
+    manifest: Manifest,
+) -> None:  # fmt: skip
+    """Refuses the first of the `wrong` labels; they are those of the file from row `start` on."""
+    for row in wrong[:1]:
+        what = _told(labels.slice(row, 1), manifest)
+        raise InputError(f"{table.path}, row {start + row + 1}, column {column}: {what}")
 
 
 def _coded(labels: pa.Array, manifest: Manifest) -> tuple[NDArray, NDArray[np.int64]]:
@@ -98,6 +118,14 @@ def _told(label: pa.Array, manifest: Manifest) -> str:
     if manifest.bounds is not None:
         return f"the label is no finite number ({secret})"
     names = ",".join(map(str, manifest.classes[:10])) + ",..." * (len(manifest.classes) > 10)
+    is_text = pa.types.is_string(label.type)
+    if is_text and label[0].as_py().strip().casefold() in {
+        str(name).casefold() for name in manifest.classes
+    }:
+        return (
+            f"the label is one of {names} but for upper and lower case (spell it in --classes as "
+            "in the file, or change the file)"
+        )
     compared = ""
     if pa.types.is_boolean(label.type):
         compared = "; truth values are spelled true and false"

@@ -14,6 +14,8 @@ marginal likelihood of the release. MODEL.skops holds no pickle and runs no code
 """
 
 import argparse
+import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ from labeldp.support.validate import InputError, check_choice
 if TYPE_CHECKING:
     from labeldp.estimates import Estimate
     from labeldp.io.tables import TableFile
+    from labeldp.models import HeldOut
     from labeldp.release import Release
 
 
@@ -47,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drop", action="append", default=[], metavar="COLUMN",
                         help="a column that is no feature; may be given several times")  # fmt: skip
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMN",
-                        help="a feature though it looks like row numbers")  # fmt: skip
+                        help="a feature though it looks like row numbers or names")  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> int:
@@ -57,6 +60,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.io.tables import TableFile
     from labeldp.models import cross_validated, model_for, save_model
     from labeldp.release import load_release
+    from labeldp.suspects import suspects_of_fit
 
     release = load_release(given.release)
     if not release.classes:
@@ -71,13 +75,21 @@ def run(given: argparse.Namespace) -> int:
     table = table.iloc[places].reset_index(drop=True)
     persons = persons_of(file, places, release)
     model = model_for(table, given.model)
-    estimate = cross_validated(model, table, release, persons)
+    for note in suspects_of_fit(table, release, given.keep):
+        warnings.warn(note, stacklevel=1)
+    found = cross_validated(model, table, release, persons)
+    if found.unknown:
+        warnings.warn(
+            f"some categories of {', '.join(map(printable, found.unknown))} are in a fifth of the "
+            "rows alone: a model that does not know them takes them for a rare one",
+            stacklevel=1,
+        )
     model.fit(table, release)
     save_model(model, given.out)
     print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
           f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
     print(matched)
-    _print_accuracy(estimate, release, persons, given)
+    _print_accuracy(found, release, persons, given)
     print(f"wrote {given.out}")
     return 0
 
@@ -100,27 +112,57 @@ def features_of(file: "TableFile", release: "Release", given: argparse.Namespace
 
 
 def _print_accuracy(
-    estimate: "Estimate", release: "Release", persons: NDArray | None, given: argparse.Namespace
+    found: "HeldOut", release: "Release", persons: NDArray | None, given: argparse.Namespace
 ) -> None:
-    """Prints the accuracy to expect, what limits it, and that of the most frequent class."""
+    """Prints the accuracy to expect, that of the most frequent class, and which is better."""
     from labeldp.estimates import class_shares
     from labeldp.manifest import unprotected
 
     if (why := unprotected(release.manifest)) is not None:
         print(why)
+    estimate = found.accuracy
+    if estimate.low <= 1 / len(release.classes) and estimate.high == 1:
+        print(
+            f"accuracy on new rows: nothing can be said from {len(release):,} releases at "
+            f"eps={release.manifest.row_eps:g}, anything from guessing to certainty is possible"
+        )
+        print("next: more rows or a larger eps (labeldp plan says what to expect)")
+        return
     print(f"accuracy on new rows, from releases alone: {estimate.value:.1%} "
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
     unit = release.manifest.unit
     if persons is None and unit is not None and unit.most_rows > 1:
         print(f"that may be too high: {given.file} has no column {unit.column}, so that a model is "
               "tried on persons of whom it knows other rows")  # fmt: skip
-    if estimate.low <= 1 / len(release.classes) and estimate.high == 1:
-        print("that is anything from guessing to certainty: too few rows for this eps (labeldp "
-              "plan says what to expect)")  # fmt: skip
     shares = class_shares(release, persons=persons)
     name = max(shares, key=lambda each: shares[each].value)
     print(f"always saying {printable(name)}: {shares[name].value:.1%} "
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
+    _print_verdict(found.gain, name, len(release), given)
+
+
+SMALL = 0.01
+"""Gain in accuracy that nobody would use a model for."""
+
+
+def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.Namespace) -> None:
+    """Prints whether the model is better than the most frequent class, and what to do next."""
+    points = (f"{100 * gain.value:+.1f} points, 95 % interval {100 * gain.low:+.1f} to "
+              f"{100 * gain.high:+.1f}")  # fmt: skip
+    other = "linear" if given.model == "boosted_trees" else "boosted_trees"
+    if gain.low > 0:
+        verdict, advice = "yes", f"labeldp predict FEATURES --model {given.out} --out FILE.csv"
+    elif gain.high <= SMALL:
+        verdict = "no"
+        advice = f"other columns, or --model {other}; more rows like these will not help"
+    else:
+        verdict, advice = "cannot be told", f"more rows, a larger eps, or --model {other}"
+        reach = (gain.high - gain.low) / 2
+        if gain.value > reach / 5:
+            needed = math.ceil(size * (reach / gain.value) ** 2)
+            advice = f"about {needed:,} rows would tell, if the difference stays; {advice}"
+    print(f"better than always saying {printable(usual)}: {verdict} ({points})")
+    print(f"next: {advice}")
 
 
 def check_names(release: "Release", given: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ import argparse
 import math
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,9 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.manifest import Unit, summary_of
     from labeldp.names import capped, spellings
     from labeldp.privatization import new_manifest, warn
-    from labeldp.streaming import write_release
+    from labeldp.streaming import check_labels, write_release
     from labeldp.support.files import remove_torn, replacing
+    from labeldp.suspects import suspects_of_release
 
     table = TableFile(given.file, given.separator, secret=given.label)
     payers = _payers(table, given)
@@ -116,7 +117,7 @@ def run(given: argparse.Namespace) -> int:
     is_new = not ledger.exists
     _check_unfinished(ledger)
     _book(ledger, payers, given.book)
-    _check_known(ledger, payers, given)
+    _check_known(ledger, payers, given, lambda: check_labels(table, given.label, blank))
 
     with replacing(given.out) as partial:
         files = {"file": given.out, "partial": partial}
@@ -136,7 +137,8 @@ def run(given: argparse.Namespace) -> int:
             )  # fmt: skip
             check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
     ledger.finish(made.release)
-    for note in before.notes:
+    suspects = suspects_of_release(table, given.label, given.row_id, given.unit, made.row_eps)
+    for note in [*before.notes, *suspects]:
         warnings.warn(note, stacklevel=1)
     released = spent if kept is None else spent[kept]
     warn(made, len(released), stacklevel=1)
@@ -260,8 +262,13 @@ def _book(ledger: "Ledger", payers: "Payers", paths: Sequence[Path]) -> None:
             ledger.book(made, ids, spent, payers, path)
 
 
-def _check_known(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) -> None:
-    """Refuses a release of these rows beside the output that the ledger does not know."""
+def _check_known(
+    ledger: "Ledger", payers: "Payers", given: argparse.Namespace, check: Callable[[], None]
+) -> None:
+    """Refuses a release of these rows beside the output that the ledger does not know.
+
+    Before, `check` refuses labels that cannot be released: that must be repaired in any case.
+    """
     from labeldp.release_file import holds_release, read_rows
 
     for path in sorted(given.out.parent.iterdir()):
@@ -269,6 +276,7 @@ def _check_known(ledger: "Ledger", payers: "Payers", given: argparse.Namespace) 
             continue
         ids, _, made = read_rows(path)
         if not ledger.knows(made, ids) and _shares_rows(payers, made, ids, given.label):
+            check()
             raise InputError(
                 f"{path} holds a release of these rows (eps={made.eps:g}) that the ledger "
                 f"{ledger.path} does not know (give --book {path}; or, if these are other rows, "

@@ -163,6 +163,13 @@ class TableFile:
             )
         return names
 
+    def head(self, rows: int) -> pd.DataFrame:
+        """Returns the first rows of all columns, at most `rows`; of a text file as texts."""
+        with self._told():
+            for part, _ in self._parts(self.names, rows):
+                return part.rename_columns(self.names).to_pandas()
+        return pd.DataFrame({name: [] for name in self.names})
+
     def read_labels(self, name: str) -> pa.ChunkedArray:
         """Returns the column of labels."""
         parts = list(self.batches(name))

@@ -63,7 +63,8 @@ def test_a_fit_says_where_releases_tell_nothing(tmp_path, monkeypatch, capsys):
         ldp.privatize(labels, classes=[0, 1], eps=eps, seed=0).save(f"r{eps}.parquet")
         assert main(["fit", "f.csv", "--release", f"r{eps}.parquet", "--out", "m.skops"]) == 0
         said = capsys.readouterr().out
-        assert ("from guessing to certainty" in said) == (eps == 0.1)
+        assert ("nothing can be said" in said) == (eps == 0.1)
+        assert ("100.0%" in said) == (eps == 8.0)
 
 
 def test_plan_and_help(capsys):

@@ -1,0 +1,162 @@
+"""Columns that look as if they should not be there: names of rows or persons, copies of the label.
+
+What is found is a guess, which a command prints as a note; nothing is refused.
+"""
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from labeldp.estimates import unbiased_labels
+from labeldp.io.tables import TableFile
+from labeldp.release import Release
+from labeldp.support.validate import InputError
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+IDS = {"id", "ids", "uid", "uuid", "guid"}
+"""Last words of a column's name that say that it names something."""
+PERSONS = {
+    "account", "client", "customer", "email", "employee", "household", "member", "participant",
+    "patient", "person", "phone", "respondent", "student", "subject", "user", "username",
+}  # fmt: skip
+"""Last words of a column's name that stand for who it names."""
+HEAD = 10_000
+"""Rows in which a copy of the label is looked for."""
+FEWEST = 20
+"""Rows below which two columns may agree by chance."""
+BINS = 20
+"""Into which the numbers of a column are put, to see whether they tell the label."""
+TELLS, SURELY = 0.97, 0.85
+"""Accuracy of a single column from which on it is suspected to be known only with the label, and
+the least that its interval must show."""
+
+
+def looks_like_names(column: str) -> bool:
+    """Returns whether a column's name says that it names rows or persons.
+
+    >>> [looks_like_names(each) for each in ("patient_id", "userID", "client_age", "paid")]
+    [True, True, False, False]
+    """
+    words = [word.lower() for word in WORD.findall(column)]
+    return bool(words) and words[-1] in IDS | PERSONS
+
+
+def suspects_of_release(
+    table: TableFile, label: str, row_id: str | None, unit: str | None, eps: float
+) -> Iterator[str]:
+    """Yields what to say of columns of a file whose label is to be released.
+
+    Args:
+        table: the file; a column whose name looks like names must fit into memory.
+        label: the secret column.
+        row_id: the column that names rows; None: they are counted.
+        unit: the column that says whose row it is; None: every row is a person of its own.
+        eps: of one label.
+    """
+    for name in copies(table, label):
+        yield (
+            f"column {name} has one value for each value of {label}: whoever has it has the labels "
+            f"(keep it as secret as {label})"
+        )
+    for name in table.names:
+        if name in (label, row_id, unit) or not looks_like_names(name):
+            continue
+        with contextlib.suppress(InputError):  # a type that names nothing
+            counts = pc.value_counts(pa.chunked_array(table.batches(name)))
+            most = pc.max(counts.field("counts")).as_py() if len(counts) else 0
+            if most > 1 and unit is None:
+                yield (
+                    f"column {name} has {len(counts):,} different values, one of them in {most:,} "
+                    f"rows: if they are persons, one of them spends eps={eps * most:g} in total "
+                    f"(--unit {name} shares eps={eps:g} among the rows of a person)"
+                )
+            elif most == 1 and row_id is None:
+                yield (
+                    f"column {name} has another value in each row (--row-id {name} lets `fit` find "
+                    "rows by it; without, files must keep the order of their rows)"
+                )
+
+
+def copies(table: TableFile, label: str) -> list[str]:
+    """Returns the columns that say the same as the label, perhaps in other words.
+
+    In the first rows of the file, and only where that is no chance.
+    """
+    head = table.head(HEAD)
+    codes, of_label = _codes(head[label])
+    if len(head) < FEWEST or not 2 <= of_label <= len(head) / 2:
+        return []
+    found = []
+    for name in head:
+        own, count = _codes(head[name])
+        if name != label and count == of_label:
+            pairs = len(np.unique(codes * count + own))
+            found += [name] if pairs == count else []
+    return found
+
+
+def _codes(values: pd.Series) -> tuple[NDArray[np.int64], int]:
+    """Returns which of its different values each cell has, and how many there are."""
+    codes, names = pd.factorize(values.astype(str))
+    return codes.astype(np.int64), len(names)
+
+
+def suspects_of_fit(
+    features: pd.DataFrame, release: Release, keep: Collection[str]
+) -> Iterator[str]:
+    """Yields what to say of features that a model is to learn from.
+
+    Args:
+        features: of the rows of the release, in its order.
+        release: of classes.
+        keep: names of columns that the user says are features.
+    """
+    unit = release.manifest.unit
+    for name in features:
+        if name in keep:
+            continue
+        if looks_like_names(name) or (unit is not None and unit.column == name):
+            yield (
+                f"column {name} looks like names of rows or persons, of which a model learns "
+                f"nothing for others (--drop {name} leaves it out, --keep {name} says that it is a "
+                "feature)"
+            )
+    labels = unbiased_labels(release)
+    for name in features:
+        if name in keep or (share := _told_by(features[name], labels)) is None:
+            continue
+        yield (
+            f"column {name} alone gives the label of about {share:.0%} of the rows: is it known "
+            f"before the label is? (if not: --drop {name}; --keep {name} says that it is)"
+        )
+
+
+def _told_by(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
+    """Returns how often a column alone gives the label, if nearly always and not by chance.
+
+    The class of each value is chosen on every other row, and tried on the rest.
+    """
+    is_number = pd.api.types.is_numeric_dtype(values)
+    is_fine = is_number and values.nunique() > BINS
+    groups = pd.qcut(values, BINS, duplicates="drop") if is_fine else values
+    codes, names = pd.factorize(groups)
+    fitted, tried = slice(0, None, 2), slice(1, None, 2)
+    if not 2 <= len(names) <= len(values) / 10:
+        return None
+    votes = np.zeros((len(names) + 1, labels.shape[1]))
+    np.add.at(votes, codes[fitted], labels[fitted])  # code -1, a missing one, is the last row
+    own = votes.argmax(1)[codes[tried]]
+    usual = int(labels[fitted].mean(0).argmax())
+    hits = labels[tried][np.arange(len(own)), own]
+    more = hits - labels[tried][:, usual]
+    share, gain = float(hits.mean()), float(more.mean())
+    error = float(np.std(hits)) / np.sqrt(len(hits))
+    error_of_gain = float(np.std(more)) / np.sqrt(len(more))
+    is_sure = share - 2 * error > SURELY and gain > 3 * error_of_gain
+    return min(share, 1.0) if share + error >= TELLS and is_sure else None

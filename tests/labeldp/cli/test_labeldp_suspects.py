@@ -1,0 +1,90 @@
+"""What `release` and `fit` notice: names of persons, copies of the label, what is not worth it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp.cli.__main__ import main
+
+ROWS = 900
+RELEASE = ["release", "s.csv", "--label", "answer", "--classes", "yes,no", "--eps", "1"]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A survey of 300 persons, three rows each, whose column `told` is a copy of the answer."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    score = rng.normal(size=ROWS)
+    answer = np.where(score + 0.3 * rng.normal(size=ROWS) > 0.4, "yes", "no")
+    columns = {
+        "patient_id": [f"P{row // 3:04d}" for row in range(ROWS)],
+        "client_age": rng.integers(18, 90, ROWS),
+        "score": score.round(3),
+        "told": np.where(answer == "yes", 1, 0),
+        "answer": answer,
+    }
+    made = pd.DataFrame(columns)
+    made.to_csv("s.csv", index=False)
+    made.drop(columns="answer").to_csv("f.csv", index=False)
+    return made
+
+
+def test_release_tells_of_persons_with_several_rows_and_of_a_copy_of_the_label(table, capsys):
+    # A person spent three times eps, and the label went out in another column, without a word.
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    out, err = capsys.readouterr()
+    assert "kept with probability 73 %" in out
+    notes = err.splitlines()
+    (person,) = [note for note in notes if "patient_id" in note]
+    assert "eps=3" in person and "--unit patient_id" in person
+    (copy,) = [note for note in notes if "told" in note]
+    assert "answer" in copy and not any("client_age" in note or "score" in note for note in notes)
+    unit = ["--unit", "patient_id", "--ledger", "new.ledger", "--book", "r.parquet", "--again"]
+    assert main([*RELEASE, "--out", "u.parquet", *unit]) == 0
+    assert "if they are persons" not in capsys.readouterr().err
+
+
+def test_release_tells_of_a_column_that_names_rows(table, capsys):
+    # Rows that were sorted again would be learnt from with the labels of others.
+    table.assign(patient_id=range(5, ROWS + 5)).to_csv("s.csv", index=False)
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    assert "--row-id patient_id" in capsys.readouterr().err
+
+
+def test_another_case_is_said_and_another_release_does_not_hide_it(table, capsys):
+    # "the label is none of yes,no", of a file that showed Yes everywhere.
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    answers = table.answer.str.title().where(table.index == 6, table.answer)
+    table.assign(answer=answers).to_csv("t.csv", index=False)
+    capsys.readouterr()
+    assert main([RELEASE[0], "t.csv", *RELEASE[2:], "--out", "q.parquet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "t.csv, row 7" in line and "case" in line and "Yes" not in line and "No" not in line
+    assert not Path("q.parquet").exists()
+
+
+def test_fit_tells_of_names_and_of_a_leak_and_whether_the_model_is_of_use(table, capsys):
+    # A model that had learnt the label itself looked perfect, and one of no use looked good.
+    ldp.privatize(table.answer, classes=["yes", "no"], eps=2.0, seed=1).save("r.parquet")
+    fit = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]
+    assert main(fit) == 0
+    out, err = capsys.readouterr()
+    notes = err.splitlines()
+    assert sum("patient_id looks like names" in note for note in notes) == 1
+    assert sum("told alone" in note for note in notes) == 1
+    assert sum("categories" in note for note in notes) == 1  # it was once for each fifth
+    assert "better than always saying no: yes" in out and "next: labeldp predict" in out
+    assert main([*fit, "--drop", "patient_id", "--drop", "told"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and "better than always saying no: yes" in out
+    others = ["--drop", "score", "--drop", "told", "--keep", "patient_id"]
+    assert main([*fit, *others]) == 0
+    out, err = capsys.readouterr()
+    assert "looks like" not in err and "better than always saying no: yes" not in out
+    table[["client_age"]].assign(constant=1.0).to_csv("g.csv", index=False)
+    assert main(["fit", "g.csv", *fit[2:]]) == 0
+    assert "better than always saying no: yes" not in capsys.readouterr().out

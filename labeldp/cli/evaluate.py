@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-class HeldOut(NamedTuple):
+class MatchedRows(NamedTuple):
     """Rows that a model was not fitted to.
 
     Attributes:
@@ -68,7 +68,7 @@ class HeldOut(NamedTuple):
     matched: str
 
 
-def held_out(given: argparse.Namespace) -> HeldOut:
+def held_out(given: argparse.Namespace) -> MatchedRows:
     """Returns releases with what a model says of their rows.
 
     Args:
@@ -100,4 +100,4 @@ def held_out(given: argparse.Namespace) -> HeldOut:
         raise InputError(f"{what} (fit to a part of the rows, evaluate on the others)") from None
     persons = persons_of(file, places, release)
     scores = probabilities_of(model, plain.iloc[places].reset_index(drop=True), str(given.file))
-    return HeldOut(release, scores, persons, matched)
+    return MatchedRows(release, scores, persons, matched)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 from sklearn import metrics as truth
+from sklearn.model_selection import GridSearchCV
 
 import labeldp as ldp
 from labeldp import metrics
@@ -220,6 +221,16 @@ def test_a_fitted_model_is_asked_for_other_rows_only():
         metrics.roc_auc(release[250:], clf, X=X[250:])
     with pytest.raises(InputError, match="another order"):
         metrics.roc_auc(release[300:], Reversed(clf), X=X[300:])
+
+
+def test_a_metric_chooses_a_model():
+    labels, scores = drawn(600)
+    X = np.stack([scores[:, 1], np.random.default_rng(0).random(600)], 1)
+    search = GridSearchCV(
+        ldp.LabelDPClassifier(), {"penalty": [1e-3, 1e6]}, cv=3,
+        scoring=lambda model, X, release: metrics.log_loss(release, model, X=X).value * -1,
+    ).fit(X, released(labels, 4.0))  # fmt: skip
+    assert search.best_params_ == {"penalty": 1e-3} and search.best_score_ < 0
 
 
 class Reversed:

@@ -150,12 +150,24 @@ def _write_mark(
         mark.get_window_extent()  # moves the text to its new place
         box = Text.get_window_extent(mark)  # of the text without its line
         outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0) + (box.y1 > axes.bbox.y1)
-        covered = box.count_overlaps(drawn) + 2 * outside + 10 * box.count_overlaps(written)
+        lead = _leader(axes, point, box) if abs(up) > NEAR else []
+        crossed = sum(part.count_overlaps(written) > 0 for part in lead)
+        covered = box.count_overlaps(drawn) + 2 * outside
+        covered += 10 * (box.count_overlaps(written) + crossed)
         tried.append((covered, abs(up), right, up, side, box))
     _, _, right, up, side, box = min(tried, key=lambda each: each[:2])
     mark.set(position=(right, up), ha=SIDES[side])
     mark.arrow_patch.set_visible(abs(up) > NEAR)  # a text far off is led to its mark
+    written += _leader(axes, point, box) if abs(up) > NEAR else []
     written.append(box.expanded(1, 1.3))  # the caption comes later, and lowers the panel
+
+
+def _leader(axes: Axes, point: dict[str, Any], box: Bbox) -> list[Bbox]:
+    """Returns boxes along the thin line from a text to its mark, in pixels."""
+    mark = axes.transData.transform((point["x"], point["y"]))
+    start = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
+    places = [start + share * (mark - start) for share in np.linspace(0, 1, 12)[1:-1]]
+    return [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in places if not box.contains(x, y)]
 
 
 def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:

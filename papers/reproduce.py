@@ -16,6 +16,7 @@ from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
 from papers.site import best_known, bits, comparison, curator, mechanisms, pictures, rare_events
+from papers.site.secret_ballot import ScoreTable
 from papers.tables import AccuracyTable, Table, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
@@ -25,6 +26,7 @@ KINDS: dict[str, type[Table]] = {
     "accuracy": AccuracyTable,
     "exponents": ExponentTable,
     "response": ResponseTable,
+    "scores": ScoreTable,
 }
 """{`kind` in the `table:` node of an experiment's YAML: its class}."""
 ALL: tuple[PaperFigure, ...] = (

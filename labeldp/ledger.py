@@ -346,12 +346,12 @@ class _Account:
         """Returns what an entry cost each row's payer, (N,); None: it is of other rows."""
         if each.kind == PERSON:
             if self.payers.persons is not None:
-                return np.where(np.isin(self.person_keys, _array(each.keys)), each.eps, 0.0)
+                return np.where(_among(self.person_keys, _array(each.keys)), each.eps, 0.0)
             if self.path is None and not self._is_same_column(each):
                 return None
             raise self._refused(each, "counts persons", "persons")
         if each.kind == ROW and self.payers.ids is not None:
-            paid = np.isin(self.row_keys, _array(each.keys))
+            paid = _among(self.row_keys, _array(each.keys))
             self._check_whose(each, paid)
         elif self._is_same_column(each):
             paid = np.arange(self.payers.size) < each.size
@@ -377,7 +377,7 @@ class _Account:
         """Refuses persons where an entry holds rows that are not here: whose are they?"""
         if self.payers.persons is None or (self.path is None and not paid.any()):
             return
-        gone = ~np.isin(_array(each.keys), self.row_keys)
+        gone = ~_among(_array(each.keys), self.row_keys)
         if gone.any():
             raise InputError(
                 f"{gone.sum():,} rows of an earlier release of column {each.label} are not here, "
@@ -410,9 +410,9 @@ class _Account:
         """Returns the entry of a release of all payers."""
         payers, keys, kind, named_by = self.payers, None, PLACE, ""
         if payers.persons is not None:
-            keys, kind, named_by = np.unique(self.person_keys), PERSON, payers.unit
+            keys, kind, named_by = _different(self.person_keys), PERSON, payers.unit
         elif payers.ids is not None:
-            keys, kind, named_by = np.unique(self.row_keys), ROW, payers.row_id
+            keys, kind, named_by = _different(self.row_keys), ROW, payers.row_id
         digest = None
         if keys is None or self.path is None:  # of a file it takes a pass over the column
             digest = payers.digest_of(payers.label)
@@ -524,13 +524,37 @@ def _key(database: sqlite3.Connection) -> bytes:
 
 def _keys(key: bytes, names: NDArray) -> NDArray:
     """Returns keyed hashes of names, 16 bytes each, (n,)."""
-    texts = spellings(names).tolist()
-    hashes = (hashlib.blake2b(each.encode(), digest_size=16, key=key).digest() for each in texts)
-    return _array(b"".join(hashes))
+    keyed = hashlib.blake2b(digest_size=16, key=key)
+
+    def hash_of(text: str) -> bytes:
+        own = keyed.copy()
+        own.update(text.encode())
+        return own.digest()
+
+    return _array(b"".join(map(hash_of, spellings(names).tolist())))
 
 
 def _array(keys: bytes) -> NDArray:
     return np.frombuffer(keys, "S16")
+
+
+def _different(keys: NDArray) -> NDArray:
+    """Returns the different keys, sorted; `np.unique` of texts takes ten times as long."""
+    found = np.sort(keys)
+    return found[np.append(True, found[1:] != found[:-1])]
+
+
+def _among(keys: NDArray, known: NDArray) -> NDArray[np.bool_]:
+    """Returns which keys are known, bool (n,); by their first 64 bits, as whole numbers.
+
+    Those of a million names agree with another million's by chance once in 10^7 ledgers, and then a
+    row counts what it did not spend.
+    """
+    if not len(known):
+        return np.zeros(len(keys), bool)
+    first, second = (each.view(np.uint64)[::2] for each in (keys, known))
+    second = np.sort(second)  # np.isin makes both different first, which takes ten times as long
+    return second[np.searchsorted(second, first).clip(max=len(second) - 1)] == first
 
 
 def digest_of_texts(parts: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> bytes:

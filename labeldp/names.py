@@ -25,10 +25,28 @@ def spellings(names: NDArray) -> NDArray:
     spent must know them all the same, and counts too much rather than too little where one table
     holds both 7 and 007.
     """
-    texts = np.asarray(names).astype(str).astype(object)
+    plain = np.asarray(names).astype(str)
+    texts = plain.astype(object)
     if np.asarray(names).dtype.kind not in "iu":
-        texts[:] = [_spelling(text.strip()) for text in texts]
+        others = np.flatnonzero(~_have_one_spelling(plain))
+        texts[others] = [_spelling(text.strip()) for text in texts[others]]
     return texts
+
+
+def _have_one_spelling(texts: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Returns which texts are their own spelling at first sight, without a match for each.
+
+    Those begin with a letter, or are digits without a 0 in front; all ASCII, without blanks.
+    """
+    if not texts.size or not texts.itemsize:
+        return np.zeros(len(texts), bool)
+    signs = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    is_sign = (signs > ord(" ")) & (signs < 127)
+    is_digit = (signs >= ord("0")) & (signs <= ord("9"))
+    first = signs[:, 0]
+    is_letter = ((first | 32) >= ord("a")) & ((first | 32) <= ord("z"))
+    is_whole = (is_digit | (signs == 0)).all(1) & (first > ord("0"))
+    return (is_sign | (signs == 0)).all(1) & (is_letter | is_whole)
 
 
 def _spelling(text: str) -> str:
@@ -67,6 +85,8 @@ def check_texts(names: NDArray, what: str) -> None:
 
 def first_missing(values: Iterable[Any]) -> int | None:
     """Returns the first row whose value is missing; None: there is no such row."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iubU":
+        return None
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":  # times
         values = [None if missing else 0 for missing in np.isnat(values)]
     return next((row for row, value in enumerate(values) if is_missing(value)), None)

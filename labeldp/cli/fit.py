@@ -72,7 +72,7 @@ def run(given: argparse.Namespace) -> int:
     file = TableFile(given.file, given.separator)
     table = features_of(file, release, given)
     places, release, matched = matched_rows(file, len(table), release, given)
-    table = table.iloc[places].reset_index(drop=True)
+    table = table.iloc[places].set_axis(release.row_ids)  # by which they were matched
     persons = persons_of(file, places, release)
     model = model_for(table, given.model)
     for note in suspects_of_fit(table, release, given.keep):

@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
     file = TableFile(given.file, given.separator)
     table = features_of(file, release, given)
     places, release, matched = matched_rows(file, len(table), release, given)
-    table, persons = table.iloc[places].reset_index(drop=True), persons_of(file, places, release)
+    table, persons = table.iloc[places].set_axis(release.row_ids), persons_of(file, places, release)
     print(f"{len(release):,} releases, {len(table.columns)} columns; {matched}")
     shares = class_shares(release, persons=persons)
     often = max(shares, key=lambda name: shares[name].value)

@@ -197,7 +197,6 @@ def _print_rest(
 def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
     """Returns whose labels the file holds."""
     from labeldp.ledger import Payers
-    from labeldp.names import checked_row_ids
     from labeldp.streaming import digest_of_column
 
     digests: dict[str, tuple[bytes, int]] = {}
@@ -212,7 +211,6 @@ def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
     ids = persons = None
     if given.row_id is not None:
         ids = table.read_names("--row-id", given.row_id, are_distinct=True)
-        ids = checked_row_ids(ids, len(ids))
     if given.unit is not None:
         persons = table.read_names("--unit", given.unit)
     known = ids if persons is None else persons

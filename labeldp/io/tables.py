@@ -51,7 +51,14 @@ COMMA = re.compile(r"^[+-]?[0-9.,]*,[0-9]+$")
 """A number with commas."""
 DECIMAL = r"^[+-]?[0-9]+,[0-9]+$"
 THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
-"""A number whose comma may stand for thousands."""
+POINTS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"
+"""Numbers whose comma, or point, may stand for thousands."""
+DECORATED = re.compile(r"^\W*\d[\d\s.,'\u2019_]*\W*[^\W\d]{0,3}\W*$|^0x[0-9a-fA-F]+$")
+"""A number with a unit, a sign of money, parentheses or signs for thousands."""
+MANY_NUMBERS = 50
+"""Different numbers from which on a column is not one of categories, however they are written."""
+EXACT = 2.0**53
+"""Up to which float64 holds every whole number."""
 
 
 class TableFile:
@@ -94,8 +101,8 @@ class TableFile:
         header = self._header
         if secret is not None and secret not in header:
             shown = f"; columns: {', '.join(header[:20])}" if self.is_parquet else (
-                " (its first row must hold the names of the columns, which are not shown, as they "
-                "may be labels)"
+                " (its first row must hold the names of the columns, without a comment above; they "
+                "are not shown, as they may be labels)"
             )  # fmt: skip
             raise InputError(f"{path} has no column {secret}{shown}")
         for each in header:
@@ -143,6 +150,8 @@ class TableFile:
         """
         column = self._column(self.check_column(option, name))
         where = f"column {name}: it"
+        if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
+            raise InputError(f"{self.path}, {where} has a name with a NUL byte (write it as text)")
         for row in np.flatnonzero(is_empty(column))[:1]:
             raise InputError(
                 f"{self.path}, row {row + 1}, {where} is empty, but {option} needs a name in each "
@@ -155,6 +164,9 @@ class TableFile:
         names = column.to_numpy(zero_copy_only=False)
         if not pa.types.is_integer(column.type):
             names = np.array([str(each) for each in column.to_pylist()])
+        is_plain = pa.types.is_integer(column.type) or pa.types.is_string(column.type)
+        if is_plain and len(column.unique()) == len(column):  # at once
+            return names
         for row in np.flatnonzero(pd.Index(names).duplicated())[:1] if are_distinct else ():
             raise InputError(
                 f"{self.path}, row {row + 1}, {where} has {names[row]} a second time, but {option} "
@@ -211,6 +223,10 @@ class TableFile:
                 self._refuse_text(column, name, advice)
             if values is not None:
                 self._check_numbers(values, name)
+                self._check_exact(column, values, name)
+                self._check_points(column, name)
+            elif name not in {*categories, *keep}:
+                self._refuse_decorated(column, name)
             found[name] = self._categories(column, name) if values is None else values
             if names is None and name not in {*keep, *(numbers or ()), *categories}:
                 self._check_index(name, values)
@@ -296,6 +312,8 @@ class TableFile:
         name = self.path.name
         if "Empty CSV" in said:
             return f"{name} is empty"
+        if ("UTF8" in said or "can't decode" in said) and _is_zipped(self.path):
+            return f"{name} is compressed by gzip (give it a name that ends in .gz)"
         if "invalid UTF8" in said or "codec can't decode" in said:
             return f"{name} is not text in UTF-8 (write it as UTF-8, which spreadsheets offer)"
         if found := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", said):
@@ -391,6 +409,47 @@ class TableFile:
                 "or for decimals (write decimal points, and no sign for thousands)"
             )
 
+    def _check_exact(self, column: pa.Array, numbers: NDArray[np.float64], name: str) -> None:
+        """Refuses whole numbers that float64 cannot tell apart, such as ids of 18 digits."""
+        is_large = bool((np.abs(numbers) > EXACT).any())
+        if is_large and len(column.unique()) > len(np.unique(numbers)):
+            raise InputError(
+                f"{self.path}: column {name} has numbers that differ in their 17th digit or later, "
+                f"which no model can tell apart ({self._said(self._drop, name)} leaves them out; "
+                "or subtract the smallest)"
+            )
+
+    def _refuse_decorated(self, column: pa.Array, name: str) -> None:
+        """Refuses numbers that would pass for categories, as some cell is none or has a sign."""
+        if self.is_parquet:  # whose texts are meant to be texts
+            return
+        texts = [each.strip() for each in column.unique().to_pylist() if each and each.strip()]
+        numbers = [each for each in texts if DECORATED.match(each)]
+        if len(numbers) <= max(10, min(MANY_NUMBERS, len(column) / 2)):
+            return
+        wrong = next(
+            (each for each in texts if self._numbers(pa.array([each]), True) is None), numbers[0]
+        )
+        row = [str(each or "").strip() for each in column.to_pylist()].index(wrong)
+        raise InputError(
+            f"{self.path}, row {row + 1}, column {name}: {wrong[:40]!r} is not a plain number, and "
+            f"the column has {len(numbers)} different numbers (write them as 1234.5, and leave "
+            f"missing ones empty; {self._said(self._keep, name)} takes them as categories, "
+            f"{self._said(self._drop, name)} leaves them out)"
+        )
+
+    def _check_points(self, column: pa.Array, name: str) -> None:
+        """Refuses 1.234 beside 567 where cells are separated by ';', as by people who write 0,5."""
+        if self.is_parquet or self.separator != ";":
+            return
+        texts = [each.strip() for each in column.unique().to_pylist()]
+        points = [each for each in texts if "." in each]
+        if 0 < len(points) < len(texts) and all(re.match(POINTS, each) for each in points):
+            raise InputError(
+                f"{self.path}: the points in the numbers of column {name} may stand for thousands "
+                "or for decimals (write no sign for thousands)"
+            )
+
     def _refuse_text(self, column: pa.Array, name: str, advice: str) -> None:
         """Refuses a column of which some cell is not a number."""
         cells = [cell.as_py() for cell in column.unique()]
@@ -451,6 +510,11 @@ def _csv(
             include_columns=names, column_types=dict.fromkeys(names, pa.string()), null_values=[]
         ),
     )
+
+
+def _is_zipped(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 def is_empty(values: pa.Array) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from labeldp_bench.experiments.compose import CHOICES, key_of
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, how_to_quote
 
 REFUSED = {
+    r"hydra\.(run|sweep)\.(dir|subdir)": "it would change nothing (out_dir= names the folder)",
     r".*\._target_": "a class is chosen by its group's name",
     r"budget\..*": "a budget is chosen by its name",
     r"views\..*": "its values are set where they are used (pretrain.{inside}=)",

@@ -205,6 +205,9 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         if key not in known:
             advice = did_you_mean(key, known) or f" (keys: {', '.join(known)})"
             raise InputError(f"unknown key {key}{advice}")
+    for key in ("seed", "noise"):
+        if key not in plain:
+            raise InputError(f"{key} must be given (leave ~{key} out)")
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     if check_choice("noise", plain["noise"], NOISES) == SEEDED:
         del plain["noise"]  # the only kind before there was a choice

@@ -1,15 +1,18 @@
 """Mechanisms by their names on the command line, and the law of each in plain numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
+from labeldp import mechanisms
 from labeldp.mechanisms import (
     AdditiveLaplace,
     ClassMechanism,
     HadamardResponse,
     Laplace,
     LocalHashing,
+    Measurement,
     NoPrivacy,
     OptimalMechanism,
     OptimizedUnaryEncoding,
@@ -44,6 +47,26 @@ REAL_MECHANISMS: dict[str, type[RealMechanism]] = {
     "unbiased_randomizer": UnbiasedRandomizer,
 }
 """Those of numbers whose release has the true number as its mean."""
+MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
+    **{name: build for name, build in CLASS_MECHANISMS.items() if name != "none"},
+    **REAL_MECHANISMS,
+    "blockrr": partial(mechanisms.BlockRR, sigma=1.2),
+    "cube_means": mechanisms.CubeMeans,
+    "exponential_cubes": mechanisms.ExponentialCubes,
+    "full_cube_means": mechanisms.FullCubeMeans,
+    "full_exponential_cubes": mechanisms.FullExponentialCubes,
+    "histogram": mechanisms.LaplaceHistogram,
+    "labeldp_pro": mechanisms.LabelDPPro,
+    "local_full": mechanisms.LocalFull,
+    "noisy_clusters": mechanisms.NoisyClusters,
+    "noisy_moments": mechanisms.NoisyMoments,
+    "pate_fm": mechanisms.PateFM,
+    "rp_with_prior": mechanisms.RPWithPrior,
+    "rr_on_bins": mechanisms.RROnBins,
+    "rrwithprior": mechanisms.RandomizedResponseWithPrior,
+    "topk_subset": mechanisms.TopKSubset,
+}
+"""All measurements with a claim, by name, built from eps at their default parameters."""
 
 
 def class_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> ClassMechanism:

@@ -15,8 +15,8 @@ import pandas as pd
 
 from labeldp.audit.audit import TOLERANCE, skewed_prior
 from labeldp.audit.exact import formula_epsilon
-from labeldp.cli.audit import MEASUREMENTS
 from labeldp.mechanisms import ClassMechanism, ClippingMechanism, LabelEnhancement, Mechanism
+from labeldp.named_mechanisms import MEASUREMENTS
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments

@@ -8,42 +8,25 @@ the verdict. Exit status 1: the claim does not hold. A randomiser of your own: l
 """
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+from typing import TYPE_CHECKING
 
-from labeldp import mechanisms
 from labeldp.cli.arguments import number, numbers
-from labeldp.mechanisms import Measurement
-from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
 from labeldp.support.validate import InputError, check_choice, check_eps, check_integer
 
-MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
-    **{name: build for name, build in CLASS_MECHANISMS.items() if name != "none"},
-    **REAL_MECHANISMS,
-    "blockrr": partial(mechanisms.BlockRR, sigma=1.2),
-    "cube_means": mechanisms.CubeMeans,
-    "exponential_cubes": mechanisms.ExponentialCubes,
-    "full_cube_means": mechanisms.FullCubeMeans,
-    "full_exponential_cubes": mechanisms.FullExponentialCubes,
-    "histogram": mechanisms.LaplaceHistogram,
-    "labeldp_pro": mechanisms.LabelDPPro,
-    "local_full": mechanisms.LocalFull,
-    "noisy_clusters": mechanisms.NoisyClusters,
-    "noisy_moments": mechanisms.NoisyMoments,
-    "pate_fm": mechanisms.PateFM,
-    "rp_with_prior": mechanisms.RPWithPrior,
-    "rr_on_bins": mechanisms.RROnBins,
-    "rrwithprior": mechanisms.RandomizedResponseWithPrior,
-    "topk_subset": mechanisms.TopKSubset,
-}
-"""All measurements with a claim, at their default parameters."""
+if TYPE_CHECKING:  # --help and wrong options answer before torch is there
+    from labeldp.mechanisms import Measurement
+
 MOST_CLASSES = 10_000
 """Their square still fits into memory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("mechanism", metavar="MECHANISM", help=", ".join(sorted(MEASUREMENTS)))
+    parser.add_argument(
+        "mechanism",
+        metavar="MECHANISM",
+        help="such as rr, rappor or pate_fm; a name that is none lists all",
+    )
     parser.add_argument("--eps", type=number, required=True, help="the eps that it claims")
     parser.add_argument("--classes", type=int, default=10, metavar="K",
                         help="how many classes, 2 to 10,000; default 10")  # fmt: skip
@@ -55,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints claimed, found and verdict."""
+    from labeldp.named_mechanisms import MEASUREMENTS
+
     eps = check_eps(given.eps, "--eps")
     check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
     check_integer("--draws", given.draws, low=4 * given.classes)
@@ -66,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
 
 def print_audit(
     name: str,
-    measurement: Measurement,
+    measurement: "Measurement",
     num_classes: int,
     prior: list[float] | None,
     draws: int,
@@ -87,6 +72,7 @@ def print_audit(
     """
     import torch
 
+    from labeldp import mechanisms
     from labeldp.audit.audit import audit
     from labeldp.mechanisms.base import check_global_prior
 

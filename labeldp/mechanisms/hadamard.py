@@ -118,7 +118,7 @@ class HadamardMessages(Encoding):
         """
         check_labels(labels, self.num_classes)
         p_outside = RandomizedResponse(self.eps).p_flip(2)
-        check_noise("hadamard", self.eps, p_outside)
+        check_noise("hadamard", self.eps, p_outside, 1 - p_outside)
         words = random_words(len(labels), numpy_stream(generator))
         message = self._narrow(words & np.uint64(self.count - 1))
         outside = words < np.uint64(math.ceil(math.ldexp(p_outside, 64) / self.count) * self.count)

@@ -65,7 +65,7 @@ def test_graph_learning_compares_the_classes_of_both(rows_of, monkeypatch):
     monkeypatch.setattr(graph_learning, "SETTINGS", ((1.0, 10, 1.0),))
     poisson, laplace = rows_of(graph_learning, "points=300")
     assert (poisson["method"], poisson["labels"]) == ("Poisson", "30")
-    assert float(poisson["same class, %"]) == 100 > float(laplace["same class, %"])
+    assert float(poisson["same class, %"]) > 99 > 95 > float(laplace["same class, %"])
 
 
 def test_many_classes_are_learnt(rows_of, monkeypatch):

@@ -47,7 +47,7 @@ def test_groups_are_learnt_at_an_eps_where_neighbours_hear_noise(model, mechanis
     fitted, voted = (
         each.fit(points, supervision, session()) for each in (model, NearestNeighbours(10))
     )
-    assert accuracy(voted, fresh, truth) < 0.6 < 0.95 < accuracy(fitted, fresh, truth)
+    assert accuracy(voted, fresh, truth) < 0.6 < 0.9 < accuracy(fitted, fresh, truth)
     shares = fitted.probabilities(fresh)
     assert torch.allclose(shares.sum(1), torch.ones(500).double())
     if isinstance(model, Eigenmaps):

@@ -101,7 +101,10 @@ class HoursEstimator:
         if model in self.benchmark:
             return images / self.benchmark[model], FROM_BENCHMARK
         if math.isnan(images) and (fit := _fit_of(cell.identity)) in self.fits:
-            return self.fits[fit] * examples_of(cell) * cell.num_classes, FROM_FITS
+            classes = cell.setting("dataset.num_classes") or len(
+                cell.setting("dataset.classes") or "ab"
+            )
+            return self.fits[fit] * examples_of(cell) * classes, FROM_FITS
         return math.nan, ""
 
     def guess(self, cell: Cell) -> float:

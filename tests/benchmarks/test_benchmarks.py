@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import laplacian
 
-from benchmarks import circle, graph_learning, many_classes, scale, streaming
+from benchmarks import circle, commands, graph_learning, many_classes, scale, streaming
 from benchmarks import mechanisms as speeds
 from benchmarks.scale import entropy, needed_bits
 from labeldp import mechanisms
@@ -84,6 +84,14 @@ def test_a_file_is_released(rows_of):
     ):
         assert (row["file"], row["rows"], row["released_by"]) == (kind, "50", "rr")
         assert int(row["peak_bytes"]) > 10**8 and int(row["release_bytes"]) > 0
+
+
+def test_commands_stand_beside_their_baselines(rows_of):
+    rows = rows_of(commands, "rows=50", "fit_rows=300")
+    assert [row["baseline"].split()[0] for row in rows] == [
+        "import", "pandas.read_csv", "pandas.read_csv", "5"
+    ]  # fmt: skip
+    assert all(float(row["times_baseline"]) > 0.5 for row in rows)
 
 
 def test_every_mechanism_is_measured(rows_of, capsys):

@@ -1,0 +1,110 @@
+"""Seconds and memory of the commands, each beside what a user would write without this package.
+
+    python -m benchmarks.commands [rows=1000000] [fit_rows=100000] [out=FOLDER]
+
+Each piece of work runs in a process of its own, on one thread, and right after it its baseline:
+importing the library and a small release, beside `import torch`; `labeldp release` of `rows` labels
+with text ids, and a second release of them, which is refused, beside pandas reading the file;
+`labeldp fit` of `fit_rows` x 20 features in five classes, beside five folds of scikit-learn's
+LogisticRegression on clean labels. CPU seconds, start of Python included; peak memory is what Linux
+counts for that process (VmHWM, as ru_maxrss begins at the parent's). Writes commands_cpu.csv.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.harness import Row, benchmark, run_apart
+from labeldp_bench.cli.script import integer
+
+COUNTED = """
+import re, sys, time
+{program}
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())
+print(time.process_time(), peak.group(1))
+"""
+COMMAND = """
+from labeldp.cli.__main__ import main
+status = main(sys.argv[2:])
+if status != int(sys.argv[1]):
+    sys.exit(f"exit status {status}")
+"""
+PRIVATIZE = "import labeldp as ldp; ldp.privatize(['no', 'yes'] * 500, ['no', 'yes'], 1.0)"
+READ = "import pandas as pd; pd.read_csv(sys.argv[1])"
+FOLDS = """
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+table = pd.read_csv(sys.argv[1])
+cross_val_score(LogisticRegression(), table.drop(columns="answer"), table["answer"], cv=5)
+"""
+CLASSES = list("abcde")
+
+
+def work(program: str, *arguments: object) -> tuple[float, int]:
+    """Returns CPU seconds and peak bytes of a program, run by itself."""
+    *_, seconds, peak = run_apart(COUNTED.format(program=program), *arguments)
+    return round(float(seconds), 2), int(peak) * 1024
+
+
+def row(name: str, ours: tuple[float, int], baseline: str, theirs: tuple[float, int]) -> Row:
+    """Returns one row of the result."""
+    return {
+        "work": name,
+        "cpu_seconds": ours[0],
+        "peak_bytes": ours[1],
+        "baseline": baseline,
+        "baseline_cpu_seconds": theirs[0],
+        "baseline_peak_bytes": theirs[1],
+        "times_baseline": round(ours[0] / theirs[0], 2),
+    }
+
+
+def written(path: Path, rows: int, features: int) -> Path:
+    """Writes a made-up CSV of ids, features that say something of the label, and labels."""
+    stream = np.random.default_rng(0)
+    labels = stream.integers(0, len(CLASSES), rows)
+    numbers = stream.normal(size=(rows, features)) + stream.normal(size=(5, features))[labels]
+    table = pd.DataFrame(numbers.round(4), columns=[f"x{each}" for each in range(features)])
+    table.insert(0, "id", [f"p{each:07d}" for each in range(rows)])
+    table["answer"] = np.array(CLASSES)[labels]
+    table.to_csv(path, index=False)
+    return path
+
+
+@benchmark("commands", __doc__, rows="1000000", fit_rows="100000")
+def main(options: dict[str, str]) -> Iterator[Row]:
+    """Yields a row for each piece of work."""
+    rows = integer("rows", options["rows"], low=10)
+    fit_rows = integer("fit_rows", options["fit_rows"], low=100)
+    yield row("import and privatize", work(PRIVATIZE), "import torch", work("import torch"))
+    labels = ["--label", "answer", "--classes", ",".join(CLASSES), "--row-id", "id", "--eps", 1]
+    with tempfile.TemporaryDirectory() as name:
+        source = written(Path(name) / "people.csv", rows, 1)
+        asked = ["release", source, *labels, "--out"]
+        first = work(COMMAND, 0, *asked, source.with_name("first.parquet"))
+        second = work(COMMAND, 2, *asked, source.with_name("second.parquet"))
+        read = work(READ, source)
+        yield row(f"release {rows:,} rows", first, "pandas.read_csv", read)
+        yield row(f"refuse a second release of {rows:,} rows", second, "pandas.read_csv", read)
+    with tempfile.TemporaryDirectory() as name:
+        source = written(Path(name) / "people.csv", fit_rows, 20)
+        out, features, numbers = (
+            source.with_name(each) for each in ("release.parquet", "features.csv", "numbers.csv")
+        )
+        work(COMMAND, 0, "release", source, *labels, "--out", out)
+        table = pd.read_csv(source)
+        table.drop(columns="answer").to_csv(features, index=False)
+        table.drop(columns="id").to_csv(numbers, index=False)
+        given = ["--release", out, "--row-id", "id", "--out", source.with_name("model.skops")]
+        fit = work(COMMAND, 0, "fit", features, *given)
+        folds = work(FOLDS, numbers)
+        yield row(f"fit {fit_rows:,} x 20, 5 classes", fit, "5 folds of LogisticRegression", folds)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

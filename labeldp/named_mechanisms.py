@@ -1,4 +1,4 @@
-"""Mechanisms by their names on the command line, and the law of each in plain numbers."""
+"""Mechanisms by their names on the command line, and the distribution of each in plain numbers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields

@@ -8,7 +8,7 @@ import inspect
 
 from labeldp.support.validate import InputError
 
-HELPERS = ("numpy", "sklearn.utils", "sklearn.base", "sklearn.externals")
+INNER_MODULES = ("numpy", "sklearn.utils", "sklearn.base", "sklearn.externals")
 """Modules that make an array of what some tool was given."""
 COMPARE = "cross_val_score and GridSearchCV, with scoring=labeldp.released_accuracy, take releases"
 SELECT = "SequentialFeatureSelector, with scoring=labeldp.released_accuracy, takes one"
@@ -36,7 +36,7 @@ def asking_tool() -> str | None:
     frame = frame.f_back.f_back if frame and frame.f_back else None  # above `Release.__array__`
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        if not module.startswith(HELPERS):
+        if not module.startswith(INNER_MODULES):
             if not module.startswith("sklearn."):
                 return None
             tool = frame.f_locals.get("self")

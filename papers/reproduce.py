@@ -94,6 +94,6 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
         ),
         *write_both(out / "best_known", lambda: pictures.draw_best_known(known)),
         *pictures.write_findings(records, out),
-        *mechanisms.write_page(),
+        mechanisms.write(),
     ]
     print("pictures: " + ", ".join(path.name for path in written))

@@ -1,4 +1,4 @@
-"""How much each mechanism tells of a label: the tables and the picture of docs/mechanisms.md.
+"""How much each mechanism tells of a label: a table, and the picture of docs/mechanisms.md.
 
 Under a uniform prior, per (K, eps): mutual information and retention, by closed forms, enumeration
 or quadrature: nothing is drawn. About ten seconds.
@@ -11,12 +11,12 @@ import pandas as pd
 
 from labeldp import mechanisms
 from labeldp.information import information
-from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.reports.rendering import Part
 from labeldp_bench.support.checkout import CHECKOUT
+from papers.tables import write_page
 
 CLASSES = (10, 100)
 BUDGETS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
@@ -36,6 +36,7 @@ MEASURES = {
     "retention": "Retention, %: how often the likeliest label is the true one, ties at random",
 }
 
+NOTE = "One release under a uniform prior; exact, nothing is drawn."
 MESSAGE = "Subset selection tells the most of a label at every eps; RR equals it only at large eps"
 CAPTION = (
     "One release under a uniform prior; exact, nothing is drawn. Above: mutual information with "
@@ -59,20 +60,18 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def tables(rows: pd.DataFrame) -> str:
-    """Returns a table per measure and number of classes, Markdown; bold: the best of a column."""
-    parts = []
+def parts_of(rows: pd.DataFrame) -> list[Part]:
+    """Returns a table per measure and number of classes."""
+    parts: list[Part] = [NOTE]
     for key, title in MEASURES.items():
         parts.append(f"## {title}")
         for num_classes, group in rows.groupby("K"):
             wide = group.pivot(index="mechanism", columns="eps", values=key)
             wide = wide.reindex([name for name in NAMES if name in wide.index])
-            is_best = wide >= 0.999 * wide.max()
             text = (100 * wide if key == "retention" else wide).map("{:.4g}".format)
-            text = text.where(~is_best, "**" + text + "**")
             text.columns = [f"eps={eps:g}" for eps in wide.columns]
-            parts.append(markdown_table(text, name=f"K={num_classes}"))
-    return "\n\n".join(parts) + "\n"
+            parts.append(text.rename_axis(f"K={num_classes}").reset_index())
+    return parts
 
 
 def picture(rows: pd.DataFrame, path: Path) -> None:
@@ -106,10 +105,9 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
     plotting.save(figure, path)
 
 
-def write_page(docs: Path = CHECKOUT / "docs") -> list[Path]:
-    """Writes the tables into docs/mechanisms.md, below its text, and the picture; returns both."""
-    rows, page = table(), docs / "mechanisms.md"
-    text = page.read_text().partition(f"## {MEASURES['information']}")[0]
-    write_text(page, text + tables(rows))
+def write(docs: Path = CHECKOUT / "docs") -> Path:
+    """Writes the table into results/tables, and the picture; returns the picture's path."""
+    rows = table()
+    write_page("mechanisms", rows, "How much each mechanism tells of a label", parts_of(rows))
     picture(rows, docs / "mechanisms.png")
-    return [page, docs / "mechanisms.png"]
+    return docs / "mechanisms.png"

@@ -3,7 +3,7 @@
     python scripts/board.py
 
 Runs `labeldp verify` on each stand-in that docs/claimed/claims.yaml names (a minute in all), and
-writes results/audits/board.csv and the table of docs/claimed-and-audited.md. Writes nothing, and
+writes results/audits/board.csv and the tables of docs/claimed-and-audited.md. Writes nothing, and
 exits with 1, if a verdict is not the one that true_eps implies. An honest stand-in fails about one
 run in a hundred by chance; then run it again.
 """
@@ -57,6 +57,11 @@ def verdict(claim: Claim) -> str:
     return f"broken: eps = {claim['true_eps']:g}" if is_broken(claim) else "holds"
 
 
+def holds(claim: Claim) -> bool:
+    """Returns whether the verdict is that the claim holds."""
+    return verdict(claim) == "holds"
+
+
 def row(claim: Claim) -> dict[str, object]:
     """Returns a claim's row of the CSV."""
     columns = ("implementation", "repository", "commit", "file", "claimed_eps")
@@ -69,24 +74,37 @@ def row(claim: Claim) -> dict[str, object]:
 
 
 def line(claim: Claim) -> str:
-    """Returns a claim's row of the page."""
+    """Returns a claim's row of the page; one that holds has no verdict and no reason."""
     repository, commit, file = claim["repository"], claim["commit"], claim["file"]
     link = f"https://github.com/{repository}/blob/{commit}/{file}"
     name = f"[{repository}]({link}), {claim['implementation']}, `{commit[:7]}`"
     how = f"`{' '.join(words(claim)[1:]).removeprefix(f'{CLAIMED}/')}`"
     eps = f"{claim['claimed_eps']:g}"
     eps += f", delta = {claim['delta']:g}" if "delta" in claim else ""
-    cells = [name, eps, verdict(claim), claim["why"].strip(), how]
-    return "| " + " | ".join(cells) + " |"
+    reason = [] if holds(claim) else [verdict(claim), claim["why"].strip()]
+    return "| " + " | ".join([name, eps, *reason, how]) + " |"
 
 
 def page(text: str, entries: list[Claim]) -> str:
-    """Returns the page with its table replaced."""
+    """Returns the page with its tables replaced."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    heads = "| code | claimed eps | verdict | why | stand-in |\n| --- | --- | --- | --- | --- |"
-    table = "\n".join([heads, *map(line, entries)])
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    good = [claim for claim in entries if holds(claim)]
+    others = [claim for claim in entries if not holds(claim)]
+    lines = [
+        f"**{len(others)} of {len(entries)} claims are broken or cannot be confirmed:**",
+        "",
+        "| code | claimed eps | verdict | why | stand-in |",
+        "| --- | --- | --- | --- | --- |",
+        *map(line, others),
+        "",
+        f"**{len(good)} hold** ([remarks on each](claimed/claims.yaml)):",
+        "",
+        "| code | claimed eps | stand-in |",
+        "| --- | --- | --- |",
+        *map(line, good),
+    ]
+    return "\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"])
 
 
 @command(__doc__)

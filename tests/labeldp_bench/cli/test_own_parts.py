@@ -20,6 +20,7 @@ def shown(tmp_path_factory):
     for part in ("labeldp", "labeldp_bench", "configs", "scripts"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / part, folder / part, ignore=ignored)
+    shutil.copytree(CHECKOUT / "docs" / "examples" / "own_parts", folder, dirs_exist_ok=True)
     for path, content in FILE.findall(PAGE):
         assert not (folder / path).exists(), f"{path} is no new file"
         (folder / path).write_text(content)

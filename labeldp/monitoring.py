@@ -17,6 +17,7 @@ from labeldp.estimates import (
 )
 from labeldp.metrics import judged
 from labeldp.release import Release
+from labeldp.rows import keys_of
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
 
@@ -47,7 +48,8 @@ def changes(
         scores: of each release, (N, K) probabilities of a model that was fitted to other rows.
 
     Raises:
-        InputError: fewer than two releases, other classes, or fewer than two rows.
+        InputError: fewer than two releases, other classes, fewer than two rows, or rows that are
+            in two of them.
     """
     for each in releases:
         check_classes_released(each)
@@ -56,6 +58,12 @@ def changes(
                              f"and {each.classes}")  # fmt: skip
     if len(releases) < 2 or min(map(len, releases)) < 2:
         raise InputError("a change takes at least two releases, of two rows each")
+    keys = np.concatenate([keys_of(each) for each in releases])
+    if twice := len(keys) - len(np.unique(keys)):
+        raise InputError(
+            f"releases must be of different people, and {twice:,} rows are in more than one of "
+            "them (give each row once)"
+        )
     values = [possible_values(each) for each in releases]
     labels = [unbiased_labels(each) for each in releases]
     if scores is None:

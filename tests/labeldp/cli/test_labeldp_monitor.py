@@ -29,6 +29,9 @@ def test_a_test_for_a_change_is_wrong_as_seldom_as_it_says():
     assert changes([released(0.3, 1), released(0.45, 2)])[1].p_value < 1e-3
     with pytest.raises(InputError, match="two releases"):
         changes([released(0.3, 1)])
+    whole = released(0.3, 1)
+    with pytest.raises(InputError, match="100 rows"):  # which would look like no change
+        changes([whole[:600], whole[500:]])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labeldp import metrics
+    from labeldp import designs, metrics
     from labeldp.classifier import LabelDPClassifier
     from labeldp.cross_validation import cross_val_predict
     from labeldp.estimates import (
@@ -56,6 +56,7 @@ __all__ = [
     "calibration",
     "class_shares",
     "cross_val_predict",
+    "designs",
     "estimate_accuracy",
     "load_release",
     "manifest_for_clients",
@@ -68,8 +69,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Returns one of the names above, imported now."""
-    if name == "metrics":
-        return importlib.import_module("labeldp.metrics")
+    if name in ("designs", "metrics"):
+        return importlib.import_module(f"labeldp.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
     return vars(importlib.import_module(f"labeldp.{_MODULES[name]}"))[name]

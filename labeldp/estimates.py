@@ -36,8 +36,8 @@ def unbiased_labels(release: Release) -> NDArray[np.float64]:
     return _estimates(mechanism, release.outputs, num_classes)
 
 
-def possible_values(release: Release) -> tuple[float, ...] | None:
-    """Returns the values that the estimates of `unbiased_labels` can take, sorted.
+def possible_values(release: Release, number: int | None = None) -> tuple[float, ...] | None:
+    """Returns the values that estimates of `unbiased_labels`, or column `number`, can take, sorted.
 
     They follow from the law alone: a few rows may show one of two. None where they are not finitely
     many, or too many to list.
@@ -56,6 +56,7 @@ def possible_values(release: Release) -> tuple[float, ...] | None:
         except InputError:
             return None
         found = _estimates(mechanism, outputs, num_classes)
+        found = found if number is None else found[:, number]
         size = np.abs(found).max()  # what differs less is rounding
         return tuple((np.unique((found / size).round(9)) * size).tolist())
     return -other / (own - other), (1 - other) / (own - other)
@@ -150,10 +151,12 @@ def class_shares(
         sample_weight: (N,), how many people each row stands for, such as the weights of a survey.
     """
     check_classes_released(release)
-    labels, values = unbiased_labels(release), possible_values(release)
+    labels = unbiased_labels(release)
     alone = [
-        share_with_interval(column, values, confidence, persons, sample_weight)
-        for column in labels.T
+        share_with_interval(
+            column, possible_values(release, number), confidence, persons, sample_weight
+        )
+        for number, column in enumerate(labels.T)
     ]
     weights = checked_weights(sample_weight, len(release))
     shares = _nearest_shares(np.average(labels, 0, weights)).tolist()

@@ -69,7 +69,8 @@ def refusal(loss: str, release: StoredRelease, needs: str) -> InputError:
         needs: what it takes, e.g. "one label per example".
     """
     kind = "reals" if release.outputs.is_floating_point() else "bits"
-    kind = "labels" if release.outputs.dim() == 1 else kind
+    if release.outputs.dim() == 1:
+        kind = "labels" if release.are_classes else "answers of a survey"
     return InputError(
         f"learner.loss={loss} needs {needs}, but {type(release.mechanism).__name__} releases "
         f"{kind} (use learner.loss=marginal, which fits every release)"
@@ -83,7 +84,7 @@ class PlainCrossEntropy(Loss):
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released labels, int64 (n,)."""
-        if release.outputs.dim() != 1:
+        if not release.are_classes:
             raise refusal(self.name, release, "one label per example")
         return release.outputs
 
@@ -124,10 +125,10 @@ class BinaryCrossEntropy(Loss):
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released bits, float32 (n, K)."""
-        if release.outputs.is_floating_point():
-            raise refusal(self.name, release, "bits or labels")
-        if release.outputs.dim() == 1:
+        if release.are_classes:
             return functional.one_hot(release.outputs, release.num_classes).to(torch.float32)
+        if release.outputs.is_floating_point() or release.outputs.dim() == 1:
+            raise refusal(self.name, release, "bits or labels")
         return release.outputs.to(torch.float32)
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:

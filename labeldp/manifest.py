@@ -11,9 +11,10 @@ import numpy as np
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism, RealMechanism
+from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
-from labeldp.named_mechanisms import class_mechanism, law_of, real_mechanism
+from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
 from labeldp.names import as_python, is_flat
 from labeldp.support.validate import InputError, check_eps
 
@@ -235,9 +236,9 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     """
     each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={manifest.eps:g}"
     lines = [f"{size:,} labels released by {manifest.mechanism}, {each}"]
-    if manifest.row_eps == float("inf"):
-        lines.append("eps=inf is no privacy: these are the true labels (keep the file)")
-    elif manifest.classes:
+    if (told := _told_for_certain(manifest)) is not None:
+        lines.append(told)
+    if manifest.classes and (told is None or manifest.mechanism in DESIGNS):
         mechanism = manifest.class_mechanism()
         kept = information(mechanism, len(manifest.classes)).kept
         what = "each answer is kept" if isinstance(mechanism, LabelMechanism) else (
@@ -260,6 +261,18 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
 
 def unprotected(manifest: Manifest) -> str | None:
     """Returns why eps protects nobody here, for all who print it; None if it does."""
-    if manifest.row_eps == float("inf"):
-        return "eps=inf is no privacy: the release holds the true labels"
-    return SEEDED if manifest.noise != "secret" else None
+    return _told_for_certain(manifest) or (SEEDED if manifest.noise != "secret" else None)
+
+
+def _told_for_certain(manifest: Manifest) -> str | None:
+    """Returns what an infinite eps gives away; None: eps is finite."""
+    if not math.isinf(manifest.row_eps):
+        return None
+    mechanism = manifest.class_mechanism() if manifest.classes else None
+    if isinstance(mechanism, AnswerTable) and (pair := mechanism.ruled_out()) is not None:
+        answer, number = pair
+        return (
+            f"eps=inf: the answer {answer} rules out {manifest.classes[number]} for certain, so "
+            "that nothing is promised to people who give it"
+        )
+    return "eps=inf is no privacy: the release holds the true labels (keep the file)"

@@ -23,6 +23,7 @@ from labeldp.mechanisms import (
     UnaryEncoding,
     UnbiasedRandomizer,
 )
+from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.bits import BitFlips
 from labeldp.mechanisms.laplace import STEP
 from labeldp.mechanisms.subsets import p_outside
@@ -42,6 +43,10 @@ CLASS_MECHANISMS: dict[str, type[ClassMechanism]] = {
     "unary": UnaryEncoding,
 }
 """Those of class labels that need no prior; each label is released once, on its own."""
+DESIGNS: dict[str, type[AnswerTable]] = dict.fromkeys(
+    ("forced_response", "table", "unrelated_question", "warner"), AnswerTable
+)
+"""Those of people who randomise their own answers; built by `labeldp.designs`."""
 REAL_MECHANISMS: dict[str, type[RealMechanism]] = {
     "laplace": Laplace,
     "unbiased_randomizer": UnbiasedRandomizer,
@@ -75,7 +80,7 @@ def class_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> Cla
     Raises:
         InputError: No such name or parameter, or a wrong value.
     """
-    return _built(CLASS_MECHANISMS, name, eps, parameters)
+    return _built(DESIGNS if name in DESIGNS else CLASS_MECHANISMS, name, eps, parameters)
 
 
 def real_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> RealMechanism:

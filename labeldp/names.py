@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -116,6 +116,57 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
+def as_list(labels: Any, what: str = "label") -> list[Any]:
+    """Returns labels as Python values; arrays, pandas and polars columns are taken.
+
+    Args:
+        labels: N of them.
+        what: one of them is, for messages.
+
+    Raises:
+        InputError: no sequence, or one with a missing value; says its row.
+    """
+    if isinstance(labels, str | bytes) or not is_flat(labels):
+        raise InputError(
+            f"{what}s must be a sequence or array of N {what}s, got {type(labels).__name__} (of a "
+            "table, give one column)"
+        )
+    plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
+    values: list[Any] = np.asarray(plain, dtype=object).tolist()
+    if (row := first_missing(values)) is not None:
+        remedy = "leave the row out" + (", or name a class" if what == "label" else "")
+        raise InputError(f"row {row}: the {what} is missing ({remedy})")
+    return values
+
+
+def places_of(values: list[Any], names: Sequence[Any], what: str = "label") -> NDArray[np.int64]:
+    """Returns the position of each label among the names, int64 (N,).
+
+    Args:
+        values: labels.
+        names: of all classes.
+        what: a label is, for messages.
+
+    Raises:
+        InputError: a label that is none of them; says its row, not the label, which is secret.
+    """
+    place = {name: number for number, name in enumerate(names)}
+    found = np.empty(len(values), np.int64)
+    for row, value in enumerate(values):
+        try:
+            found[row] = place.get(value, -1)
+        except TypeError:  # a list, such as no class is
+            found[row] = -1
+        if found[row] < 0:  # no KeyError, which would go along with the label in it
+            listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+            kind = "classes" if what == "label" else f"{what}s"
+            raise InputError(
+                f"row {row}: the {what} is none of the {kind} {listed} (it is not shown, as labels "
+                f"are secret; add it to the {kind}, or leave the row out)"
+            )
+    return found
+
+
 def is_flat(values: Any) -> bool:
     """Returns whether values are a sequence or array of one dimension."""
     try:
@@ -163,6 +214,13 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
             "by persons=)"
         )
     return values
+
+
+def check_columns(**names: object) -> None:
+    """Refuses names of columns that are no texts."""
+    for key, name in names.items():
+        if not isinstance(name, str):
+            raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
 
 
 def checked_persons(persons: ArrayLike, size: int, what: str = "persons") -> NDArray:

@@ -16,7 +16,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing as rows_of
 
 from labeldp.manifest import check_classes
-from labeldp.privatization import as_list, privatize
+from labeldp.names import as_list
+from labeldp.privatization import privatize
 from labeldp.recommendation import recommended
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_eps, check_number

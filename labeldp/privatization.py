@@ -11,22 +11,29 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp.designs import Design, check_design
 from labeldp.information import information
 from labeldp.ledger import Ledger, Payers, digest_of_texts
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
-from labeldp.named_mechanisms import class_mechanism, law_of, parameters_of, real_mechanism
+from labeldp.named_mechanisms import (
+    DESIGNS,
+    class_mechanism,
+    law_of,
+    parameters_of,
+    real_mechanism,
+)
 from labeldp.names import (
+    as_list,
     as_python,
     capped,
+    check_columns,
     checked_persons,
     checked_row_ids,
-    first_missing,
-    is_flat,
     label_texts,
-    without_mask,
+    places_of,
 )
 from labeldp.recommendation import recommended
 from labeldp.release import Release
@@ -40,6 +47,7 @@ def privatize(
     eps: float | None = None,
     mechanism: str = "auto",
     *,
+    design: Design | None = None,
     seed: int | None = None,
     row_ids: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
@@ -63,6 +71,8 @@ def privatize(
         eps: > 0, of each label, or of each person where `persons` is given. Infinity: no privacy.
         mechanism: a name on the command line that needs no prior; `auto` takes the one that `plan`
             recommends.
+        design: of a survey, such as `labeldp.designs.warner(p=0.7)`, in place of mechanism and eps;
+            it has the classes too.
         seed: for tests only: anyone with the seed can remove the noise. Such a draw is booked only
             where `ledger` is given.
         row_ids: N distinct ones, by which rows are known again and features are found; None counts
@@ -86,16 +96,24 @@ def privatize(
     >>> len(release), release.mechanism, release.log_likelihood().shape
     (2, 'rr', (2, 2))
     """
-    _check_options(classes, eps, bounds, parameters, source, persons_column)
+    if design is None:
+        _check_options(classes, eps, bounds, parameters)
+    else:
+        _check_design(design, classes, eps, mechanism, bounds, parameters)
+    check_columns(source=source, persons_column=persons_column)
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
     values = as_list(labels)
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
     who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
-    blank = new_manifest(
-        as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
-        noise="secret" if seed is None else "seeded", source=source, row_id=row_id,
-    )  # fmt: skip
+    noise = "secret" if seed is None else "seeded"
+    if design is not None:
+        blank = design.manifest(unit, noise=noise, source=source, row_id=row_id)
+    else:
+        blank = new_manifest(
+            as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
+            noise=noise, source=source, row_id=row_id,
+        )  # fmt: skip
     coded = coded_labels(values, blank)[torch.from_numpy(kept)]
     if ledger is None:
         # Many clients have the same single label, and a seed is for tests.
@@ -115,10 +133,7 @@ def privatize(
     return Release(messages, ids[kept], before.eps[kept] + made.eps, made)
 
 
-def _check_options(
-    classes: object, eps: object, bounds: object, parameters: object, source: object,
-    persons_column: object,
-) -> None:  # fmt: skip
+def _check_options(classes: object, eps: object, bounds: object, parameters: object) -> None:
     """Refuses what is missing, given twice, or of another kind."""
     if eps is None:
         raise InputError("eps must be given, a number > 0 (1 is a usual choice)")
@@ -129,11 +144,28 @@ def _check_options(
             "classes must be given, all names that a label may have: taking them from the labels "
             "would tell which occur (for numbers give bounds=(low, high) in their place)"
         )
-    for key, name in (("source", source), ("persons_column", persons_column)):
-        if not isinstance(name, str):
-            raise InputError(f"{key} must be a text, the name of a column, got {name!r}")
     if not isinstance(parameters, dict | None):
         raise InputError(f'parameters must be a dict, such as {{"size": 3}}, got {parameters!r}')
+
+
+def _check_design(
+    design: object, classes: Any, eps: object, mechanism: object, bounds: object,
+    parameters: object,
+) -> None:  # fmt: skip
+    """Refuses what is no design, and what a design says already."""
+    own = check_design(design)
+    others = {"eps": eps, "bounds": bounds, "parameters": parameters}
+    given = [name for name, value in others.items() if value is not None]
+    given += ["mechanism"] if mechanism != "auto" else []
+    if given:
+        raise InputError(
+            f"give design, or {' and '.join(given)}, not both (this design costs eps={own.eps:g})"
+        )
+    if classes is not None and check_classes(classes) != own.classes:
+        raise InputError(
+            f"classes must be those of the design, {list(own.classes)}, got {list(classes)} "
+            "(leave them out)"
+        )
 
 
 def _persons(
@@ -166,47 +198,11 @@ def manifest_for_clients(
     return replace(manifest, stored=AsReleased.name)  # they draw by `law`
 
 
-def as_list(labels: Sequence[Any] | ArrayLike) -> list[Any]:
-    """Returns the labels as Python values; arrays, pandas and polars columns are taken."""
-    if isinstance(labels, str | bytes) or not is_flat(labels):
-        raise InputError(
-            f"labels must be a sequence or array of N labels, got {type(labels).__name__} (of a "
-            "table, give one column)"
-        )
-    plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
-    values = np.asarray(plain, dtype=object).tolist()
-    if (row := first_missing(values)) is not None:
-        raise InputError(f"row {row}: the label is missing (leave the row out, or name a class)")
-    return values
-
-
 def coded_labels(values: list[Any], manifest: Manifest) -> Tensor:
     """Returns labels as `draw` takes them: positions of classes, or numbers in [-1, 1]."""
     if manifest.bounds is None:
-        return codes(values, manifest.classes)
+        return torch.from_numpy(places_of(values, manifest.classes))
     return scaled_numbers(values, *manifest.bounds)
-
-
-def codes(values: list[Any], names: tuple[ClassName, ...]) -> Tensor:
-    """Returns the position of each label among the classes, int64 (N,).
-
-    Raises:
-        InputError: a label outside the classes; says its row, not the label, which is secret.
-    """
-    place = {name: number for number, name in enumerate(names)}
-    found = np.empty(len(values), np.int64)
-    for row, value in enumerate(values):
-        try:
-            found[row] = place.get(value, -1)
-        except TypeError:  # a list, such as no class is
-            found[row] = -1
-        if found[row] < 0:  # no KeyError, which would go along with the label in it
-            listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-            raise InputError(
-                f"row {row}: the label is none of the classes {listed} (it is not shown, as labels "
-                "are secret; add its class, or leave the row out)"
-            )
-    return torch.from_numpy(found)
 
 
 def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
@@ -254,6 +250,11 @@ def new_manifest(
     made: ClassMechanism | RealMechanism
     if bounds is None:
         names = check_classes(classes)
+        if mechanism in DESIGNS:
+            raise InputError(
+                f"mechanism={mechanism} is a design, which has an eps of its own (in Python give "
+                f"design=labeldp.designs.{mechanism}(...) in place of mechanism and eps)"
+            )
         if mechanism == "auto":
             mechanism = recommended(len(names), row_eps)
         made = class_mechanism(mechanism, row_eps, parameters or {})

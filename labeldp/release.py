@@ -3,6 +3,7 @@
 It is all that anybody may learn of them.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +14,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from labeldp.manifest import GIVEN, ClassName, Manifest, summary_of
+from labeldp.designs import Design, check_design
+from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, summary_of
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
-from labeldp.names import checked_row_ids
+from labeldp.names import (
+    as_list,
+    capped,
+    check_columns,
+    checked_persons,
+    checked_row_ids,
+    places_of,
+)
 from labeldp.scikit_learn import asking_tool, refusal
 from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
@@ -208,6 +217,50 @@ class Release:
                 "(was it drawn by another manifest?)"
             )
         return release
+
+    @classmethod
+    def from_answers(
+        cls, answers: ArrayLike, design: Design, *, row_ids: ArrayLike | None = None,
+        persons: ArrayLike | None = None, source: str = "", persons_column: str = "persons",
+    ) -> "Release":  # fmt: skip
+        """Returns the release that people made who randomised their own answers.
+
+        Nothing is drawn, and no account knows of it: a second survey of the same people costs its
+        eps once more. Read all answers at once, and take parts of the release: a model that was
+        fitted to some of its rows then refuses to be judged by them.
+
+        Args:
+            answers: N answers, as people gave them.
+            design: that they followed, such as `labeldp.designs.warner(p=0.7)`.
+            row_ids: N distinct ones, by which features are found; None counts from 0.
+            persons: N names of persons; a person's answers add up.
+            source: name of the column, which `labeldp fit` then refuses as a feature.
+            persons_column: name of the persons' column, for the manifest.
+
+        Raises:
+            InputError: an answer that the design does not know, or a missing one, with its row.
+
+        >>> from labeldp import class_shares, designs
+        >>> release = Release.from_answers(["yes"] * 40 + ["no"] * 60, designs.warner(p=0.7))
+        >>> print(class_shares(release)["yes"])
+        0.250 (0.007 to 0.508)
+        """
+        check_design(design)
+        check_columns(source=source, persons_column=persons_column)
+        places = places_of(as_list(answers, "answer"), design.answers, "answer")
+        ids = checked_row_ids(row_ids, len(places))
+        unit = None
+        if persons is not None:
+            unit = Unit(persons_column, capped(checked_persons(persons, len(places)), None)[0])
+        # The same answers are the same rows, whenever they are read.
+        digest = hashlib.sha256(repr((design, design.table)).encode())
+        digest.update(places.tobytes() + "\0".join(ids.astype(str)).encode())
+        name = digest.hexdigest()[:32]
+        manifest = design.manifest(
+            unit, source=source, row_id="" if row_ids is None else GIVEN, identity=name,
+            release=name,
+        )  # fmt: skip
+        return cls(torch.from_numpy(places), ids, np.full(len(places), manifest.eps), manifest)
 
     def _needs_classes(self, what: str) -> None:
         if not self.classes:

@@ -116,6 +116,8 @@ class Mechanism(Measurement, Generic[Limit]):
     """False for mechanisms without a guarantee."""
     asked_by: ClassVar[str] = "local_averages"
     """The learner of a mechanism that releases nothing about single labels; for messages."""
+    outputs_are_classes: ClassVar[bool] = True
+    """Whether whole numbers that it releases name classes; False: they name answers."""
     protects: ClassVar[str] = "labels"
     """What may be replaced in one example: its label, or 'labels and features'."""
 
@@ -198,7 +200,8 @@ class Mechanism(Measurement, Generic[Limit]):
         Raises:
             InputError: the mechanism has none, or its channel is singular.
         """
-        raise InputError(f"{type(self).__name__} has no unbiased estimate of the label")
+        raise InputError(f"{type(self).__name__} has no unbiased estimate of the label "
+                         "(use learner.loss=marginal)")  # fmt: skip
 
     def summary(self) -> dict[str, object]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""

@@ -61,13 +61,18 @@ class StoredRelease:
             )  # torch's takes ten times as long
         return self.mechanism.most_likely_labels(self.outputs, self.num_classes, self.prior)
 
+    @property
+    def are_classes(self) -> bool:
+        """Whether each output is one class."""
+        return self.outputs.dim() == 1 and self.mechanism.outputs_are_classes
+
     @cached_property
     def first_choice(self) -> Tensor:
         """The label that was released, int64 (n,); of a set or vector the one it speaks for most.
 
         Where several explain it equally well, the lowest of them.
         """
-        if self.outputs.dim() == 1:
+        if self.are_classes:
             return self.outputs
         return torch.from_numpy(
             self.most_likely_labels.numpy().argmax(1)

@@ -171,8 +171,8 @@ def table(
         classes: K names.
         answers: M names; None: those of the classes.
 
-    >>> table([[0.8, 0.2], [0.3, 0.7]], answers=["black", "red"]).eps  # log(0.7 / 0.2)
-    1.252762968495368
+    >>> table([[0.75, 0.25], [0.25, 0.75]], answers=["black", "red"])  # eps is log(3)
+    <Design table: classes no, yes; answers black, red; eps=1.1>
     """
     return Design("table", tuple(classes), tuple(classes if answers is None else answers), chances)
 

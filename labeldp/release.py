@@ -243,7 +243,7 @@ class Release:
         >>> from labeldp import class_shares, designs
         >>> release = Release.from_answers(["yes"] * 40 + ["no"] * 60, designs.warner(p=0.7))
         >>> print(class_shares(release)["yes"])
-        0.250 (0.007 to 0.508)
+        0.250 (0.008 to 0.507)
         """
         check_design(design)
         check_columns(source=source, persons_column=persons_column)

@@ -160,7 +160,7 @@ def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
     pd.DataFrame({"answer": ["NA", "None", "007"]}).to_csv("s.csv", index=False)
     given = ["release", "s.csv", "--label", "answer", "--eps", "inf", "--out", "r.parquet"]
     assert main([*given, "--classes", "007,None,NA"]) == 0
-    assert "these are the true labels" in capsys.readouterr().out
+    assert "the release holds the true labels" in capsys.readouterr().out
     assert ldp.load_release("r.parquet").outputs.tolist() == [2, 1, 0]
 
 

@@ -10,10 +10,16 @@ from torch import Tensor, nn
 from labeldp.linear import held_out_rows
 from labeldp.supervision import LogitClassifier, Supervision, VoteClassifier
 from labeldp.support.last_results import LastResults
-from labeldp.support.progress import progress_bar
-from labeldp.support.validate import Diverged, check_number, check_numbers
+from labeldp.support.validate import (
+    Diverged,
+    InputError,
+    check_integer,
+    check_number,
+    check_numbers,
+)
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models.encoders import Encoder, PretrainableModel
+from labeldp_bench.models.penalised import fit_by_evidence, fit_penalised, with_constant
 
 EXACT_UP_TO = 2000
 """Features whose eigenvectors are found in float64; in float32 more take minutes rather than an
@@ -299,10 +305,6 @@ def ridge(
     return best, weights, mean_votes.float() - mean @ weights
 
 
-ITERATIONS = 25
-"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
-
-
 @dataclass(frozen=True)
 class Probe(PretrainableModel):
     """Fits K (d + 1) numbers to what was released, on top of d features learnt without it.
@@ -310,19 +312,35 @@ class Probe(PretrainableModel):
     At small eps a release tells so little that a whole network learns its noise. The features come
     from `pretrain`, are standardised and stay as they are; the classifier minimises the mean loss
     plus penalty / 2 times its squared weights, in few steps. The penalty is the one with the least
-    loss on held-out releases; the fit is then repeated on all releases. No true label is needed.
+    loss on held-out releases, and the fit is repeated on all; or, with `powers`, the one of the
+    largest evidence of all releases. No true label is needed.
+
+    At small eps held-out releases tell hardly anything, and what is to be learnt lies in few of the
+    features' directions: `powers` lets weights be larger where features vary more.
 
     Source: ours; linear evaluation as in Chen et al. (2020), arXiv:2002.05709.
 
     Args:
         network, initial: as `PretrainableModel`; the classifier is not used.
         penalties: > 0, to choose from; one alone is taken as it is.
-        held_out: share of the examples that choose, in (0, 1).
+        held_out: share of the examples that choose, in (0, 1); unused with `powers`.
+        components: number of the features' leading directions to which the fit is limited, >= 1.
+            None: no limit.
+        powers: >= 0, to choose from with the penalty. The penalty of a direction's squared weight
+            is divided by the features' variance there to this power; the variance of scores before
+            the fit does not depend on it. Needs `components`. None: held-out releases choose.
+        iterations: of L-BFGS for each penalty, at most, >= 1.
     """
 
     penalties: Sequence[float] = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
     held_out: float = 0.2
+    components: int | None = None
+    powers: Sequence[float] | None = None
+    iterations: int = 25
     _last: LastResults[tuple[Encoder, Tensor]] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+    _leading: LastResults[tuple[Tensor, Tensor]] = field(
         default_factory=LastResults, init=False, repr=False, compare=False
     )
 
@@ -333,6 +351,16 @@ class Probe(PretrainableModel):
         super().__post_init__()
         check_numbers("model.penalties", self.penalties, above=0)
         check_number("model.held_out", self.held_out, above=0, below=1)
+        if self.components is not None:
+            check_integer("model.components", self.components, low=1)
+        if self.powers is not None:
+            check_numbers("model.powers", self.powers, low=0)
+            if self.components is None:
+                raise InputError(
+                    f"model.powers={list(self.powers)} needs a number of directions, and "
+                    "model.components is null (model.components=256)"
+                )
+        check_integer("model.iterations", self.iterations, low=1)
 
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features and classifier."""
@@ -343,47 +371,74 @@ class Probe(PretrainableModel):
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
         assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
-        encoder, encoded = self._last.get(
-            (session.device, features), lambda: self._encoded(features, session.device)
-        )
-        inputs = encoded[supervision.indices.to(session.device)]
-        shape = (inputs.shape[1] + 1, supervision.num_classes)
-        penalty, weights = self.penalties[0], torch.zeros(shape, device=session.device)
-        if len(self.penalties) > 1 and len(inputs) > 1:
-            penalty, weights = self._chosen(inputs, supervision, session, weights)
+        encoder, encoded = self._encoded(features, session.device)
+        directions = None
+        if self.components is not None:
+            key = encoded, self.components
+            encoded, directions = self._leading.get(key, lambda: leading_directions(*key))
+        inputs = with_constant(encoded[supervision.indices.to(session.device)])
+        targets = supervision.targets.to(session.device)
+        problem = targets, supervision.loss, supervision.num_classes, self.penalties
+        if self.powers is None:
+            splits = []
+            if len(inputs) > 1:
+                splits = [held_out_rows(len(inputs), self.held_out, session.seed)]
+            weights, penalty = fit_penalised(inputs, *problem, splits, self.iterations)
+        else:
+            scales = [scale_of(inputs, power) for power in self.powers]
+            fits = [fit_by_evidence(inputs * scale, *problem, self.iterations) for scale in scales]
+            place = max(range(len(fits)), key=lambda number: fits[number].evidence)
+            session.notes["power"] = self.powers[place]
+            weights, penalty = scales[place][:, None] * fits[place].weights, fits[place].penalty
         session.notes["penalty"] = penalty
-        weights = _fitted(inputs, supervision, torch.arange(len(inputs)), penalty, weights)
         if not bool(weights.isfinite().all()):
             raise Diverged(
                 "the classifier's weights are NaN or infinite (take larger model.penalties)"
             )
+        if directions is not None:
+            weights = torch.cat([directions @ weights[:-1], weights[-1:]])
         return ProbeClassifier(encoder, weights)
 
     def representation(self, features: Tensor, session: Session) -> Tensor:
         """Returns the encoder's features, each example's scaled to length 1."""
-        _, encoded = self._last.get(
-            (session.device, features), lambda: self._encoded(features, session.device)
-        )
-        return nn.functional.normalize(encoded).cpu()
+        return nn.functional.normalize(self._encoded(features, session.device)[1]).cpu()
 
     def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
         """Returns the encoder and its outputs for all examples."""
-        assert self.initial is not None, "a cell without pre-training is refused when it is built"
-        return Encoder.pretrained(self.network, self.initial, features, device)
 
-    def _chosen(
-        self, inputs: Tensor, supervision: Supervision, session: Session, weights: Tensor
-    ) -> tuple[float, Tensor]:
-        """Returns the penalty with the least loss on held-out releases, and its classifier."""
-        fitted, out = held_out_rows(len(inputs), self.held_out, session.seed)
-        found = []
-        falling = sorted(self.penalties, reverse=True)
-        for penalty in progress_bar(falling, len(falling), "penalties"):
-            weights = _fitted(inputs, supervision, fitted, penalty, weights)
-            loss = float(_mean_loss(weights, inputs, supervision, out))
-            found.append((loss, penalty, weights))
-        _, penalty, weights = min(found, key=lambda each: each[0])
-        return penalty, weights
+        def encode() -> tuple[Encoder, Tensor]:
+            initial = self.initial
+            assert initial is not None, "a cell without pre-training is refused when it is built"
+            self._leading.clear()
+            return Encoder.pretrained(self.network, initial, features, device)
+
+        return self._last.get((device, features), encode)
+
+
+def scale_of(inputs: Tensor, power: float) -> Tensor:
+    """Returns by what features are multiplied, (d + 1,), the constant by 1.
+
+    It is a feature's variance to half the power, times what leaves the sum of variances as it is.
+    """
+    variances = inputs[:, :-1].var(0, correction=0)
+    factors = variances**power
+    factors *= variances.sum() / (variances * factors).sum().clamp_min(1e-30)
+    return torch.cat([factors.sqrt(), factors.new_ones(1)])
+
+
+def leading_directions(encoded: Tensor, components: int) -> tuple[Tensor, Tensor]:
+    """Returns what the features are in their directions of largest variance, and these.
+
+    Args:
+        encoded: of all examples, (N, d).
+        components: number of directions; of fewer features all directions are taken.
+
+    Returns:
+        (N, c) and (d, c), float32, c the smaller one of `components` and d.
+    """
+    everyone = torch.arange(len(encoded))
+    vectors = spectrum_of(encoded, everyone).vectors[:, -components:].float()
+    return encoded @ vectors, vectors
 
 
 @dataclass(frozen=True)
@@ -395,34 +450,6 @@ class ProbeClassifier(LogitClassifier):
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float32 (m, K), CPU."""
-        return _logits(self.encoder(features), self.weights).cpu()
-
-
-def _logits(inputs: Tensor, weights: Tensor) -> Tensor:
-    # With the weights in this order the gradient of few classes takes a CPU a tenth of the time.
-    return nn.functional.linear(inputs, weights[:-1].T.contiguous(), weights[-1])
-
-
-def _mean_loss(weights: Tensor, inputs: Tensor, supervision: Supervision, rows: Tensor) -> Tensor:
-    targets = supervision.targets[rows].to(inputs.device)
-    return supervision.loss(_logits(inputs[rows.to(inputs.device)], weights), targets).mean()
-
-
-def _fitted(
-    inputs: Tensor, supervision: Supervision, rows: Tensor, penalty: float, start: Tensor
-) -> Tensor:
-    """Returns the classifier, float32 (d + 1, K), that fits the examples `rows`."""
-    weights = start.clone().requires_grad_()
-    part = inputs[rows.to(inputs.device)]
-    targets = supervision.targets[rows].to(inputs.device)
-    optimizer = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def objective() -> Tensor:
-        optimizer.zero_grad()
-        loss = supervision.loss(_logits(part, weights), targets).mean()
-        loss = loss + penalty / 2 * weights[:-1].square().sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(objective)
-    return weights.detach()
+        # With the weights in this order few classes take a CPU a tenth of the time.
+        weights = self.weights[:-1].T.contiguous()
+        return nn.functional.linear(self.encoder(features), weights, self.weights[-1]).cpu()

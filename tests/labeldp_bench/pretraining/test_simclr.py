@@ -107,15 +107,56 @@ def test_classifier_is_where_loss_and_penalty_are_least():
     assert torch.allclose(fitted.probabilities(images).sum(1), torch.ones(400).double())
 
 
-def test_noise_asks_for_a_larger_penalty_and_only_releases_choose():
+BY_EVIDENCE = {"components": 30, "powers": [0, 1]}
+
+
+@pytest.mark.parametrize("given", [{}, BY_EVIDENCE])
+def test_noise_asks_for_a_larger_penalty_and_only_releases_choose(given):
     # At small eps the classifier would learn the noise.
     chosen = {}
     for eps in (0.3, 20.0):
         notes = session()
-        model, images, labels = probe(penalties=[1.0, 1e-4])
+        model, images, labels = probe(penalties=[1.0, 1e-4], **given)
         model.fit(images, supervision_of(labels, eps), notes)
         chosen[eps] = notes.notes["penalty"]
     assert chosen == {0.3: 1.0, 20.0: 1e-4}
+
+
+def test_components_limit_the_fit_to_the_directions_in_which_features_vary_most():
+    # Those of least variance would be kept, or the weights belong to other features.
+    model, images, labels = probe(penalties=[0.01])
+    supervision = supervision_of(labels, 2.0)
+    whole = model.fit(images, supervision, session())
+    turned = replace(model, components=30).fit(images, supervision, session())
+    assert torch.allclose(turned.scores(images), whole.scores(images), atol=1e-3)
+    few = replace(model, components=10).fit(images, supervision, session())
+    *_, directions = torch.linalg.svd(few.encoder(images), full_matrices=False)
+    assert (directions[10:] @ few.weights[:-1]).abs().max() < 1e-4
+    assert (directions[:10] @ few.weights[:-1]).abs().max() > 1e-2
+
+
+def test_powers_let_weights_be_larger_where_features_vary_more():
+    # The prior would favour other directions, or weights would belong to other features.
+    generator = torch.Generator().manual_seed(0)
+    few = torch.rand((400, 1, 1, 1), generator=generator)
+    images = (100 * few + 20 * torch.rand((400, 5, 5, 1), generator=generator)).to(torch.uint8)
+    labels = (few[:, 0, 0, 0] > 0.5).long()
+    model, *_ = probe(penalties=[0.1], components=25, powers=[1])
+    supervision = supervision_of(labels, 1.0)
+    favoured = model.fit(images, supervision, session())
+    notes = session()
+    alike = replace(model, powers=[0]).fit(images, supervision, session())
+    without = replace(model, powers=None).fit(images, supervision, session())
+    assert torch.allclose(alike.scores(images), without.scores(images), atol=1e-3)
+    *_, directions = torch.linalg.svd(alike.encoder(images), full_matrices=False)
+
+    def share_of_leading(fitted):
+        squares = (directions @ fitted.weights[:-1]).square().sum(1)
+        return float(squares[0] / squares.sum())
+
+    assert share_of_leading(favoured) > share_of_leading(alike) + 0.02
+    replace(model, powers=[0, 1]).fit(images, supervision, notes)
+    assert notes.notes["power"] == 1  # as the labels follow from the leading direction alone
 
 
 def encodings(monkeypatch):
@@ -157,15 +198,17 @@ def test_jobs_that_differ_in_more_than_the_seed_share_no_features(environment, m
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_few_examples_give_numbers(count):
+@pytest.mark.parametrize("given", [{"held_out": 0.9}, BY_EVIDENCE])
+def test_few_examples_give_numbers(count, given):
     # The mean loss of nothing is not a number, and would choose the first penalty.
-    model, images, labels = probe(held_out=0.9)
+    model, images, labels = probe(**given)
     fitted = model.fit(images[:count], supervision_of(labels[:count], 2.0), session())
     assert fitted.scores(images).isfinite().all()
 
 
-def test_weights_that_are_no_numbers_end_the_run(monkeypatch):
-    model, images, labels = probe(penalties=[0.1])
+@pytest.mark.parametrize("given", [{"penalties": [0.1]}, BY_EVIDENCE])
+def test_weights_that_are_no_numbers_end_the_run(given):
+    model, images, labels = probe(**given)
     supervision = supervision_of(labels, 2.0)
     supervision.targets.fill_(math.nan)
     with pytest.raises(Diverged, match="NaN or infinite"):

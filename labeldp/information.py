@@ -17,11 +17,13 @@ from labeldp.mechanisms import (
     ClassMechanism,
     HadamardResponse,
     NoPrivacy,
+    OptimalMechanism,
     RandomizedResponse,
     SubsetSelection,
 )
 from labeldp.mechanisms.bits import BitFlips
 from labeldp.mechanisms.laplace import argmax_retention
+from labeldp.mechanisms.optimal import MOST_CLASSES
 from labeldp.support.validate import InputError
 
 ENTRIES = 2**22
@@ -102,6 +104,8 @@ def _likely_labels(mechanism: ClassMechanism, num_classes: int) -> tuple[Tensor,
         return torch.ones(1).double(), torch.ones(1).double()
     if isinstance(mechanism, SubsetSelection):
         return torch.tensor([mechanism.chosen_size(num_classes)]).double(), torch.ones(1).double()
+    if isinstance(mechanism, OptimalMechanism) and num_classes <= MOST_CLASSES:
+        return _likely_labels(SubsetSelection(mechanism.eps), num_classes)  # its equal here
     if isinstance(mechanism, BitFlips):
         others = torch.arange(num_classes, dtype=torch.float64)
         chance = _binomial(num_classes - 1, mechanism.p_flip)

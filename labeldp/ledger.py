@@ -525,13 +525,12 @@ def _key(database: sqlite3.Connection) -> bytes:
 def _keys(key: bytes, names: NDArray) -> NDArray:
     """Returns keyed hashes of names, 16 bytes each, (n,)."""
     keyed = hashlib.blake2b(digest_size=16, key=key)
-
-    def hash_of(text: str) -> bytes:
+    hashes = []
+    for text in spellings(names):
         own = keyed.copy()
         own.update(text.encode())
-        return own.digest()
-
-    return _array(b"".join(map(hash_of, spellings(names).tolist())))
+        hashes.append(own.digest())
+    return _array(b"".join(hashes))
 
 
 def _array(keys: bytes) -> NDArray:

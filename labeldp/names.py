@@ -83,12 +83,14 @@ def check_texts(names: NDArray, what: str) -> None:
         ) from None
 
 
-def first_missing(values: Iterable[Any]) -> int | None:
+def first_missing(values: Sequence[Any] | NDArray) -> int | None:
     """Returns the first row whose value is missing; None: there is no such row."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubU":
         return None
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":  # times
         values = [None if missing else 0 for missing in np.isnat(values)]
+    if set(map(type, values)) <= {str, int, bool}:  # at once
+        return None
     return next((row for row, value in enumerate(values) if is_missing(value)), None)
 
 

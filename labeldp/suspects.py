@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.estimates import unbiased_labels
 from labeldp.io.tables import TableFile
 from labeldp.release import Release
 from labeldp.support.validate import InputError
@@ -117,6 +116,8 @@ def suspects_of_fit(
         release: of classes.
         keep: names of columns that the user says are features.
     """
+    from labeldp.estimates import unbiased_labels  # a second, which `release` need not wait for
+
     unit = release.manifest.unit
     for name in features:
         if name in keep:

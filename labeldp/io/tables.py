@@ -37,6 +37,8 @@ BAR_FROM = 50e6
 """Bytes of a file from which on its reading shows a bar."""
 ROWS = 2**17
 """Rows of a Parquet column that are read at one time."""
+AT_ONCE = 32
+"""Columns of features that are read in one pass over a text file, and held as texts."""
 LARGEST = 1e150
 """Number of a column: a column is scaled by its variance, and that of larger ones overflows."""
 MANY = 50
@@ -148,7 +150,7 @@ class TableFile:
         Raises:
             InputError: there is no such column, a cell is empty, or a name is there twice.
         """
-        column = self._column(self.check_column(option, name))
+        ((_, column),) = self._columns([self.check_column(option, name)])
         where = f"column {name}: it"
         if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
             raise InputError(f"{self.path}, {where} has a name with a NUL byte (write it as text)")
@@ -179,7 +181,7 @@ class TableFile:
         """Returns the first rows of all columns, at most `rows`; of a text file as texts."""
         with self._told():
             for part, _ in self._parts(self.names, rows):
-                return part.rename_columns(self.names).to_pandas()
+                return part.to_pandas()
         return pd.DataFrame({name: [] for name in self.names})
 
     def read_labels(self, name: str) -> pa.ChunkedArray:
@@ -213,10 +215,9 @@ class TableFile:
             InputError: a column is no feature, or looks like the index of a table.
         """
         found: dict[str, NDArray] = {}
-        for name in self.names if names is None else names:
-            if name in drop or (names is None and name in self._index):
-                continue
-            column = self._column(name)
+        left_out = {*drop, *(self._index if names is None else ())}
+        asked = [name for name in (self.names if names is None else names) if name not in left_out]
+        for name, column in self._columns(asked):
             is_number = name in (numbers or ())
             values = None if name in categories else self._numbers(column, is_number)
             if is_number and values is None:
@@ -234,11 +235,17 @@ class TableFile:
             raise InputError(f"{self.path.name} has no rows")
         return pd.DataFrame(found)
 
-    def _column(self, name: str) -> pa.Array:
-        with self._told():
-            parts = [part.column(0) for part, _ in self._parts([name], ROWS)]
-            found = pa.chunked_array(parts) if parts else pa.chunked_array([], pa.string())
-            return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+    def _columns(self, names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
+        """Yields whole columns by name; `AT_ONCE` of them need one pass over a text file."""
+        for start in range(0, len(names), AT_ONCE):
+            own = list(names[start : start + AT_ONCE])
+            with self._told():
+                parts = [part for part, _ in self._parts(own, ROWS)]
+                empty = [pa.array([], pa.string())] * len(own)
+                table = pa.Table.from_batches(parts) if parts else pa.table(empty, names=own)
+                columns = [table.column(name) for name in own]
+            for name, column in zip(own, columns, strict=True):
+                yield name, column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     @cached_property
     def _header(self) -> list[str]:
@@ -294,7 +301,7 @@ class TableFile:
             for number, batch in enumerate(
                 _csv(source, self.separator, len(self.names) > 1, places)
             ):
-                whole = batch.slice(1) if number == 0 else batch
+                whole = (batch.slice(1) if number == 0 else batch).rename_columns(names)
                 for start in range(0, len(whole), rows):
                     yield whole.slice(start, rows), raw.tell()
 

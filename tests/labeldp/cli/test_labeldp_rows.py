@@ -115,3 +115,16 @@ def test_row_numbers_are_no_feature(name, capsys):
     assert f"column {named}" in (said := capsys.readouterr().err) and "--keep" in said
     assert fit("f.csv", "--drop", named) == 0 and "1 columns" in capsys.readouterr().out
     assert fit("f.csv", "--keep", named) == 0 and "2 columns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_many_columns_come_by_their_names_in_any_order(suffix, tmp_path):
+    # Several are read in one pass over the file.
+    file = tmp_path / f"wide{suffix}"
+    wide = pd.DataFrame({f"x{place}": [place, place + 0.5] for place in range(70)})
+    wide.to_csv(file, index=False) if suffix == ".csv" else wide.to_parquet(file, index=False)
+    asked = [f"x{place}" for place in range(69, -1, -3)]
+    for names in (None, asked):
+        found = TableFile(file).features(names=names, drop={"x3"})
+        wanted = wide[names or list(wide)].drop(columns="x3").astype(float)
+        pd.testing.assert_frame_equal(found, wanted)

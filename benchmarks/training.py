@@ -4,9 +4,10 @@
         [precision=float32] [step=eager,compiled,captured] [out=FOLDER]
 
 A step is what a run does: slicing, augmentation, mixup, forward, backward, optimizer. The first
-step of each network is not timed. Beside it: a textbook loop (benchmarks/textbook.py) in the same
-process, and the share of what the device reached just before in one large matrix product and one
-large copy. Writes results/benchmarks/training_<device>.csv. 20 steps of each network, 3 with
+step of each network is not timed. Beside it, in the same process: a textbook loop, ten lines on
+tensors where nothing is augmented (benchmarks/textbook.py), and the share of what the device
+reached just before in one large matrix product and one large copy. Writes
+results/benchmarks/training_<device>.csv. 20 steps of each network, 3 with
 budget=quick; ten times as many on a GPU, where step= says how: captured as one CUDA graph unless
 named, as a run does it, or compiled (capture=false). A CPU has eager steps alone.
 """
@@ -19,7 +20,7 @@ import torch
 
 from benchmarks.harness import BENCHMARKS, Row, ratio, report
 from benchmarks.limits import Limits, work_per_image
-from benchmarks.textbook import textbook_rate
+from benchmarks.textbook import tensor_rate, textbook_rate
 from labeldp.losses import loss_named
 from labeldp.supervision import Supervision
 from labeldp.support.progress import say
@@ -53,7 +54,10 @@ OWN = {"budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precisio
 OWN |= {"step": "captured", "out": str(BENCHMARKS)}
 STEPPED = ("eager", "compiled", "captured")
 SHOWN = ("model", "image", "recipe", "batch_size", "step", "parameters", "precision")
-RATES = ("images_per_second", "textbook_images_per_second", "over_textbook")
+RATES = (
+    "images_per_second", "textbook_images_per_second", "over_textbook", "tensor_images_per_second",
+    "over_tensors",
+)  # fmt: skip
 USED = ("matmul_share", "copy_share", "seconds_per_epoch", "peak_mib")
 
 
@@ -102,6 +106,7 @@ def measure(
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
     textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
+    tensors = None if augmented else tensor_rate(fresh, images, labels, size, device)
     return {
         "model": name,
         "image": "x".join(map(str, shape)),
@@ -114,6 +119,8 @@ def measure(
         "images_per_second": round(rate, 1),
         "textbook_images_per_second": round(textbook, 1),
         "over_textbook": ratio(rate, textbook),
+        "tensor_images_per_second": tensors and round(tensors, 1),
+        "over_tensors": tensors and ratio(rate, tensors),
         "matmul_share": round(rate * flops / limits.flops, 4),
         "copy_share": round(rate * moved / limits.copied_bytes, 4),
         "seconds_per_epoch": round(IMAGES[recipe[0].partition("=")[2]] / rate, 2),

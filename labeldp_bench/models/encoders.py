@@ -22,7 +22,7 @@ from labeldp_bench.training.fit import (
     NetworkClassifier,
     adopt,
     classifier_of,
-    resolve_precision,
+    has_bf16,
 )
 from labeldp_bench.training.images import Pixels, pixel_scale
 
@@ -161,7 +161,9 @@ class Encoder:
         built.set_submodule(classifier_of(built), nn.Identity())
         built = built.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         scale = pixel_scale(getattr(built, "pixels", "standardised"), features, device)
-        precision = resolve_precision("auto", device) if _keeps_features(built) else "float32"
+        # Not measured: features are kept by precision, and must be found by the next run.
+        is_half = _keeps_features(built) and has_bf16(device)
+        precision = "bf16" if is_half else "float32"
         return cls.fitted_to(NetworkClassifier(built, *scale, precision), features)
 
     @classmethod

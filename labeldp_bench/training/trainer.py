@@ -51,7 +51,7 @@ class Trainer:
         selection: which epochs the reported accuracy comes from: `last` or `mean_last_10`, both
             fixed before training, or `best_validation`, for supervision with validation labels.
             No test label chooses anything.
-        precision: `bf16` (autocast), `float32`, or `auto`: bf16 where the hardware has it.
+        precision: `bf16` (autocast), `float32`, or `auto`: bf16 where it is faster.
         schedule: factor of the optimizer's learning rate at each step; None for a constant one.
         augment: applied to every training batch, in order.
         mixup: mixes images and losses, after the augmentation; None for neither.

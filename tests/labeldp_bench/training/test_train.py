@@ -16,7 +16,8 @@ from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from labeldp_bench.training.fit import resolve_precision
+from labeldp_bench.training import fit as fits
+from labeldp_bench.training.fit import resolve_precision, step_seconds
 from labeldp_bench.training.images import channel_statistics
 from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.trainer import Trainer
@@ -120,14 +121,25 @@ def test_bf16_is_used_where_asked_for_and_learns_three_brightnesses():
     assert not torch.equal(*scores.values())
 
 
-def test_auto_precision_follows_the_hardware(monkeypatch):
-    # Emulated bf16 would make every run on an older CPU several times slower.
-    assert resolve_precision("float32", CPU) == "float32"
-    assert resolve_precision("bf16", CPU) == "bf16"
-    for native, expected in ((True, "bf16"), (False, "float32")):
-        for test in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
-            monkeypatch.setattr(torch.cpu, test, lambda native=native: native)
-        assert resolve_precision("auto", CPU) == expected
+@pytest.mark.parametrize(
+    ("native", "ratio", "expected"),
+    [(False, 0.1, "float32"), (True, 0.5, "bf16"), (True, 1.2, "float32")],
+)
+def test_auto_precision_is_the_faster_one(native, ratio, expected, monkeypatch):
+    # Emulated bf16 is several times slower; on some CPUs that have it, it is slower too.
+    for test in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, test, lambda: native)
+    monkeypatch.setattr(fits, "step_seconds", {torch.bfloat16: ratio, torch.float32: 1.0}.get)
+    fits._bf16_is_faster.cache_clear()
+    found = [resolve_precision(each, CPU) for each in ("auto", "float32", "bf16")]
+    fits._bf16_is_faster.cache_clear()
+    assert found == [expected, "float32", "bf16"]
+
+
+def test_measuring_the_precision_draws_no_random_number():
+    before = torch.get_rng_state()
+    assert step_seconds(torch.bfloat16) > 0
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

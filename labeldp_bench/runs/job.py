@@ -235,9 +235,17 @@ def run_cells(
     another process runs, are left out.
 
     Raises:
+        InputError: cells of different data, models or seeds.
         DeviceLost: a GPU failed, after the cell's failure was reported: no other cell can run in
             this process.
     """
+    if len(cells) > 1:  # the name of the data takes an import
+        kinds = {(cell.data_name, cell.model_name, cell.seed) for cell in cells}
+        if len(kinds) > 1:
+            raise InputError(
+                f"run_cells takes cells of the same data, model and seed, got {len(kinds)} kinds "
+                "(call it once for each)"
+            )
     job = Job(environment, fail)
     with ExitStack() as locks:
         for cell in cells:

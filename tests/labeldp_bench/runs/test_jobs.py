@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
+from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import NearestNeighbours
 from labeldp_bench.runs import job
@@ -40,6 +41,14 @@ def test_failure_before_the_first_trial_is_each_cells_until_the_next_try(
     assert len(capsys.readouterr().err.splitlines()) == 2
     assert run_cells(cells("rr", "rappor"), environment(tmp_path)) == 0
     assert list(tmp_path.rglob("error.txt")) == []
+
+
+@pytest.mark.parametrize("other", ["dataset.num_classes=3", "seed=1", "model.k=7"])
+def test_cells_of_different_data_are_refused(other, tmp_path):
+    # All had the first one's data, model and seed, under their own names.
+    with pytest.raises(InputError, match="2 kinds"):
+        run_cells(cells("rr", f"rr {other}"), environment(tmp_path))
+    assert records_under(tmp_path) == []
 
 
 def test_failure_in_a_cell_leaves_its_neighbours_alone(tmp_path, capsys):

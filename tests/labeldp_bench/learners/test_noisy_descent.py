@@ -1,5 +1,6 @@
 """Descents by a curator's answers: the projection, the way through the store, what is refused."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -165,3 +166,19 @@ def test_it_refuses_single_labels_and_other_models():
         NoisyGradients().fit(rows, store, LabelDPPro(eps=1.0), knn, session())
     with pytest.raises(InputError, match="learner=noisy_sgd"):
         SingleStage(loss="marginal").fit(images()[0], store, Rappor(eps=1.0), MODEL, session())
+
+
+def test_the_last_weights_of_noisy_gradients_are_averaged():
+    # The first ones are far from the minimum, and their mean with the last is a worse classifier.
+    features, labels = problem()
+
+    def weights(steps, averaged):
+        learner = NoisyGradients(projection="none", averaged=averaged)
+        store = LabelStore(labels, 3).open(math.inf, seed=0)
+        mechanism = LabelDPPro(eps=math.inf, steps=steps, share=1.0)
+        return learner.fit(features, store, mechanism, RawLinear(), session()).weights
+
+    one_by_one = [weights(steps, 1e-3) for steps in (1, 2, 3, 4)]
+    assert not torch.allclose(one_by_one[0], one_by_one[3], atol=1e-3)
+    assert torch.allclose(weights(4, 0.5), (one_by_one[2] + one_by_one[3]) / 2, atol=1e-5)
+    assert torch.allclose(weights(4, 1.0), torch.stack(one_by_one).mean(0), atol=1e-5)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.io.tables import TableFile
+from labeldp.io.tables import TableFile, numbers_of
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
@@ -31,6 +31,8 @@ FEWEST = 20
 """Rows below which two columns may agree by chance."""
 BINS = 20
 """Into which the numbers of a column are put, to see whether they tell the label."""
+CODES = np.array([nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0) for sign in (-1, 1)])
+"""Numbers that stand for a missing value in many files."""
 TELLS, SURELY = 0.97, 0.85
 """Accuracy of a single column from which on it is suspected to be known only with the label, and
 the least that its interval must show."""
@@ -46,8 +48,36 @@ def looks_like_names(column: str) -> bool:
     return bool(words) and words[-1] in IDS | PERSONS
 
 
+def missing_code(values: NDArray[np.float64]) -> tuple[float, int] | None:
+    """Returns a number that looks like a code for a missing value, and how often it is there.
+
+    Such as -999: it is there twice at least, and lies further from all other numbers than these
+    from each other, or is the only one below 0.
+
+    >>> missing_code(np.array([31.0, 58.0, 999.0, 44.0, 999.0]))
+    (999.0, 2)
+    >>> missing_code(np.array([910.0, 940.0, 999.0, 999.0]))
+    """
+    rest = values[np.isfinite(values) & ~np.isin(values, CODES)]
+    if not len(rest):
+        return None
+    low, high = float(rest.min()), float(rest.max())
+    for code in CODES.tolist():
+        count = int((values == code).sum())
+        is_far = max(low - code, code - high) > high - low or code < 0 <= low
+        if count > 1 and is_far:
+            return code, count
+    return None
+
+
 def suspects_of_release(
-    table: TableFile, label: str, row_id: str | None, unit: str | None, eps: float
+    table: TableFile,
+    label: str,
+    row_id: str | None,
+    unit: str | None,
+    eps: float,
+    *,
+    of_numbers: bool = False,
 ) -> Iterator[str]:
     """Yields what to say of columns of a file whose label is to be released.
 
@@ -57,7 +87,13 @@ def suspects_of_release(
         row_id: the column that names rows; None: they are counted.
         unit: the column that says whose row it is; None: every row is a person of its own.
         eps: of one label.
+        of_numbers: whether the labels are numbers.
     """
+    if of_numbers and missing_code(numbers_of(next(table.batches(label, HEAD)))) is not None:
+        yield (
+            f"column {label} has a number, far from its others, that looks like a code for a "
+            "missing value, and was released like a number (leave such rows out of the file)"
+        )
     for name in copies(table, label):
         yield (
             f"column {name} has one value for each value of {label}: whoever has it has the labels "
@@ -127,6 +163,13 @@ def suspects_of_fit(
                 f"column {name} looks like names of rows or persons, of which a model learns "
                 f"nothing for others (--drop {name} leaves it out, --keep {name} says that it is a "
                 "feature)"
+            )
+    for name in features.select_dtypes(np.number):
+        if name not in keep and (found := missing_code(features[name].to_numpy())) is not None:
+            yield (
+                f"column {name} has {found[0]:g} in {found[1]:,} rows, far from its other numbers: "
+                "if it stands for a missing value, leave those cells empty, and fit again (--keep "
+                f"{name} says that it is a number)"
             )
     labels = unbiased_labels(release)
     for name in features:

@@ -137,7 +137,9 @@ def run(given: argparse.Namespace) -> int:
             )  # fmt: skip
             check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
     ledger.finish(made.release)
-    suspects = suspects_of_release(table, given.label, given.row_id, given.unit, made.row_eps)
+    suspects = suspects_of_release(
+        table, given.label, given.row_id, given.unit, made.row_eps, of_numbers=bool(given.bounds)
+    )
     for note in [*before.notes, *suspects]:
         warnings.warn(note, stacklevel=1)
     released = spent if kept is None else spent[kept]

@@ -88,3 +88,30 @@ def test_fit_tells_of_names_and_of_a_leak_and_whether_the_model_is_of_use(table,
     table[["client_age"]].assign(constant=1.0).to_csv("g.csv", index=False)
     assert main(["fit", "g.csv", *fit[2:]]) == 0
     assert "better than always saying no: yes" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", [-999, 999, -99, 9999])
+def test_fit_tells_of_a_code_for_a_missing_value(code, table, capsys):
+    # The model learnt from an age of 999.
+    ages = table["client_age"].where(np.arange(ROWS) % 30 > 0, code)
+    table.drop(columns=["answer", "told", "patient_id"]).assign(client_age=ages).to_csv("f.csv")
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    fit = ["fit", "f.csv", "--release", "r.parquet", "--drop", "Unnamed: 0", "--out", "m.skops"]
+    capsys.readouterr()
+    assert main(fit) == 0
+    (note,) = [line for line in capsys.readouterr().err.splitlines() if f"{code} in 30" in line]
+    assert "client_age" in note and "--keep client_age" in note
+    assert main([*fit, "--keep", "client_age"]) == 0
+    assert "client_age" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "is_said"), [(-999, True), (45, False), (99, False)])
+def test_release_of_numbers_tells_of_a_code_without_showing_it(code, is_said, tmp_path, capsys):
+    ages = np.where(np.arange(300) % 30 > 0, np.arange(300) % 80 + 18, code)
+    file = tmp_path / "s.csv"
+    pd.DataFrame({"age": ages}).to_csv(file, index=False)
+    given = ["release", str(file), "--label", "age", "--bounds", "18,97", "--eps", "1"]
+    assert main([*given, "--out", str(tmp_path / "r.parquet")]) == 0
+    said = capsys.readouterr().err
+    assert ("code for a missing value" in said) == is_said
+    assert str(code) not in said

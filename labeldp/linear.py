@@ -116,8 +116,8 @@ def fit_linear(
     if is_large:
         turns = turns[:1]
     falling = sorted(penalties, reverse=True)
-    start = np.zeros((num_classes, len(inputs)))
-    held_out, path = np.zeros(len(falling)), []
+    start: Rows = np.zeros((num_classes, len(inputs)))
+    held_out, path = np.zeros(len(falling)), [start]
     for out in turns:
         rest, path = [part for part in parts if part is not out], [start]
         for number, penalty in enumerate(falling):

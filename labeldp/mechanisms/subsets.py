@@ -103,7 +103,7 @@ class SubsetSelection(BitMechanism):
         size = self.chosen_size(num_classes)
         inside = log_inside(self.eps, num_classes, size)
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
-        return log_likelihood.masked_fill(bits.sum(1, keepdim=True) != size, -math.inf)
+        return log_likelihood.masked_fill_(bits.sum(1, keepdim=True) != size, -math.inf)
 
     def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels in the set, bool (N, K)."""

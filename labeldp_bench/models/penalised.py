@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -91,18 +90,17 @@ def fit_by_evidence(
 ) -> Likeliest:
     """Returns the fit with the penalty of the largest evidence; no example is held out.
 
-    Smaller penalties are not tried once two in turn are worse than one before. Arguments are those
-    of `fit_penalised`.
+    Smaller penalties are not tried once one is worse than the one before. Arguments are those of
+    `fit_penalised`.
     """
-    variances, tried = variances_of(inputs), list[Likeliest]()
-    falling = sorted(penalties, reverse=True)
+    variances, falling = variances_of(inputs), sorted(penalties, reverse=True)
+    best = Likeliest(-math.inf, _zeros(inputs, num_classes), falling[0])
     path = minima(inputs, targets, loss, num_classes, falling, iterations)
     for penalty, weights in zip(falling, path, strict=True):
         evidence = log_evidence(inputs, targets, loss, weights, penalty, variances)
-        tried.append(Likeliest(evidence, weights, penalty))
-        best = max(tried, key=attrgetter("evidence"))
-        if all(each.evidence < best.evidence for each in tried[-2:]):
+        if evidence < best.evidence:
             break
+        best = Likeliest(evidence, weights, penalty)
     return best
 
 

@@ -13,6 +13,7 @@ from labeldp_bench.support.checkout import CHECKOUT
 from papers.naming import SMALLER
 from papers.reproduce import write_tables
 from papers.site.best_known import write_best_known
+from papers.site.lost_classes import write_lost_classes
 from papers.site.tuned import STEM, write_tuned
 from papers.tables import TABLES
 
@@ -26,8 +27,9 @@ def main(arguments: list[str]) -> int:
     records = read_committed()
     missing = cells - set(records)
     known = write_best_known()
+    losing = write_lost_classes().lost.between(0, 1, inclusive="neither").sum()
     tuned, wanted = write_tuned()
-    print(f"{len(tables) + 2} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
+    print(f"{len(tables) + 3} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):
         less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}
@@ -36,6 +38,7 @@ def main(arguments: list[str]) -> int:
         f"{name} {count}" for name, count in known.ahead.value_counts().items() if name
     )
     print(f"best_known: {len(known)} rows; ahead under local privacy: {counts}")
+    print(f"lost_classes: {losing} cells of which some seeds lose a class")
     print(f"{STEM}: {tuned} of {wanted} cells of Tables 1a and 1b have tuned records")
     return 0
 

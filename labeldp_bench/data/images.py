@@ -154,15 +154,22 @@ class ImageData:
             InputError: the file is absent and cannot be fetched, or it is damaged or wrongly
                 shaped, or a limit exceeds what it holds.
         """
-        train, test = load_images(data_dir, self.name, self.num_classes)
-        return replace(self._bundle(train, test, seed), written=written_at(data_dir, self.name))
+        train, test = self._splits(data_dir)
+        return replace(self._bundle(train, test, seed), written=written_at(data_dir, self._file))
 
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns what `draw` returns, with a store whose labels are absent; none are read."""
-        train, test = load_images(data_dir, self.name, self.num_classes, train_labels=False)
-        bundle = self._bundle(train, test, seed)
+        bundle = self._bundle(*self._splits(data_dir, train_labels=False), seed)
         zeros = torch.zeros(len(bundle.train_features), dtype=torch.int64)
         return replace(bundle, store=LabelStore(zeros, self.num_classes, absent=True))
+
+    @property
+    def _file(self) -> str:
+        """The file's name without `.npz`."""
+        return self.name
+
+    def _splits(self, data_dir: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
+        return load_images(data_dir, self._file, self.num_classes, train_labels=train_labels)
 
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
         train = self._limited(train, "limit_train", self.limit_train, seed)
@@ -316,6 +323,36 @@ def _read_array(path: Path, key: str) -> np.ndarray:
         raise InputError(
             f"{path.name}: array {key} cannot be read as plain numbers: {official.brief(error)}"
         ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoarseImages(ImageData):
+    """Has groups of another data set's classes as its classes; the images are the same.
+
+    Args:
+        source: the data set that the images are taken from.
+        groups: the group of each class of the source, integers in [0, K).
+    """
+
+    source: str
+    groups: Sequence[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_list("dataset.groups", self.groups, "groups, one for each class of the source")
+        for group in self.groups:
+            check_integer("dataset.groups", group, low=0, high=self.num_classes - 1)
+
+    @property
+    def _file(self) -> str:
+        return self.source
+
+    def _splits(self, data_dir: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
+        """Returns both splits; without `train_labels` those of training mean nothing."""
+        groups = np.array(self.groups, dtype=np.int64)
+        fine = load_images(data_dir, self.source, len(groups), train_labels=train_labels)
+        train, test = (part._replace(labels=groups[part.labels]) for part in fine)
+        return train, test
 
 
 SELECTIONS = ("hash", "file_order")

@@ -11,7 +11,7 @@ import torch
 
 from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
-from labeldp_bench.data.images import ImageData, ImbalancedImages
+from labeldp_bench.data.images import CoarseImages, ImageData, ImbalancedImages
 from labeldp_bench.experiments.compose import compose_cell
 from tests.images import cut, make_arrays, write_npz
 
@@ -282,3 +282,34 @@ def test_real_parts_are_those_of_our_records(name, fingerprint):
         pytest.skip("LABELDP_DATA names no folder that holds cifar10.npz")
     bundle = compose_cell([f"dataset={name}"]).build().dataset.draw(REAL, seed=0)
     assert bundle.selection_sha256 == fingerprint
+
+
+def test_coarse_classes_are_groups_of_the_images_own(tmp_path):
+    """If it failed, labels would be of other images, or fine ones would pass the wall."""
+    np.savez(tmp_path / "whole.npz", **whole_arrays())
+    coarse = CoarseImages(
+        name="coarse", num_classes=2, source="whole", groups=[1, 0, 1], limit_train=50
+    )
+    bundle = coarse.draw(tmp_path, seed=0)
+    assert bundle.name == "coarse" and len(bundle.train_features) == 50
+    groups = torch.tensor([1, 0, 1])
+    for images, labels in (
+        (bundle.train_features, true_labels(bundle)),
+        (bundle.test_features, bundle.test_labels),
+    ):
+        assert torch.equal(labels, groups[images[:, 0, 0, 0].long()])
+    absent = coarse.draw_without_labels(tmp_path, seed=0)
+    assert torch.equal(absent.train_features, bundle.train_features)
+    with pytest.raises(InputError, match=r"dataset\.groups .*2"):
+        CoarseImages(name="coarse", num_classes=2, source="whole", groups=[1, 0, 2])
+
+
+@pytest.mark.skipif(not (REAL / "cifar100.npz").is_file(), reason="needs CIFAR-100")
+def test_superclasses_have_five_classes_each():
+    """If it failed, the table from fine classes to superclasses would be mistyped."""
+    dataset = compose_cell(["dataset=cifar100_coarse"]).build().dataset
+    bundle = dataset.draw(REAL, seed=0)
+    assert counts(bundle.test_labels) == [500] * 20
+    with np.load(REAL / "cifar100.npz") as arrays:
+        if "y_test_coarse" in arrays.files:
+            assert bundle.test_labels.tolist() == arrays["y_test_coarse"].tolist()

@@ -16,6 +16,7 @@ from papers.site.best_known import write_best_known
 from papers.site.lost_classes import write_lost_classes
 from papers.site.tuned import STEM, write_tuned
 from papers.tables import TABLES
+from papers.vector_approximation.budget import write_budget
 
 
 @command(__doc__)
@@ -27,9 +28,10 @@ def main(arguments: list[str]) -> int:
     records = read_committed()
     missing = cells - set(records)
     known = write_best_known()
+    write_budget(records)
     losing = write_lost_classes().lost.between(0, 1, inclusive="neither").sum()
     tuned, wanted = write_tuned()
-    print(f"{len(tables) + 3} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
+    print(f"{len(tables) + 4} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):
         less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}

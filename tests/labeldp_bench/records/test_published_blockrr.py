@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy.stats import ttest_ind_from_stats
 
 from labeldp_bench.records.published import read_published
 
@@ -109,3 +110,16 @@ def test_blockrr_usable_targets(blockrr):
     bad = averages[~averages.usable]
     assert set(zip(bad.dataset, bad.method, bad.eps, strict=True)) == UNUSABLE_AVERAGES
     assert blockrr.usable[blockrr.metric == "accuracy"].all()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "method", "p"), [("cifar10_1", "blockrr", 1e-4), ("cifar10_2", "rrwithprior", 2e-4)]
+)
+def test_mechanisms_without_noise_differ_significantly_from_rr(blockrr, dataset, method, p):
+    # docs/differences.md says so: at eps=inf all three are the identity.
+    rows = blockrr[(blockrr.metric == "accuracy") & (blockrr.dataset == dataset)]
+    clean = rows[rows.eps == math.inf].set_index("method")[["value", "std"]]
+    test = ttest_ind_from_stats(*clean.loc[method], 10, *clean.loc["rr"], 10, equal_var=False)
+    assert test.pvalue == pytest.approx(p, rel=0.4)
+    lead = rows.pivot_table(index="eps", columns="method", values="value")
+    assert (lead.blockrr - lead.rr)[lambda gap: (gap.index >= 2) & (gap.index < 9)].max() <= 0.401

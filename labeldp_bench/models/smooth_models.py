@@ -36,9 +36,9 @@ class Eigenmaps(SmoothModel):
 
     Args:
         network, neighbours, search, initial: as `SmoothModel`.
-        functions: how many to choose from, as multiples of the number of classes, >= 1. With one per
-            class, a class may hang on a single weight and be lost by noise; squared error on
-            held-out releases hardly sees it.
+        functions: how many to choose from, as multiples of the number of classes, >= 1. With one
+            per class, a class may hang on a single weight and be lost by noise; the squared error
+            on held-out releases hardly sees it.
         folds: parts of the examples that are held out in turn, >= 2.
     """
 

@@ -1,6 +1,6 @@
 """Methods that now and then lose a whole class: median, worst seed and how often it happens.
 
-The mean of such runs and its interval describe none of them: nine seeds near 97 % and one near 87 %.
+The mean of such runs and its interval describe none of them: nine are near 97 %, one near 87 %.
 """
 
 from collections import defaultdict
@@ -23,10 +23,9 @@ LOST = 0.5
 """A class is lost if its accuracy is below this share of chance, 1 / classes."""
 CAPTION = f"""\
 Private methods with {FEWEST_SEEDS} seeds or more on data of {FEWEST_CLASSES} classes or more, of \
-which some seeds lose a class and others do not: test accuracy in percent. A class is *lost* if \
-less than half of what guessing would find of its test examples is recognised (5 % of ten \
-classes). Here a mean describes no run. {{never}} other cells never lose a class, {{always}} always \
-do, most of them at eps <= 0.1; all are in `{STEM}.csv`."""
+which some seeds lose a class and others do not: test accuracy in percent. A class is *lost* if its \
+own accuracy is below half of chance (5 % for ten classes). Here a mean describes no run. {{never}} \
+other cells never lose a class, {{always}} always do; all are in `{STEM}.csv`."""
 
 
 def rows_of(records: Records) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """Does the published RAPPOR spend eps on each bit, 2 eps in all? What each reading predicts.
 
-On MNIST and Fashion-MNIST our RAPPOR, by the paper's recipe, is the measure: at the stated eps and at
-twice. On CIFAR-10, where our networks are smaller, it is the published LP-1ST, randomised response,
-read off where one of its labels tells as many bits as RAPPOR's does.
+On MNIST and Fashion-MNIST our RAPPOR, by the paper's recipe, is the measure: at the stated eps and
+at twice. On CIFAR-10, where our networks are smaller, it is the published LP-1ST, randomised
+response, read off where one of its labels tells as many bits as RAPPOR's does.
 """
 
 import math
@@ -26,11 +26,12 @@ STEM = "rappor_budget"
 MEASURED = ("vector_approximation/table1a", "vector_approximation/table1b")
 CLASSES = 10
 CAPTION = """\
-Published test accuracy of RAPPOR (vector_approximation, Tables 1a, 1b and 2) in percent, beside what \
-is to be expected if its eps is the budget of a label (*eps*) or of each of the two bits that a \
-label changes (*2 eps*). MNIST and Fashion-MNIST: our runs of RAPPOR by the paper's recipe. CIFAR-10: \
-the published LP-1ST at the same bits per label, by linear interpolation between its four values; \
--: not run, or more bits than the last of them. In brackets: the published value minus it."""
+Published test accuracy of RAPPOR (vector_approximation, Tables 1a, 1b and 2) in percent, beside \
+what is to be expected if its eps is the budget of a label (*eps*) or of each of the two bits that \
+a label changes (*2 eps*). MNIST and Fashion-MNIST: our runs of RAPPOR by the paper's recipe. \
+CIFAR-10: the published LP-1ST at the same bits per label, by linear interpolation between its \
+four values; -: not run, or more bits than the last of them. In brackets: the published value \
+minus it."""
 
 
 def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:

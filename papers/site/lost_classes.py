@@ -22,10 +22,10 @@ FEWEST_SEEDS, FEWEST_CLASSES = 5, 10
 LOST = 0.5
 """A class is lost if its accuracy is below this share of chance, 1 / classes."""
 CAPTION = f"""\
-Private methods with {FEWEST_SEEDS} seeds or more on data of {FEWEST_CLASSES} classes or more, of \
-which some seeds lose a class and others do not: test accuracy in percent. A class is *lost* if its \
-own accuracy is below half of chance (5 % for ten classes). Here a mean describes no run. {{never}} \
-other cells never lose a class, {{always}} always do; all are in `{STEM}.csv`."""
+Private methods with {FEWEST_SEEDS} seeds or more on data of {FEWEST_CLASSES} classes or more, \
+where some seeds lose a class and others do not: test accuracy in percent. A class is *lost* if \
+its own accuracy is below half of chance (5 % for ten classes). Here a mean describes no run. \
+{{never}} other cells never lose a class, {{always}} always do; all are in `{STEM}.csv`."""
 
 
 def rows_of(records: Records) -> pd.DataFrame:

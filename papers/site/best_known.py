@@ -67,6 +67,12 @@ KINDS = {
 METHOD_KEYS = ("mechanism", "learner", "loss", "model", "pretrain")
 """Fields of a record that name its method, in this order."""
 NOT_PRIVATE = ("none", "ple")
+NOT_ENTERED = {
+    "cifar10": "Not in this table: Tang et al. (PoPETs 2022, Tables 3 and 6) publish local results "
+    "on CIFAR-10 at eps 0.5, 1, 2, 3 and 4, randomised response learned by AugDescent, FixMatch and "
+    "filtered FixMatch. We know of their runs from their code and could not get the values.",
+}
+"""{data set: published results that exist, and whose values are not at hand}."""
 LOOKED = "†"
 CAPTION = f"""\
 Test accuracy in percent. *published*: the best value in `results/published` at this eps, or at a \
@@ -315,6 +321,8 @@ def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
     for dataset, group in rows.groupby("dataset", sort=False):
         name = data_name_of(str(dataset))
         yield pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
+        if dataset in NOT_ENTERED:
+            yield NOT_ENTERED[str(dataset)]
     yield "## Sources of the published values"
     yield "\n".join(filter(None, map(_source, rows.to_dict("records"))))
     yield "## How ours were chosen"

@@ -5,10 +5,11 @@ The mean of such runs and its interval describe none of them: nine are near 97 %
 
 from collections import defaultdict
 from statistics import median
+from typing import Any
 
 import pandas as pd
 
-from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.experiments.identity import all_but_seed, reference_values
 from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.naming import data_name_of, name_of, setting_of
@@ -62,11 +63,12 @@ def _least(run: Record) -> float:
     return min(map(float, run["per_class_accuracy"]))
 
 
-def _setting(identity: dict[str, object]) -> str:
+def _setting(identity: dict[str, Any]) -> str:
     """Returns what tells methods of one name apart: settings of the model and the encoder."""
     named = [setting_of(identity), widths_of(identity)]
-    if "model.functions" in identity:
-        named.append(f"functions {identity['model.functions']}")
+    if identity.get("model") == "eigenmaps":
+        least = identity.get("model.functions", reference_values()["Eigenmaps"]["functions"])
+        named.append(f"{least[0]:g} functions per class or more")
     if "pretrain.seed" in identity:
         named.append(f"network {identity['pretrain.seed']}")
     if "tuning" in identity:
@@ -86,11 +88,11 @@ def parts_of(rows: pd.DataFrame) -> list[Part]:
 
 
 def _line(dataset: str, row: dict) -> dict[str, str]:
-    features = "" if row["pretrain"] == "none" else features_name_of(row["pretrain"])
-    names = [name_of(row["mechanism"]), row["loss"], model_name_of(row["model"]), features]
+    names = [name_of(row["mechanism"]), row["loss"], model_name_of(row["model"])]
+    names += [features_name_of(row["pretrain"]), row["setting"]]
     return {
         data_name_of(dataset): f"eps={row['eps']:g}",
-        "method": ", ".join(filter(None, [*names, row["setting"]])),
+        "method": ", ".join(name for name in names if name not in ("", "none")),
         **{key: f"{row[key]:.1f}" for key in ("median", "worst", "mean")},
         "seeds that lose a class": f"{row['lost'] * row['seeds']:.0f} of {row['seeds']}",
     }

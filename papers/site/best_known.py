@@ -69,8 +69,8 @@ METHOD_KEYS = ("mechanism", "learner", "loss", "model", "pretrain")
 NOT_PRIVATE = ("none", "ple")
 NOT_ENTERED = {
     "cifar10": "Not in this table: Tang et al. (PoPETs 2022, Tables 3 and 6) publish local results "
-    "on CIFAR-10 at eps 0.5, 1, 2, 3 and 4, randomised response learned by AugDescent, FixMatch and "
-    "filtered FixMatch. We know of their runs from their code and could not get the values.",
+    "on CIFAR-10 at eps 0.5, 1, 2, 3 and 4: randomised response, learned by AugDescent, FixMatch "
+    "and filtered FixMatch. Their code names these runs; we could not get the values.",
 }
 """{data set: published results that exist, and whose values are not at hand}."""
 LOOKED = "†"

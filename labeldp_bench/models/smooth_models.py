@@ -42,7 +42,7 @@ class Eigenmaps(SmoothModel):
         folds: parts of the examples that are held out in turn, >= 2.
     """
 
-    functions: Sequence[float] = (1.5, 2, 3, 4, 6, 8)
+    functions: Sequence[float] = (1, 1.5, 2, 3, 4, 6, 8)
     folds: int = 5
 
     def __post_init__(self) -> None:

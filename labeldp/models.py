@@ -18,7 +18,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from labeldp import metrics
 from labeldp.classifier import LabelDPClassifier
 from labeldp.cross_validation import cross_val_predict
-from labeldp.estimates import Estimate, unbiased_labels
+from labeldp.estimates import Estimate
 from labeldp.io.columns import numeric_columns, to_features
 from labeldp.release import Release
 from labeldp.rows import objects_in
@@ -149,7 +149,7 @@ class HeldOut(NamedTuple):
 
     Attributes:
         accuracy: of the models.
-        gain: by which it exceeds that of always saying the most frequent class.
+        gain: by which it exceeds that of always saying the most frequent class of a fit's rows.
         unknown: names of columns with categories that no row of a fit had.
     """
 
@@ -179,8 +179,9 @@ def cross_validated(
             unknown |= {texts[int(place)] for place in found[1].split(",")}
         else:
             warnings.warn(each.message, each.category, stacklevel=2)
-    usual = int(unbiased_labels(release).mean(0).argmax())
-    always = np.full(len(release), release.classes[usual], dtype=object)
+    # Chosen on the rows that it is tried on, the most frequent class would look too frequent.
+    nothing, blank = LabelDPClassifier(penalty=1.0), np.zeros((len(release), 1))
+    always = cross_val_predict(nothing, blank, release, persons=persons)
     return HeldOut(
         metrics.accuracy(release, scores, persons=persons),
         metrics.difference(metrics.accuracy, release, scores, always, persons=persons),

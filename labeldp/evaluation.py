@@ -16,6 +16,7 @@ from labeldp.support.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WHOLE: tuple[Metric, ...] = (
     metrics.accuracy, metrics.balanced_accuracy, metrics.roc_auc, metrics.log_loss, metrics.brier,
@@ -28,6 +29,8 @@ MOST_CLASSES = 10
 """Up to which each class has lines of its own."""
 BINS = 10
 THRESHOLDS = 25
+MARGIN = 0.02
+"""Of the calibration plot, so that no point is cut off."""
 
 
 def evaluated(
@@ -80,6 +83,13 @@ def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
         scores: as `evaluated`.
         path: ends in .png, .pdf or .svg.
     """
+    figure = figure_of(release, scores)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150, format=path.suffix[1:])
+
+
+def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
+    """Returns the picture that `draw` writes."""
     from matplotlib.figure import Figure  # half a second, which the other commands need not wait
 
     given = metrics.judged(release, scores)
@@ -89,10 +99,7 @@ def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
     _draw_curves(right, given)
     for axes in (left, right):
         axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=150, format=path.suffix[1:])
+    return figure
 
 
 def _draw_calibration(axes: "Axes", given: Judged) -> None:
@@ -104,8 +111,10 @@ def _draw_calibration(axes: "Axes", given: Judged) -> None:
     value, low, high = np.array([[each.value, each.low, each.high] for each in bins]).T
     centres = [sure[part].mean() for part in parts]
     axes.errorbar(centres, value, [value - low, high - value], fmt="o", markersize=4, capsize=2)
+    guess = 1 / len(given.release.classes)  # no predicted class is less likely
     axes.set(xlabel="probability of the predicted class", ylabel="how often it is right",
-             title="Calibration")  # fmt: skip
+             title="Calibration", xlim=(guess - MARGIN, 1 + MARGIN),
+             ylim=(min(guess, float(low.min())) - MARGIN, 1 + MARGIN))  # fmt: skip
 
 
 def _draw_curves(axes: "Axes", given: Judged) -> None:
@@ -119,16 +128,19 @@ def _draw_curves(axes: "Axes", given: Judged) -> None:
             above = (scores >= cut)[:, None]
             true = interval(Terms(labels * above, labels))
             false = interval(Terms((1 - labels) * above, 1 - labels))
-            rows.append([false.value, true.value, true.low, true.high])
+            rows.append([each for at in (false, true) for each in (at.value, at.low, at.high)])
         points = np.array(rows)
         if not np.isnan(points).any():
             # A curve never falls; its estimate may.
-            x, *bands = np.maximum.accumulate(points).T
-            axes.plot(x, bands[0], label=str(names[number]))
-            axes.fill_between(x, bands[1], bands[2], alpha=0.2)
+            x, x_low, x_high, y, y_low, y_high = np.maximum.accumulate(points).T
+            (line,) = axes.plot(x, y, label=str(names[number]))
+            # Both shares are uncertain: where the curve is steep, mostly that of the other rows.
+            axes.fill([*x_low, *x_high[::-1]], [*y_high, *y_low[::-1]], alpha=0.2,
+                      color=line.get_color(), linewidth=0)  # fmt: skip
             said = True
     axes.set(xlabel="share of the other rows above the threshold",
-             ylabel="share of the class above the threshold", title="ROC")  # fmt: skip
+             ylabel="share of the class above the threshold", title="ROC",
+             xlim=(0, 1), ylim=(0, 1))  # fmt: skip
     if said:
         axes.legend(loc="lower right", frameon=False)
     else:

@@ -8,6 +8,8 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli.__main__ import main
+from labeldp.evaluation import figure_of
+from labeldp.models import cross_validated
 from labeldp.support.validate import InputError
 
 EVALUATE = ["evaluate", "test.csv", "--release", "r.parquet", "--row-id", "person"]
@@ -53,6 +55,32 @@ def test_rows_of_the_fit_are_refused(survey, tmp_path, capsys):
     assert not (tmp_path / "evaluation.png").exists()
     assert main([*EVALUATE, "--out", "r.parquet"]) == 2
     assert "--out" in capsys.readouterr().err
+
+
+def test_the_picture_shows_every_point_and_both_uncertainties():
+    stream = np.random.default_rng(0)
+    x = stream.normal(size=4000)
+    chances = 1 / (1 + np.exp(-4 * x))
+    labels = (stream.random(4000) < chances).astype(int)
+    release = ldp.privatize(labels, classes=[0, 1], eps=1.0, seed=0)
+    calibration, roc = figure_of(release, np.stack([1 - chances, chances], 1)).axes
+    points = calibration.containers[0].lines[0].get_xydata()
+    (left, right), (low, high) = calibration.get_xlim(), calibration.get_ylim()
+    assert ((left < points) & (points < right)).all() and left > 0.4
+    assert ((low < points[:, 1]) & (points[:, 1] < high)).all()
+    # Where the curve is steep, the share of the other rows is the uncertain one.
+    band = roc.patches[0].get_xy()
+    start = band[np.abs(band[:, 1] - 0.5) < 0.25, 0]
+    assert start.max() - start.min() > 0.05
+
+
+def test_a_model_without_features_gains_nothing():
+    # With the most frequent class chosen on the same rows it would lose 74 points here.
+    labels = np.random.default_rng(2).integers(0, 5, 200)
+    release = ldp.privatize(labels, classes=range(5), eps=0.5, seed=2)
+    table = pd.DataFrame({"x": np.zeros(200)})
+    found = cross_validated(ldp.LabelDPClassifier(penalty=1.0), table, release)
+    assert found.gain.value == 0
 
 
 def test_a_plan_from_a_pilot(survey, capsys):

@@ -186,10 +186,11 @@ def _told_by(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
 
     The class of each value is chosen on every other row, and tried on the rest.
     """
-    is_number = pd.api.types.is_numeric_dtype(values)
-    is_fine = is_number and values.nunique() > BINS
-    groups = pd.qcut(values, BINS, duplicates="drop") if is_fine else values
-    codes, names = pd.factorize(groups)
+    codes, names = pd.factorize(values)
+    if pd.api.types.is_numeric_dtype(values) and len(names) > BINS:
+        numbers = values.to_numpy(np.float64)
+        names = np.unique(np.nanquantile(numbers, np.linspace(0, 1, BINS + 1)))[1:]
+        codes = np.where(np.isnan(numbers), -1, np.searchsorted(names[:-1], numbers))
     fitted, tried = slice(0, None, 2), slice(1, None, 2)
     if not 2 <= len(names) <= len(values) / 10:
         return None

@@ -526,7 +526,7 @@ def _keys(key: bytes, names: NDArray) -> NDArray:
     """Returns keyed hashes of names, 16 bytes each, (n,)."""
     keyed = hashlib.blake2b(digest_size=16, key=key)
     hashes = []
-    for text in spellings(names):
+    for text in spellings(names).tolist():
         own = keyed.copy()
         own.update(text.encode())
         hashes.append(own.digest())

@@ -163,8 +163,11 @@ class TableFile:
             with contextlib.suppress(pa.ArrowInvalid):  # too long for 64 bits
                 column = pc.cast(column, pa.int64())
         self._check_type(column.type, name, "names")
-        names = column.to_numpy(zero_copy_only=False)
-        if not pa.types.is_integer(column.type):
+        if pa.types.is_integer(column.type):
+            names = column.to_numpy(zero_copy_only=False)
+        elif pa.types.is_string(column.type):
+            names = column.to_numpy(zero_copy_only=False).astype(str)
+        else:
             names = np.array([str(each) for each in column.to_pylist()])
         is_plain = pa.types.is_integer(column.type) or pa.types.is_string(column.type)
         if is_plain and len(column.unique()) == len(column):  # at once

@@ -48,6 +48,8 @@ NETWORKS = {
     "wrn28_4": (COLOUR, (32, 32, 3)),
     "resnet18": (COLOUR, (32, 32, 3)),
 }
+TIMED = 3
+"""Epochs of a network without augmentation, which are short; the fastest counts."""
 IMAGES = {"mnist": 60_000, "cifar10": 50_000}
 STEPS = {PAPER: 20, "quick": 3}
 OWN = {"budget": PAPER, "model": ",".join(NETWORKS), "device": "auto", "precision": "auto"}
@@ -72,8 +74,9 @@ def measure(
     """Returns one row of the table: the network `name` over `steps` steps, one of STEPPED."""
     recipe, shape = NETWORKS[name]
     captures = stepped == "captured" and device.type in BACKENDS
-    # What is captured is recorded in the first epoch; the second is timed.
-    trainer = [f"trainer.epochs={1 + captures}", f"trainer.precision={precision}"]
+    timed = TIMED if recipe is DIGITS else 1
+    # What is captured is recorded in the first epoch, which is not timed.
+    trainer = [f"trainer.epochs={timed + captures}", f"trainer.precision={precision}"]
     model = compose_cell([*recipe, f"model={name}", "mechanism=rr", *trainer]).build().model
     assert isinstance(model, NetworkModel)
     size = model.trainer.batch_size
@@ -99,14 +102,16 @@ def measure(
         network = classifier.network
         parameters = sum(each.numel() for each in network.parameters())
     peak = peak_mib(device)
-    rate = epochs[-1].num_examples / epochs[-1].seconds
+    rate = max(epoch.num_examples / epoch.seconds for epoch in epochs[-timed:])
     batch = classifier.normalise(images[:size].to(device))
     flops, moved = work_per_image(network, batch, classifier.autocast())
     few = max(1, steps // 4)  # the slow ones
     fresh = model.network(num_classes=CLASSES, image_shape=shape)
     augmented = bool(model.trainer.augment)
     textbook = textbook_rate(fresh, images, labels, size, augmented, device, batches=few)
-    tensors = None if augmented else tensor_rate(fresh, images, labels, size, device)
+    tensors = None if augmented else max(
+        tensor_rate(fresh, images, labels, size, device) for _ in range(timed)
+    )  # fmt: skip
     return {
         "model": name,
         "image": "x".join(map(str, shape)),

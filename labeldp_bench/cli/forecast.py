@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from labeldp.support.progress import duration, say
@@ -10,14 +11,14 @@ from labeldp_bench.experiments.compose import choices_of, compose_cell, key_of
 from labeldp_bench.experiments.experiment import NoVersionError, scaled
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.record import is_done
 from labeldp_bench.reports.estimates import (
     FROM_OTHERS,
     RoughEstimator,
-    estimator_on,
     images_trained_on,
     seconds_left,
 )
-from labeldp_bench.runs.environment import Environment
+from labeldp_bench.support.hardware import Hardware
 
 SHORT_SECONDS = 60.0
 HOUR = 3600.0
@@ -25,34 +26,36 @@ TOO_SMALL = "smoke"
 """The budget whose numbers mean nothing."""
 
 
-def say_forecast(cell: Cell, environment: Environment, overrides: Sequence[str]) -> None:
+def say_forecast(cell: Cell, out_dir: Path, hardware: Hardware, overrides: Sequence[str]) -> None:
     """Says how long a run takes on this device; of a long one also which versions fit in an hour.
 
     By rates that were measured before: the run itself can tell only after some steps, which on a
-    CPU may be minutes. Says nothing of a run of less than a minute.
+    CPU may be minutes. Says nothing of a run that is done or takes less than a minute. Needs no
+    torch, whose import alone takes seconds.
 
     Args:
         cell: the run.
-        environment: its folders and device.
+        out_dir: holds the runs' folders.
+        hardware: where it computes.
         overrides: of the command line.
     """
-    estimator = estimator_on(environment.device, read_committed())
-    folder = environment.out_dir / cell.folder
+    cell = replace(cell, as_stated=True)
+    folder = out_dir / cell.folder
+    if is_done(folder):
+        return
+    estimator = RoughEstimator(hardware.name, read_committed(), hardware.precision)
     seconds, source = seconds_left(cell, folder, estimator)
     is_vague = source == FROM_OTHERS and math.isnan(images_trained_on(cell))
     if is_vague or not seconds >= SHORT_SECONDS:  # NaN: nothing is known
         return
-    epochs = cell.setting("trainer.epochs")
     say(f"about {duration(seconds)} on this device, by {source}")
-    if seconds > HOUR and (fitting := _fitting(cell, folder, estimator, overrides)):
+    if seconds > HOUR and (fitting := _fitting(cell, estimator, overrides)):
         say(f"  in an hour: {', or '.join(fitting)}")
-    if epochs and seconds > HOUR:
+    if cell.setting("trainer.epochs") and seconds > HOUR:
         say("  Ctrl-C keeps what a checkpoint holds, and the same command goes on from it")
 
 
-def _fitting(
-    cell: Cell, folder: Path, estimator: RoughEstimator, overrides: Sequence[str]
-) -> list[str]:
+def _fitting(cell: Cell, estimator: RoughEstimator, overrides: Sequence[str]) -> list[str]:
     """Returns what to add to a command so that it ends within an hour, the longest run first."""
     options: dict[str, float] = {}
     seconds, _ = estimator.seconds(cell)
@@ -66,6 +69,7 @@ def _fitting(
             smaller = compose_cell(scaled([*overrides, f"budget={name}"], keys))
         except NoVersionError:
             continue
+        smaller = replace(smaller, as_stated=True)
         needed, _ = estimator.seconds(smaller)
         if needed <= HOUR and smaller.config_hash != cell.config_hash:
             options[f"budget={name}"] = needed

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -15,6 +16,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.cli import submit
 from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
+from labeldp_bench.cli.forecast import say_forecast
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.cli.launch import ending_with_the_device
 from labeldp_bench.cli.sweep import NO_RERUN, check_effect, run_sweep
@@ -23,6 +25,7 @@ from labeldp_bench.experiments.experiment import scaled
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.support.checkout import CONFIGS
+from labeldp_bench.support.hardware import cpu_without_torch
 from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -44,11 +47,13 @@ def run_one(config: DictConfig) -> None:
     if cell.budget != PAPER:
         cell = compose_cell(scaled(given, asked=keys))
     say(cell.title)
-    # Torch takes seconds to import: the line above need not wait for it, nor the forecast for the
-    # rest of the imports.
-    from labeldp_bench.cli.forecast import say_forecast
+    here = cpu_without_torch(str(config.device))
+    if here is not None and config.release_only is None:
+        say_forecast(cell, Path(str(config.out_dir)).expanduser(), here, given)
+    say("  loading PyTorch")  # which takes seconds: the lines above need not wait for it
     from labeldp_bench.records.collect import record_of
-    from labeldp_bench.records.record import is_done
+    from labeldp_bench.records.record import CHECKPOINT, is_done
+    from labeldp_bench.reports.estimates import hardware_of
     from labeldp_bench.runs.environment import environment_of, refuse_other_releases
 
     prepare_training()
@@ -71,18 +76,18 @@ def run_one(config: DictConfig) -> None:
         refuse_other_releases(cell, environment)
         say("this run is done already (delete its folder to run it again)")
     else:
-        say_forecast(cell, environment, given)
+        if here is None:
+            say_forecast(cell, environment.out_dir, hardware_of(environment.device), given)
         if cell.has("dataset.name"):
             say(f"  reading {cell.dataset_name}")
     from labeldp_bench.cli.sweep_summary import show_run
-    from labeldp_bench.runs.checkpoint import NAME
     from labeldp_bench.runs.job import raise_or_write_failure, run_cells
 
     try:
         with ending_with_the_device():
             failed = run_cells([cell], environment, raise_or_write_failure)
     except KeyboardInterrupt:
-        if not (folder / NAME).is_file() and not is_done(folder):
+        if not (folder / CHECKPOINT).is_file() and not is_done(folder):
             say("nothing is kept of this run yet; the same command starts it again")
         raise
     if failed or not is_done(folder):

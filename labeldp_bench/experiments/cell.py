@@ -42,16 +42,19 @@ class Cell:
         config: the resolved config as plain containers, without machine-bound keys.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
         used: which of the groups `encoder` and `views` it takes something from.
+        as_stated: whether its identity is by the YAML alone. That imports no class, and so no
+            torch; it is for a forecast, and no folder or record may have it.
     """
 
     config: dict[str, Any]
     choices: dict[str, str]
     used: frozenset[str] = frozenset()
+    as_stated: bool = False
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What decides the result, flat; imports the cell's classes."""
-        return identity_of(self.config, self.choices)
+        return identity_of(self.config, self.choices, defaults=not self.as_stated)
 
     @cached_property
     def config_hash(self) -> str:

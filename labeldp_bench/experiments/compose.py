@@ -149,7 +149,10 @@ def _compose(overrides: tuple[str, ...]) -> Cell:
     chosen = [text for text in overrides if text not in values and text not in budget]
     pickled, choices = _compose_choices(tuple(sorted(chosen, key=key_of)))
     if budget:  # the cell names it; its rules are no part of the cell
-        choices = choices | {"budget": _compose_choices((budget[-1],))[1]["budget"]}
+        name = budget[-1].partition("=")[2]
+        known = name in choices_of("budget")  # Hydra need not be asked, and takes its time
+        name = name if known else _compose_choices((budget[-1],))[1]["budget"]
+        choices = choices | {"budget": name}
     config = pickle.loads(pickled)
     for text in values:
         OmegaConf.update(config, key_of(text), _parsed(text), merge=True)

@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +33,32 @@ REFERENCE = Path(__file__).with_name("reference_values.json")
 OURS = ("labeldp.", "labeldp_bench.")
 
 
-def identity_of(config: Mapping[str, object], choices: Mapping[str, str]) -> dict[str, object]:
+def identity_of(
+    config: Mapping[str, object], choices: Mapping[str, str], defaults: bool = True
+) -> dict[str, object]:
     """Returns the identity of a resolved config, its keys sorted (contract: config_hash).
 
     Args:
         config: plain containers, without what is bound to a machine.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+        defaults: whether to import the classes, for what no YAML states; without that an identity
+            is right as long as every default in code is the reference value.
     """
+    beside = partial(_beside_reference, defaults=defaults)
     identity: dict[str, object] = {"seed": config["seed"]}
     if config["budget"] != PAPER:
         identity["budget"] = config["budget"]
     for group in GROUPS:
         identity[group] = choices[group]
-        identity |= _flat(group, _beside_reference(config[group]))
+        identity |= _flat(group, beside(config[group]))
     if config.get("noise", SEEDED) != SEEDED:
         identity["noise"] = config["noise"]
     if config["pretrain"]:  # no key without it, as in runs from before pre-training existed
         identity["pretrain"] = choices["pretrain"]
-        identity |= _flat("pretrain", _beside_reference(config["pretrain"]))
+        identity |= _flat("pretrain", beside(config["pretrain"]))
     if config["tuning"]:  # no key without it, as for pretrain
         identity["tuning"] = choices["tuning"]
-        identity |= _flat("tuning", _beside_reference(config["tuning"]))
+        identity |= _flat("tuning", beside(config["tuning"]))
     return {key: identity[key] for key in sorted(identity) if key not in PATHS}
 
 
@@ -101,10 +106,10 @@ def defaults_of(target: Any) -> dict[str, object]:
     }
 
 
-def _beside_reference(node: Any) -> Any:
+def _beside_reference(node: Any, defaults: bool) -> Any:
     """Returns a config node with its classes' defaults, less the values of the reference."""
     if isinstance(node, list):
-        return [_beside_reference(item) for item in node]
+        return [_beside_reference(item, defaults) for item in node]
     if isinstance(node, float):
         if not math.isfinite(node):
             return str(node)  # "inf"; JSON has no such number
@@ -114,15 +119,15 @@ def _beside_reference(node: Any) -> Any:
     target = node.get("_target_")
     given = {key: value for key, value in node.items() if not key.startswith("_")}
     if target is None:
-        return {key: _beside_reference(value) for key, value in given.items()}
+        return {key: _beside_reference(value, defaults) for key, value in given.items()}
     name = str(target).rpartition(".")[2]
     reference = reference_values().get(name, {})
     # Of other packages' classes only the registered parameters: a newer version has more.
-    known = defaults_of(target).items()
+    known = defaults_of(target).items() if defaults else ()
     ours = str(target).startswith(OURS)
     given = {key: value for key, value in known if ours or key in reference} | given
     kept = {
-        key: _beside_reference(value)
+        key: _beside_reference(value, defaults)
         for key, value in given.items()
         if not (key in reference and reference[key] == value)
     }

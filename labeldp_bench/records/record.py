@@ -19,6 +19,8 @@ from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import without_paths
 from labeldp_bench.support.checkout import CHECKOUT
 
+CHECKPOINT = "checkpoint.pt"
+"""The file of a run that is not done yet."""
 MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
 
 

@@ -4,23 +4,24 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import torch
 
 from labeldp.support.progress import duration, say
 from labeldp.support.validate import InputError
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.collect import read_committed
-from labeldp_bench.records.record import Record, Records, is_done, read_record
-from labeldp_bench.runs.checkpoint import NAME
-from labeldp_bench.runs.environment import Environment
+from labeldp_bench.records.record import CHECKPOINT, Record, Records, is_done, read_record
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.support.device import describe_device
-from labeldp_bench.training.fit import resolve_precision
-from labeldp_bench.training.images import mean_area
+from labeldp_bench.support.hardware import Hardware
+from labeldp_bench.training.resolution import mean_area
+
+if TYPE_CHECKING:  # they import torch, which a forecast need not wait for
+    import torch
+
+    from labeldp_bench.runs.environment import Environment
 
 BENCHMARK = CHECKOUT / "results" / "benchmarks" / "training_cpu.csv"
 TRAINING_IMAGES = {name: official.n_train for name, official in OFFICIAL.items()}
@@ -48,7 +49,8 @@ class HoursEstimator:
         device: as `describe_device` names it.
         records: those on other hardware do not count.
         benchmark: a CSV with images_per_second of each model and device.
-        precision: what networks compute in there; what was measured in it comes first. A name of
+        precision: what networks compute in there; what was measured in it comes first, and what
+            was measured in the other is converted by the models that have both. A name of
             hardware may mean processors with and without bf16.
         alike: returns whether what was measured on one device counts for the other.
     """
@@ -68,6 +70,10 @@ class HoursEstimator:
             ],
             columns=["alike", "recipe", "seconds", "speed", "trials", "precision", "fit", "size"],
         )  # fmt: skip
+        self._ratios = _ratios_to(precision, rows)
+        ratio = rows.precision.map(self._ratios).astype(float).where(rows.speed.notna()).fillna(1.0)
+        rows["speed"] = rows.speed.astype(float) * ratio
+        rows["seconds"] = rows.seconds.astype(float) / ratio
         self.alike: dict[str, float] = {}
         self.trials: dict[tuple[str, str], float] = {}
         self.speeds: dict[tuple[str, str], float] = {}
@@ -85,6 +91,10 @@ class HoursEstimator:
         if benchmark.is_file():
             speeds = pd.read_csv(benchmark)
             speeds = speeds[[alike(other, device) for other in speeds.device]]
+            if "precision" in speeds:
+                speeds.images_per_second *= (
+                    speeds.precision.map(self._ratios).astype(float).fillna(1.0)
+                )
             self.benchmark = dict(zip(speeds.model, speeds.images_per_second, strict=True))
 
     def seconds(self, cell: Cell) -> tuple[float, str]:
@@ -158,9 +168,12 @@ class RoughEstimator:
         return next(known, math.nan), FROM_OTHERS
 
 
-def estimator_on(device: torch.device, records: Records) -> RoughEstimator:
-    """Returns the estimates for a device of this machine, in the precision that it takes."""
-    return RoughEstimator(describe_device(device), records, resolve_precision("auto", device))
+def hardware_of(device: "torch.device") -> Hardware:
+    """Returns a device of this machine, and the precision that it takes."""
+    from labeldp_bench.support.device import describe_device
+    from labeldp_bench.training.fit import resolve_precision
+
+    return Hardware(describe_device(device), resolve_precision("auto", device))
 
 
 def same_kind(device: str, other: str) -> bool:
@@ -202,6 +215,15 @@ def _epochs_of_search(cell: Cell) -> float:
     return float(cell.setting("tuning.epochs") * recipes * (1 - cell.setting("tuning.held_out")))
 
 
+def _ratios_to(precision: str | None, rows: pd.DataFrame) -> dict[str, float]:
+    """Returns {another precision: how many times as fast networks are in `precision`}."""
+    speeds = rows.speed.astype(float).groupby([rows.recipe, rows.precision]).median().unstack()
+    if precision not in speeds:
+        return {}
+    ratios = speeds.rdiv(speeds[precision], axis=0).median().dropna()
+    return {str(name): float(ratio) for name, ratio in ratios.items()}
+
+
 def _full_size_speed(record: Record) -> float | None:
     """Returns a record's images per second, in images of full size."""
     speed = record.get("images_per_second")
@@ -216,7 +238,9 @@ def _full_size_per_example(identity: Mapping[str, Any]) -> float:
     return float(identity.get("trainer.views", 1) * mean_area(resolution, epochs))
 
 
-def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: float) -> list[Cell]:
+def finished_in_time(
+    cells: Sequence[Cell], environment: "Environment", seconds: float
+) -> list[Cell]:
     """Returns the cells of a job that are expected to finish one after the other in `seconds`.
 
     The others are named on stdout; those that are done are left out. Rates come from records on
@@ -226,9 +250,8 @@ def finished_in_time(cells: Sequence[Cell], environment: Environment, seconds: f
     """
     steady = [_steady(path.parent) for path in environment.out_dir.rglob("record.json")]
     known = read_committed() | {record["config_hash"]: record for record in steady}
-    device = environment.device
-    precision = resolve_precision("auto", device)
-    estimator = HoursEstimator(describe_device(device), known, precision=precision)
+    here = hardware_of(environment.device)
+    estimator = HoursEstimator(here.name, known, precision=here.precision)
     started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder
@@ -265,20 +288,21 @@ def seconds_left(
 ) -> tuple[float, str]:
     """Returns how long a cell still takes, and where that comes from.
 
-    The first is NaN where it is unknown, or where a setting is refused.
+    The first is NaN where it is unknown, or where a setting makes no sense.
     """
     try:
-        cell.build()
-    except InputError:
+        if not cell.as_stated:  # to build imports torch
+            cell.build()
+        seconds, source = estimator.seconds(cell)
+        return seconds * _share_left(cell, folder), source
+    except (InputError, TypeError, ValueError):  # `build` says what is wrong
         return math.nan, ""
-    seconds, source = estimator.seconds(cell)
-    return seconds * _share_left(cell, folder), source
 
 
 def _share_left(cell: Cell, folder: Path) -> float:
     """Returns the share of a cell's epochs that it has not done yet."""
     history, epochs = folder / "history.csv", _epochs_of(cell)
-    if not (folder / NAME).is_file() or not history.is_file() or not epochs:
+    if not (folder / CHECKPOINT).is_file() or not history.is_file() or not epochs:
         return 1.0
     stages = len(cell.setting("learner.fractions") or [1.0])
     done: float = max(0, len(history.read_text().splitlines()) - 1)

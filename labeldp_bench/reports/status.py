@@ -11,7 +11,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.reports.estimates import HoursEstimator, RoughEstimator, estimator_on
+from labeldp_bench.reports.estimates import HoursEstimator, RoughEstimator, hardware_of
 from labeldp_bench.reports.rendering import markdown_table
 
 
@@ -61,7 +61,8 @@ def every_status(
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all where none is named."""
     records = read_committed()
-    estimator = estimator_on(device, records)
+    here = hardware_of(device)
+    estimator = RoughEstimator(here.name, records, here.precision)
     names = names or experiment_names()
     return [status_of(name, out_dir, records, estimator, budget) for name in names]
 

@@ -12,7 +12,6 @@ from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import State
 from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
 
-NAME = "checkpoint.pt"
 FORMAT = "2"
 OF_TRAINING = {"torch", "device", "precision"}
 """Where these differ, training cannot go on; what was released is the same."""

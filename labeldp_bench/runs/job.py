@@ -28,8 +28,7 @@ from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.interfaces import Model, NetworkFactory
 from labeldp_bench.pretraining.weights import pretrained
-from labeldp_bench.records.record import is_done
-from labeldp_bench.runs.checkpoint import NAME
+from labeldp_bench.records.record import CHECKPOINT, is_done
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.result import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
@@ -254,9 +253,9 @@ def run_cells(
             job.run()
         except KeyboardInterrupt:
             for run in job.runs:
-                if (run.folder / NAME).is_file():
-                    say(f"{run.cell.title}: kept in {run.folder / NAME} up to its last save; the "
-                        "same command goes on from there")  # fmt: skip
+                if (file := run.folder / CHECKPOINT).is_file():
+                    say(f"{run.cell.title}: kept in {file} up to its last save; the same command "
+                        "goes on from there")  # fmt: skip
             raise
     return job.failed
 

@@ -22,8 +22,8 @@ from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, Session
-from labeldp_bench.records.record import write_confusion, write_record
-from labeldp_bench.runs.checkpoint import NAME, Checkpoint
+from labeldp_bench.records.record import CHECKPOINT, write_confusion, write_record
+from labeldp_bench.runs.checkpoint import Checkpoint
 from labeldp_bench.runs.environment import NOTE, Environment, stored_releases, which_releases
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.result import Outcome, learner_of_unit, record_of, share_of_unit
@@ -165,7 +165,7 @@ def session_of(
     """Returns what a learner knows of its run; opens a checkpoint for a model with epochs."""
     if run.parts.model.recipe is not None and environment.checkpoint_epochs != 0:
         run.checkpoint = Checkpoint(
-            run.folder / NAME,
+            run.folder / CHECKPOINT,
             belongs_to={
                 "identity": run.cell.config_hash,
                 "data": data.sha256 or "",

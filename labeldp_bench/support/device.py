@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import platform
 import tempfile
 from functools import cache
 from itertools import count
@@ -13,6 +12,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from labeldp.support.validate import InputError
+from labeldp_bench.support.hardware import cpu_name
 
 # Older versions of torch raise a plain RuntimeError where a GPU fails.
 ACCELERATOR_ERROR: Any = getattr(torch, "AcceleratorError", ())
@@ -43,12 +43,7 @@ def describe_device(device: torch.device) -> str:
     """Returns the hardware's name for the record."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        name = models[0].split(":", 1)[1].strip() if models else name
-    return f"cpu ({name}, {torch.get_num_threads()} threads)"
+    return cpu_name(torch.get_num_threads())
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -23,15 +23,8 @@ from labeldp.support.validate import (
 from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.fit import INFERENCE_BATCH, Fit
-from labeldp_bench.training.images import (
-    Pixels,
-    Resolution,
-    check_pixels,
-    check_resolution,
-    mean_area,
-    scale_of,
-    shrunk,
-)
+from labeldp_bench.training.images import Pixels, check_pixels, shrunk
+from labeldp_bench.training.resolution import Resolution, check_resolution, mean_area, scale_of
 from labeldp_bench.training.schedules import Schedule
 from labeldp_bench.training.stopwatch import Stopwatch
 

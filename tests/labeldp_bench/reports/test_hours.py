@@ -1,6 +1,9 @@
 """Status, hours and `minutes=`: what is done, how long the rest takes, which cells still start."""
 
 import math
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,9 +18,12 @@ from labeldp_bench.reports.estimates import (
     RoughEstimator,
     finished_in_time,
     images_trained_on,
+    same_hardware,
 )
 from labeldp_bench.runs.environment import Environment
+from labeldp_bench.support import hardware
 from labeldp_bench.support.device import describe_device
+from labeldp_bench.support.hardware import cpu_without_torch
 
 HERE, ELSEWHERE = "cpu (Some CPU, 1 threads)", "Some GPU"
 CPU = torch.device("cpu")
@@ -82,6 +88,15 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
     slower = {"c": record(other, 5.0, images_per_second=250.0, precision="float32")}
     assert seconds(bf16 | slower, precision="float32")[0] == 1200.0
     assert seconds(bf16, precision="float32")[0] == 300.0
+    # What only the other kind has run is converted by a model that both have.
+    both = {
+        kind: record(compose_cell(["dataset=cifar10", "mechanism=rr"]), 5.0, precision=kind,
+                     images_per_second=speed)
+        for kind, speed in (("bf16", 80.0), ("float32", 20.0))
+    }  # fmt: skip
+    assert seconds(bf16 | both, precision="float32")[0] == 1200.0
+    measured.write_text(f'model,images_per_second,precision,device\ncnn,3000,bf16,"{HERE}"\n')
+    assert seconds(both, precision="float32", benchmark=measured)[0] == 400.0
     trial = {"c": record(compose_cell(["mechanism=rr"]), 20.0, trials=100)}
     found = seconds(trial, compose_cell(["dataset.trials=1000"]))
     assert found == (pytest.approx(200.0), estimates.FROM_TRIALS)
@@ -106,23 +121,61 @@ def test_what_this_hardware_never_ran_is_guessed_from_other_hardware_and_models(
 def test_a_long_run_says_how_long_and_what_fits_in_an_hour(tmp_path, capsys, monkeypatch):
     # It would be silent for minutes, and then take days.
     overrides = ["mechanism=rappor", "dataset=cifar100", "eps=2"]
-    cell, environment = compose_cell(overrides), Environment(tmp_path, tmp_path, CPU)
-    here = describe_device(CPU)
-    records = {"a": record(cell, 360_000.0, here, images_per_second=14.0)}
+    cell, here = compose_cell(overrides), cpu_without_torch("cpu")
+    records = {"a": record(cell, 360_000.0, here.name, images_per_second=14.0)}
     small = compose_cell(["mechanism=rr", "dataset=cifar100", "model=resnet18_w16"])
-    records["b"] = record(small, 60.0, here, images_per_second=1400.0)
+    records["b"] = record(small, 60.0, here.name, images_per_second=1400.0)
     monkeypatch.setattr("labeldp_bench.cli.forecast.read_committed", lambda: records)
-    say_forecast(cell, environment, overrides)
+    say_forecast(cell, tmp_path, here, overrides)
     said = capsys.readouterr().out
     assert "4.2 days" in said and "trainer.epochs=1 (60 min)" in said and "budget=quick" in said
     folder = tmp_path / cell.folder
     folder.mkdir(parents=True)
     (folder / "checkpoint.pt").touch()
     (folder / "history.csv").write_text("epoch\n" + "1\n" * 75)
-    say_forecast(cell, environment, overrides)
+    say_forecast(cell, tmp_path, here, overrides)
     assert "25.0 h" in capsys.readouterr().out  # what is left
-    say_forecast(compose_cell(["mechanism=rr"]), environment, ["mechanism=rr"])
-    assert "days" not in capsys.readouterr().out
+    say_forecast(compose_cell(["mechanism=rr"]), tmp_path, here, ["mechanism=rr"])
+    say_forecast(compose_cell([*overrides, "trainer.epochs=many"]), tmp_path, here, overrides)
+    (folder / "record.json").touch()
+    say_forecast(cell, tmp_path, here, overrides)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_forecast_waits_for_no_torch():
+    # A person would wait for seconds, on a busy machine for a minute, to hear of days.
+    code = """
+import sys
+from pathlib import Path
+from labeldp_bench.cli.forecast import say_forecast
+from labeldp_bench.cli.main import compose_cell
+from labeldp_bench.support.hardware import cpu_without_torch
+given = ["mechanism=rappor", "dataset=cifar100"]
+say_forecast(compose_cell(given), Path("none"), cpu_without_torch("cpu"), given)
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "budget=quick" in done.stdout and done.stdout.endswith("False\n"), done.stderr
+
+
+def test_the_hardware_is_the_same_before_and_after_torch(monkeypatch, tmp_path):
+    # A forecast would be that of another machine, or of emulated bf16.
+    here = cpu_without_torch("cpu")
+    assert same_hardware(here.name, describe_device(CPU))
+    assert cpu_without_torch("cuda:0") is None
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(hardware, "CPUINFO", cpuinfo)
+    for flags, precision in (("sse avx512_bf16", "bf16"), ("sse avx512f", "float32")):
+        cpuinfo.write_text(f"model name\t: Some CPU\nflags\t\t: {flags}\n")
+        found = cpu_without_torch("cpu")
+        assert found.precision == precision and found.name.startswith("cpu (Some CPU, ")
+
+
+@pytest.mark.parametrize("name", ["blockrr/table3", "ple/figure2", "mechanisms/photographs_card"])
+def test_what_yaml_states_is_the_identity(name):
+    # A forecast would find no record of the same cell.
+    for cell in read_experiment(name).cells()[::20]:
+        assert replace(cell, as_stated=True).identity == cell.identity
 
 
 HALF = ["dataset=cifar10", "trainer.epochs=4", "trainer.resolution=[[0.5,0.5]]"]

@@ -9,7 +9,8 @@ from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.networks import NetworkModel
-from labeldp_bench.training.images import mean_area, scale_of, shrunk
+from labeldp_bench.training.images import shrunk
+from labeldp_bench.training.resolution import mean_area, scale_of
 from tests.training import fit, images_and_labels, supervision_of, trainer
 
 PHASES = [[0.5, 0.5], [0.25, 0.625], [0.125, 0.75]]

@@ -25,6 +25,8 @@ HEIGHTS = (-6, 7, 0, -15, 16, -24, 25, -33, 34, -42, 43)
 """Heights of a text above its mark that are tried, in points: the nearest first."""
 SIDES = {1: "left", -1: "right"}
 """Sides of its mark on which a text may be, and its alignment there."""
+ROOM = 0.27
+"""Of the width of a panel, to the right of its points: the longest text fits there."""
 NEAR = 10
 """In points: a text further off is joined to its mark by a thin line."""
 
@@ -106,6 +108,8 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, joined: bool) -> dict[str, Any]:
         )
     axes.margins(0.08)
     axes.autoscale_view()
+    left, right = axes.get_xlim()
+    axes.set_xlim(left, right + ROOM * (right - left))
     return shown
 
 
@@ -129,7 +133,7 @@ def _write_mark(
 ) -> None:
     """Writes a point's text where it overlaps least; appends its box to `written`.
 
-    A text over a text cannot be read, one over a line can.
+    A text over a text cannot be read, nor one beyond the panel; one over a line can.
     """
     mark = axes.annotate(
         text,
@@ -152,7 +156,7 @@ def _write_mark(
         outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0) + (box.y1 > axes.bbox.y1)
         lead = _leader(axes, point, box) if abs(up) > NEAR else []
         crossed = sum(part.count_overlaps(written) > 0 for part in lead)
-        covered = box.count_overlaps(drawn) + 2 * outside
+        covered = box.count_overlaps(drawn) + 10 * outside
         covered += 10 * (box.count_overlaps(written) + crossed)
         tried.append((covered, abs(up), right, up, side, box))
     _, _, right, up, side, box = min(tried, key=lambda each: each[:2])

@@ -196,9 +196,9 @@ def _paper_of(stem: str) -> str | None:
     return next((name for name in PAPERS if stem.startswith(f"{name}_")), None)
 
 
-def _in_order(stem: str) -> list[tuple[int, str]]:
+def _in_order(stem: str) -> list[tuple[str, int]]:
     """Returns a key that sorts table 4 before table 10."""
-    return [(int(part or 0), text) for text, part in re.findall(r"(\D+)(\d*)", stem)]
+    return [(text, int(part or 0)) for text, part in re.findall(r"(\D+)(\d*)", stem)]
 
 
 def _heading(stem: str) -> str:

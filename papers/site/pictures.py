@@ -46,6 +46,11 @@ DIFFERENCES = (
     "Bars: 95 % t intervals over the seeds that both methods share. After Holm's correction "
     "{significant} of {count} differences are significant at 5 %."
 )
+AUDITS = "Lower bounds on eps, from draws, from releases and from trained models, against the claim"
+AUDITS_CAPTION = (
+    "Grey: the claim, which no honest bound exceeds but by chance. Canaries are examples whose "
+    "labels were drawn uniformly; an auditor guesses them. A bound of 0 is no evidence of privacy."
+)
 DATA_OF_TABLE = {
     "vector_approximation/table1a": "MNIST",
     "vector_approximation/table1b": "Fashion-MNIST",
@@ -253,11 +258,10 @@ def draw_audits(rows: pd.DataFrame, path: Path) -> None:
     """Writes a panel per data set and model of results/audits/end_to_end.csv."""
     rows = rows[np.isfinite(rows.claimed)]
     panels = list(rows.groupby(["dataset", "model"], sort=False))
-    figure, axes = plotting.new_figure(len(panels), rows=1, height=3.4)
-    figure.set_figwidth(3.1 * len(panels) + 1.6)
+    figure, axes = plotting.new_figure(math.ceil((len(panels) + 1) / 2), rows=2, height=3.0)
     names = list(rows.mechanism.unique())
     shown = {}
-    for panel, (key, points) in zip(axes[0], panels, strict=True):
+    for panel, (key, points) in zip(axes.flat, panels, strict=False):
         dataset, model = map(str, key)
         panel.set_title(f"{data_name_of(dataset).replace('_', ' ')}, {model_name_of(model)}")
         top = points.claimed.max()
@@ -272,9 +276,12 @@ def draw_audits(rows: pd.DataFrame, path: Path) -> None:
                     if name == names[0]:
                         shown[label] = line
         panel.set_xlabel("eps claimed")
-    axes[0][0].set_ylabel("eps at least")
+        panel.set_ylabel("eps at least")
+    for panel in axes.flat[len(panels) :]:  # the legend stands in the first of them
+        panel.axis("off")
     colours = [axes[0][0].plot([], [], color=plotting.colour_of(name))[0] for name in names]
     handles, labels = [*colours, *shown.values()], [*map(name_of, names), *shown]
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    axes.flat[len(panels)].legend(handles, labels, loc="center", fontsize=10)
+    plotting.title_and_caption(figure, AUDITS, AUDITS_CAPTION)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

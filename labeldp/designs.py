@@ -174,6 +174,11 @@ def table(
     >>> table([[0.75, 0.25], [0.25, 0.75]], answers=["black", "red"])  # eps is log(3)
     <Design table: classes no, yes; answers black, red; eps=1.1>
     """
+    if hasattr(chances, "columns"):
+        raise InputError(
+            "table takes no names of rows and columns, which may be in another order than classes "
+            "and answers (give chances.to_numpy(), classes= and answers=)"
+        )
     return Design("table", tuple(classes), tuple(classes if answers is None else answers), chances)
 
 

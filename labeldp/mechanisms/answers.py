@@ -109,7 +109,7 @@ def checked_table(table: Sequence[Sequence[float]]) -> np.ndarray:
     if chances.ndim != 2 or min(chances.shape) < 2:
         raise InputError(
             "table must hold the chances of two answers or more, a row for each of two classes or "
-            f"more, got {table!r}"
+            f"more, got {' '.join(repr(table).split())[:60]}"
         )
     if not ((chances >= 0) & (chances <= 1)).all():
         raise InputError("table must hold chances in [0, 1], got others")
@@ -130,4 +130,4 @@ def epsilon_of(chances: np.ndarray) -> float:
     low, high = chances.min(0), chances.max(0)
     if (low == 0).any():
         return math.inf
-    return float(np.log(high / low).max())
+    return float((np.log(high) - np.log(low)).max())

@@ -155,6 +155,8 @@ def test_answers_that_no_design_knows_are_refused_unseen(answers):
         (lambda: designs.table([[0.2, 0.8], [math.nan, 0.2]]), r"\[0, 1\]"),
         (lambda: designs.table(np.ma.array([[0.2, 0.8], [0.8, 0.2]], mask=[[0, 0], [0, 1]])),
          r"\[0, 1\]"),
+        (lambda: designs.table([[1, 1e-320], [0.5, 0.5]]), "700"),
+        (lambda: designs.table(pd.DataFrame({"yes": [0.2, 0.7], "no": [0.8, 0.3]})), "to_numpy"),
         (lambda: designs.table([[1, 0, 0], [0, 1, 0]], answers=["a", "b", "c"]), "column 2"),
         (lambda: designs.table([[0.5, 0.3, 0.2], [0.1, 0.4, 0.5]]), r"\(2, 3\)"),
         (lambda: designs.table([[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]], classes=["a", "b", "c"],

@@ -1,18 +1,21 @@
-"""How often the intervals of `labeldp.metrics` hold the true value.
+"""How often the intervals of `labeldp.metrics`, and of `labeldp fit`, hold the true value.
 
-    python -m benchmarks.coverage [simulations=2000] [out=FOLDER]
+    python -m benchmarks.coverage [simulations=2000] [fits=200] [out=FOLDER]
 
 Rows are drawn from a fixed population of 200,000, whose true metrics are known: the last of K
 classes has a share of 0.18 (K = 2) or 0.11 (K = 5), and the scores are those of a softmax model
 that is too sure of itself.
 Each simulation draws rows, releases their labels by the mechanism that `labeldp plan` recommends,
 and asks for all metrics. An answer "cannot be said" is counted on its own, and is no miss.
+For `labeldp fit`, `fits` simulations of 500 rows fit the linear model to the features behind the
+scores: does what the command prints hold the accuracy of the model that it writes?
 Writes metric_coverage.csv.
 """
 
 import sys
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +23,9 @@ from numpy.typing import NDArray
 from sklearn import metrics as truth
 
 import labeldp as ldp
-from labeldp import metrics
+from labeldp import metrics, models
 from labeldp.estimates import Estimate
+from labeldp.intervals import unknown
 from labeldp_bench.cli.script import command, integer, output_folder, read_arguments
 
 POPULATION = 200_000
@@ -29,8 +33,8 @@ BINS = 10
 Values = dict[str, float]
 
 
-def population(classes: int) -> tuple[NDArray, NDArray, NDArray]:
-    """Returns true labels (P,), the scores of a good model, those of a worse one, (P, K) each."""
+def population(classes: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Returns true labels (P,); features, scores of a good model, of a worse one, (P, K) each."""
     stream = np.random.default_rng(classes)
     shares = np.full(classes, 0.9 / (classes - 1))
     shares[-1] = 0.1
@@ -44,7 +48,7 @@ def population(classes: int) -> tuple[NDArray, NDArray, NDArray]:
         return powers / powers.sum(1, keepdims=True)
 
     worse = logits + stream.normal(size=logits.shape)
-    return labels, softmax(1.3 * logits), softmax(worse)
+    return labels, features, softmax(1.3 * logits), softmax(worse)
 
 
 def true_values(labels: NDArray, scores: NDArray, worse: NDArray, groups: NDArray) -> Values:
@@ -109,11 +113,26 @@ def answers(
     }
 
 
-def simulated(classes: int, eps: float, rows: int, simulations: int) -> pd.DataFrame:
+def answers_of_fit(features: NDArray, release: ldp.Release) -> tuple[Any, dict[str, Estimate]]:
+    """Returns the model that `labeldp fit` writes, and what it prints of it."""
+    model, table = ldp.LabelDPClassifier(), pd.DataFrame(features)
+    found = models.cross_validated(model, table, release)
+    untold = found.accuracy.low <= 1 / len(release.classes) and found.accuracy.high == 1
+    said = {"fit: accuracy": found.accuracy, "fit: gain over the most frequent class": found.gain}
+    if untold:  # the command then prints no number
+        said = {name: unknown(0, 1, "untold") for name in said}
+    return model.fit(table, release), said
+
+
+def simulated(
+    classes: int, eps: float, rows: int, simulations: int, of_fit: bool = False
+) -> pd.DataFrame:
     """Returns a row for each metric: how often the interval holds, how often there is none."""
-    labels, scores, worse = population(classes)
+    labels, features, scores, worse = population(classes)
     groups = np.random.default_rng(0).integers(0, 2, POPULATION)
     true = true_values(labels, scores, worse, groups)
+    everybody = pd.DataFrame(features)
+    usual = np.bincount(labels).max() / POPULATION
     mechanism = ldp.plan(rows, classes, eps).mechanism
     found = []
     for seed in range(simulations):
@@ -121,17 +140,23 @@ def simulated(classes: int, eps: float, rows: int, simulations: int) -> pd.DataF
         release = ldp.privatize(
             labels[drawn], classes=list(range(classes)), eps=eps, mechanism=mechanism, seed=seed
         )
+        if of_fit:
+            model, said = answers_of_fit(features[drawn], release)
+            right = float((model.predict(everybody) == labels).mean())
+            true = dict(zip(said, (right, right - usual), strict=True))
+        else:
+            said = answers(release, scores[drawn], worse[drawn], groups[drawn])
         found += [
             (name, bool(each.reason), each.low <= true[name] <= each.high, each.high - each.low)
-            for name, each in answers(release, scores[drawn], worse[drawn], groups[drawn]).items()
+            for name, each in said.items()
         ]
     table = pd.DataFrame(found, columns=["metric", "unsaid", "held", "width"])
-    said = table[~table.unsaid].groupby("metric", sort=False)
+    said_of = table[~table.unsaid].groupby("metric", sort=False)
     own = pd.DataFrame(
         {
             "eps": eps, "rows": rows, "classes": classes, "mechanism": mechanism,
-            "simulations": simulations, "nominal": 0.95, "observed": said.held.mean(),
-            "mean_width": said.width.mean(),
+            "simulations": simulations, "nominal": 0.95, "observed": said_of.held.mean(),
+            "mean_width": said_of.width.mean(),
             "cannot_be_said": table.groupby("metric", sort=False).unsaid.mean(),
         }
     )  # fmt: skip
@@ -141,17 +166,20 @@ def simulated(classes: int, eps: float, rows: int, simulations: int) -> pd.DataF
 @command(__doc__)
 def main(arguments: list[str]) -> int:
     """Simulates all settings and writes the table."""
-    options = read_arguments(arguments, {"simulations": "2000", "out": "results/benchmarks"})
-    simulations = integer("simulations", options["simulations"], low=1)
+    options = read_arguments(
+        arguments, {"simulations": "2000", "fits": "200", "out": "results/benchmarks"}
+    )
+    counts = [integer(name, options[name], low=1) for name in ("simulations", "fits")]
     out = output_folder("out", options["out"])
     warnings.simplefilter("ignore")  # "practically noise", as it should be at these eps
     tables = []
     for classes in (2, 5):
         for rows in (500, 5000):
             for eps in (0.5, 1.0, 3.0):
-                each = simulated(classes, eps, rows, simulations)
-                print(each.round(3).to_string(index=False), flush=True)
-                tables.append(each)
+                for of_fit, simulations in enumerate(counts if rows == 500 else counts[:1]):
+                    each = simulated(classes, eps, rows, simulations, bool(of_fit))
+                    print(each.round(3).to_string(index=False), flush=True)
+                    tables.append(each)
     pd.concat(tables).to_csv(out / "metric_coverage.csv", index=False, float_format="%.4g")
     return 0
 

@@ -68,7 +68,7 @@ def _setting(identity: dict[str, Any]) -> str:
     named = [setting_of(identity), widths_of(identity)]
     if identity.get("model") == "eigenmaps":
         least = identity.get("model.functions", reference_values()["Eigenmaps"]["functions"])
-        named.append(f"{least[0]:g} functions per class or more")
+        named.append(f"{least[0]:g} K functions or more")
     if "pretrain.seed" in identity:
         named.append(f"network {identity['pretrain.seed']}")
     if "tuning" in identity:

@@ -7,13 +7,16 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from scipy.sparse.csgraph import laplacian
 
-from benchmarks import circle, commands, graph_learning, many_classes, scale, streaming
+from benchmarks import circle, commands, graph_learning, many_classes, penalties, scale, streaming
 from benchmarks import mechanisms as speeds
 from benchmarks.scale import entropy, needed_bits
 from labeldp import mechanisms
+from labeldp_bench.models.penalised import with_constant
 
 
 @pytest.fixture
@@ -156,3 +159,19 @@ def test_what_cannot_be_measured_is_one_line(module, option, named, tmp_path, ca
     assert module.main([option, f"out={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert named in line and not list(tmp_path.iterdir())
+
+
+def test_rules_lose_on_the_best_penalty_and_never_gain(monkeypatch, tmp_path):
+    # A rule that saw test labels would lose nothing.
+    draws = torch.Generator().manual_seed(0)
+    labels = torch.randint(10, (600,), generator=draws)
+    points = with_constant(torch.randn((600, 20), generator=draws) + 2 * torch.eye(10, 20)[labels])
+    data = penalties.Data(points[:400], labels[:400], points[400:], labels[400:])
+    monkeypatch.setattr(penalties, "load", lambda *given: data)
+    options = ["dataset=mnist", "eps=1,8", "seeds=2", f"out={tmp_path}"]
+    assert penalties.main(options) == 0
+    table = pd.read_csv(tmp_path / "penalty_regret.csv")
+    assert table.eps.tolist() == ["1.0"] * 5 + ["8.0"] * 5 + ["all"] * 5
+    assert (table.mean_regret >= 0).all() and (table.mean_regret <= table.worst_regret).all()
+    assert table.mean_regret.max() > 0
+    assert table.largest_penalty.isin(penalties.PENALTIES).all()

@@ -36,6 +36,7 @@ from labeldp_bench.cli.script import (
 )
 from labeldp_bench.data.images import load_images
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.models import Probe
 from labeldp_bench.models.encoders import Encoder
 from labeldp_bench.models.linear_heads import leading_directions, scale_of
 from labeldp_bench.models.penalised import log_evidence, minima, variances_of, with_constant
@@ -62,10 +63,12 @@ def load(name: str, data_dir: Path, components: int) -> Data:
     """Returns the leading directions of a data set's features."""
     train, test = load_images(data_dir, name, CLASSES)
     (images, labels), (test_images, test_labels) = train.tensors(), test.tensors()
-    recipe = [*FEATURES.get(name, PATCHES), "model=probe"]
-    parts = compose_cell([f"dataset={name}", "mechanism=subset_selection", *recipe]).build()
-    network = parts.pretrain.network(parts.model.network, data_dir)
-    weights = parts.pretrain.train(network, images, data_dir, CPU)
+    chosen = [f"dataset={name}", "mechanism=subset_selection", "model=probe"]
+    parts = compose_cell([*chosen, *FEATURES.get(name, PATCHES)]).build()
+    recipe, model = parts.pretrain, parts.model
+    assert recipe is not None and isinstance(model, Probe)
+    network = recipe.network(model.network, data_dir)
+    weights = recipe.train(network, images, data_dir, CPU)
     encoder, encoded = Encoder.pretrained(network, weights.tensors, images, CPU)
     encoded, directions = leading_directions(encoded, components)
     tested = encoder(test_images) @ directions

@@ -56,7 +56,7 @@ def missing_code(values: NDArray[np.float64]) -> tuple[float, int] | None:
 
     >>> missing_code(np.array([31.0, 58.0, 999.0, 44.0, 999.0]))
     (999.0, 2)
-    >>> missing_code(np.array([910.0, 940.0, 999.0, 999.0]))
+    >>> missing_code(np.array([850.0, 940.0, 999.0, 999.0]))
     """
     rest = values[np.isfinite(values) & ~np.isin(values, CODES)]
     if not len(rest):

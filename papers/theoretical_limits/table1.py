@@ -19,7 +19,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import Experiment
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
-from labeldp_bench.records.record import Record, Records
+from labeldp_bench.records.record import Record, Records, distribution_of
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from papers.tables import Table, records_of
@@ -171,6 +171,12 @@ def is_theory(cell: Cell) -> bool:
 def eps_of(cell: Cell) -> float:
     """Returns eps of a cell, or the one that its rule assumes; infinity without either."""
     return float(cell.identity.get("learner.rule_eps", cell.identity.get("mechanism.eps", "inf")))
+
+
+def _distribution(series: Series, records: Records) -> int:
+    """Returns the newest distribution of the releases of a series's runs; 0 without any."""
+    found = records_of([cell for _, cell in series.cells if is_theory(cell)], records)
+    return max(map(distribution_of, found), default=0)
 
 
 def read_series(experiment: Experiment) -> list[Series]:
@@ -345,13 +351,19 @@ class ExponentTable(Table):
     def _over_functions(
         self, series: Series, row: dict[str, Any], records: Records
     ) -> dict[str, Any]:
-        """Returns the mean slope over all drawn functions of which every run is done."""
+        """Returns the mean slope over all drawn functions of which every run is done.
+
+        Of those whose releases have the newest distribution, as in `statistics.newest`.
+        """
         slopes = {0: row["measured"]} if "measured" in row else {}
+        laws = {0: _distribution(series, records)}
         for other in self.series:
             if other.target_seed and (other.name, other.against) == (series.name, series.against):
                 found = self._row(other, "theory", records, {})
                 if found["n"] == found["cells"]:
                     slopes[other.target_seed] = found["measured"]
+                    laws[other.target_seed] = _distribution(other, records)
+        slopes = {seed: slope for seed, slope in slopes.items() if laws[seed] == max(laws.values())}
         if len(slopes) < 2:
             return {}
         mean = from_seeds(slopes)

@@ -79,7 +79,7 @@ def add_table(parser: argparse.ArgumentParser, name: str, row_id: str) -> None:
         "--separator",
         type=lambda text: text.replace("\\t", "\t"),
         metavar="SIGN",
-        help="what is between the cells; default: a comma, in TSV files a tab",
+        help="what is between the cells; default: what the file uses",
     )
 
 

@@ -155,6 +155,8 @@ def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.N
     elif gain.high <= SMALL:
         verdict = "no"
         advice = f"other columns, or --model {other}; more rows like these will not help"
+        if given.row_id is None:
+            advice += " (rows in another order than the release's look like this, too)"
     else:
         verdict, advice = "cannot be told", f"more rows, a larger eps, or --model {other}"
         reach = (gain.high - gain.low) / 2

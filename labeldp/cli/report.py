@@ -10,11 +10,16 @@ The page needs no other file and no network. All of it is computed from releases
 
 import argparse
 import html
+import math
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labeldp.cli.arguments import check_new
 from labeldp.support.validate import InputError
+
+if TYPE_CHECKING:
+    from labeldp.manifest import Manifest
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -58,6 +63,7 @@ def run(given: argparse.Namespace) -> int:
     check_classes_released(release)
     shares = {f"share of {name}": share for name, share in class_shares(release).items()}
     body = [f"<p>{line}</p>" for line in html.escape(release.summary()).splitlines()]
+    body += [f"<p>{line}</p>" for line in _promise(release.manifest)]
     body += ["<h2>Shares of the classes</h2>", table_of(shares).to_html(index=False, border=0)]
     if given.model is not None:
         rows = held_out(
@@ -81,3 +87,22 @@ def run(given: argparse.Namespace) -> int:
         partial.write_text(PAGE.format(title=title, body="\n".join(body)), encoding="utf-8")
     print(f"wrote {given.out}")
     return 0
+
+
+def _promise(manifest: "Manifest") -> list[str]:
+    """Returns what eps means, for whom, and what it does not protect."""
+    from labeldp.manifest import unprotected
+
+    if unprotected(manifest) is not None:
+        return []  # the summary says why
+    whose = (
+        f"the labels of one {html.escape(manifest.unit.column)}" if manifest.unit else "one label"
+    )
+    lines = [
+        f"eps={manifest.eps:g}: another value of {whose} changes the chance of any result of "
+        f"this release by a factor of at most {math.exp(manifest.eps):.3g}.",
+        "The other columns are not protected, nor is what they tell about the label.",
+    ]
+    if manifest.unit is None:
+        lines.append("Persons were not counted: one with several rows spends eps for each of them.")
+    return lines

@@ -88,3 +88,19 @@ def test_a_page_of_a_release_and_a_model(seasons, tmp_path, capsys):
     past = ["report", "past.parquet", "--model", "m.skops", "--features", "past.csv", *ID]
     assert main([*past, "--out", "n.html"]) == 2
     assert not (tmp_path / "n.html").exists()
+
+
+def test_a_page_says_what_eps_promises_and_to_whom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    labels = ["no", "yes"] * 50
+    for name, unit in (("rows", {}), ("persons", {"persons": [f"p{n // 2}" for n in range(102)]})):
+        labels += ["no", "yes"] * bool(unit)
+        release = ldp.privatize(labels, classes=["no", "yes"], eps=1.0, **unit)
+        release.save(tmp_path / f"{name}.parquet")
+        page = tmp_path / f"{name}.html"
+        assert main(["report", f"{name}.parquet", "--out", str(page)]) == 0
+        assert "factor of at most 2.72" in page.read_text()
+        assert ("several rows" in page.read_text()) == (name == "rows")
+    ldp.privatize(["no"] * 9, classes=["no", "yes"], eps=1.0, seed=0).save(tmp_path / "s.parquet")
+    assert main(["report", "s.parquet", "--out", "s.html"]) == 0
+    assert "factor of at most" not in (tmp_path / "s.html").read_text()  # seeded noise

@@ -45,11 +45,13 @@ def cells_of():
 
 
 def printed(cells):
-    """What the cells print, and what they show as text; pictures aside."""
+    """What each cell prints and shows as text; pictures aside. A kernel sends it in any parts."""
     texts = []
     for cell in cells:
-        for output in cell.get("outputs", []):
-            shown = output.get("text") or output.get("data", {}).get("text/plain", "")
-            if "image/png" not in output.get("data", {}):
-                texts.append("".join(shown))
+        parts = [
+            output.get("text") or output.get("data", {}).get("text/plain", "")
+            for output in cell.get("outputs", [])
+            if "image/png" not in output.get("data", {})
+        ]
+        texts.append("".join("".join(part) for part in parts))
     return texts

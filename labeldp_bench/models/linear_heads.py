@@ -382,7 +382,8 @@ class Probe(PretrainableModel):
         if self.powers is None:
             splits = []
             if len(inputs) > 1:
-                splits = [held_out_rows(len(inputs), self.held_out, session.seed)]
+                rows = held_out_rows(len(inputs), self.held_out, session.seed)
+                splits = [(rows[0].to(session.device), rows[1].to(session.device))]
             weights, penalty = fit_penalised(inputs, *problem, splits, self.iterations)
         else:
             scales = [scale_of(inputs, power) for power in self.powers]

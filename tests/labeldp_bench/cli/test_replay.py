@@ -56,6 +56,9 @@ def test_scores_of_tables_are_compared_too():
     assert (found["verdict"], found["why"]) == ("equal", "every number")
     found = compared(before, {"draws": 3, "auc": 0.5}, "cpu")
     assert (found["verdict"], found["why"]) == ("differs", "auc 0.75 -> 0.5")
+    found = compared(before, {"draws": 3, "auc": 0.75003}, "cpu")
+    assert (found["verdict"], found["why"]) == ("close", "auc 0.75 -> 0.75003")
+    assert compared(before, {"draws": 3, "auc": None}, "cpu")["verdict"] == "differs"
 
 
 def test_an_earlier_run_does_not_pass_for_the_new_one(replay, tmp_path, capsys):

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from labeldp.support.files import write_text
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import Experiment, read_experiment
-from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.published import method_of
 from labeldp_bench.records.record import Record, Records, is_heuristic
 from labeldp_bench.reports import plotting
@@ -73,6 +73,8 @@ class PaperFigure:
         statements: what the paper's text says of the figure.
         notes: returns further parts of the page, Markdown.
         marks: {config key: symbol} of what tells points apart where x is measured.
+        budget: at which its cells are run; at another than the paper's it is no figure of the
+            paper, and its files and page say so.
     """
 
     name: str
@@ -88,6 +90,7 @@ class PaperFigure:
     statements: Sequence[Statement] = ()
     notes: Callable[[pd.DataFrame, "PaperFigure"], list[str]] = lambda points, figure: []
     marks: Mapping[str, str] = field(default_factory=dict)
+    budget: str = PAPER
 
     @property
     def paper(self) -> str:
@@ -102,7 +105,8 @@ class PaperFigure:
     @property
     def stem(self) -> str:
         """Name of its files."""
-        return self.name.replace("/", "_")
+        at = "" if self.budget == PAPER else f"_{self.budget}"
+        return self.name.replace("/", "_") + at
 
     @cached_property
     def experiment(self) -> Experiment:
@@ -112,7 +116,12 @@ class PaperFigure:
     @property
     def cells(self) -> list[Cell]:
         """The cells of the experiment, each once."""
-        return self.experiment.cells()
+        return self.experiment.cells(self.budget)
+
+    @property
+    def command(self) -> str:
+        """What fills missing cells."""
+        return self.experiment.command_at(self.budget)
 
     @property
     def x_is_measured(self) -> bool:
@@ -268,6 +277,8 @@ def caption(figure: PaperFigure, points: pd.DataFrame) -> str:
     """Returns the text below the picture: source, runs, bands, missing cells."""
     cells, done = counts(points)
     what = f"Figure {figure.number} of {figure.paper}" if figure.number else "Drawn"
+    if figure.budget != PAPER:
+        what += f" at budget {figure.budget}"
     # Records without what x measures have no mark, so nothing is said of their training.
     drawn = points[points.x.notna()] if figure.x_is_measured else points
     missing = f"{cells - done} of {cells} cells are missing." if done < cells else ""
@@ -298,6 +309,8 @@ def page(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdict])
     """Returns the page of a figure: picture, numbers, statements, what fills missing cells."""
     cells, done = counts(points)
     name = f"figure {figure.number}" if figure.number else figure.name.rpartition("/")[2]
+    if figure.budget != PAPER:
+        name += f", budget {figure.budget}"
     parts = [f"# {figure.paper}, {name}"]
     if done:
         parts += [
@@ -311,7 +324,7 @@ def page(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdict])
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
         parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
-    missing = f"; the others: `{figure.experiment.command}`" if done < cells else ""
+    missing = f"; the others: `{figure.command}`" if done < cells else ""
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 
 

@@ -74,7 +74,7 @@ def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIG
         cells, done = counts(write_figure(figure, records, out))
         total, found = total + cells, found + done
         state = f"{done} of {cells} cells done" if done else f"no record of {cells}, no picture"
-        fill = f"; fill: {figure.experiment.command}" if done < cells else ""
+        fill = f"; fill: {figure.command}" if done < cells else ""
         print(f"{figure.stem}: {state}{fill}")
     print(f"{len(figures)} figures: {found} of {total} cells done, {total - found} missing")
 

@@ -66,11 +66,19 @@ def read_committed(path: Path = COMMITTED) -> Records:
     """
     if not path.is_file():
         return {}
-    rows = read_rows(path, FILLED, NUMBERS).to_dict("records")
+    table = read_rows(path, FILLED, NUMBERS)
+    # Column by column: asking each cell whether it is missing takes five times as long.
+    columns = {
+        str(name): [
+            None if gone else value
+            for value, gone in zip(column.tolist(), column.isna(), strict=True)
+        ]
+        for name, column in table.items()
+    }
     records = {}
     with reading(path):
-        for row in rows:
-            record = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        for row in zip(*columns.values(), strict=True):
+            record = dict(zip(columns, row, strict=True))
             record["identity"] = _identity(str(record["identity"]))
             record["draws"], record["distribution"] = draws_of(record), distribution_of(record)
             records[str(record["config_hash"])] = record

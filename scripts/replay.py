@@ -11,7 +11,8 @@ that little, and one of 10,000 test examples by more.
 Each is run anew into `out_dir` (default: a temporary folder), so that no earlier run passes for it.
 A record whose `draws` differ from today's is expected to give
 other numbers, since its releases came from other random streams; one from other hardware may
-differ by rounding. Exit status 1 if a record with today's draws on today's hardware is neither equal nor close.
+differ by rounding. Exit status 1 if a record with today's draws on today's hardware is neither
+equal nor close.
 """
 
 import math

@@ -149,13 +149,14 @@ class AccuracyTable(Table):
     @cached_property
     def names(self) -> dict[str, str]:
         """{method: how it is written for people}, with the setting that our runs of it have."""
+        return {each: method_name(each, own) for each, own in self._settings(PAPER).items()}
+
+    def _settings(self, budget: str) -> dict[str, str]:
+        """Returns {method: which of the settings of its name its cells at a budget have}."""
         settings: dict[str, dict[str, None]] = defaultdict(dict)
-        for cell in self.experiment.cells():
+        for cell in self.experiment.cells(budget):
             settings[self.method_of(cell)][setting_of(cell.identity)] = None
-        return {
-            method: method_name(method, " or ".join(filter(None, found)))
-            for method, found in settings.items()
-        }
+        return {each: " or ".join(filter(None, own)) for each, own in settings.items()}
 
     def method_of(self, cell: Cell) -> str:
         """Returns what the table calls a cell's method."""
@@ -166,6 +167,7 @@ class AccuracyTable(Table):
 
         Columns: these; cells and n (runs that it has, that are done); ours over seeds, its std, and
         low and high of its 95 % t interval; trust, n_test; published, published_std, usable, note;
+        best_epoch, the accuracy in the best epoch of what is one run alone, if any is known;
         difference; p (of the difference, after Holm's correction for the table), effect (the
         difference in standard deviations over seeds), marked; printed_eps, the column of the paper;
         model, epochs, examples, selection. Percent throughout; `class` is missing but for
@@ -195,6 +197,8 @@ class AccuracyTable(Table):
         rows["effect"] = rows.difference / rows["std"]
         rows["marked"] = rows.p.map(is_significant)
         rows["class"] = rows["class"].where(rows["class"] != NO_CLASS)
+        if rows.best_epoch.isna().all():
+            rows = rows.drop(columns="best_epoch")
         return without_zeros(rows)
 
     def parts(self, rows: pd.DataFrame) -> list[Part]:
@@ -212,7 +216,7 @@ class AccuracyTable(Table):
         return [
             self._caption(rows, budgets),
             *self._frames(rows),
-            "\n".join([*notes(rows), *training]),
+            "\n".join([*notes(rows), *training, *single_runs(paper)]),
             *left_out(runs),
             done,
         ]
@@ -251,9 +255,16 @@ class AccuracyTable(Table):
                     "trust": kept[0]["trust"] if kept else None,
                     "n_test": pairs[0][1] if pairs else math.nan,
                     OLDER: len(found) - len(kept),
+                    "best_epoch": self._best_epoch(kept),
                 }
                 rows.append(row | recipe_of(cells[0]))
         return pd.DataFrame(rows)
+
+    def _best_epoch(self, runs: Sequence[Record]) -> float:
+        """Returns the accuracy of one run alone in its best epoch, in percent; NaN if unknown."""
+        if len(runs) != 1 or self.metric != "accuracy":
+            return math.nan
+        return 100 * (runs[0].get("best_epoch_accuracy") or math.nan)
 
     def _chance(self, row: Row) -> float:
         """Returns the p value of a difference from print (in percent); NaN where unknown."""
@@ -288,7 +299,7 @@ class AccuracyTable(Table):
                 at = {(row["budget"], row[column]): row for row in line.to_dict("records")}
                 smaller = [budget for budget in SMALLER if budget in set(line.budget)]
                 kinds = [("ours", PAPER, _ours_text)]
-                kinds += [(f"ours ({budget})", budget, _ours_text) for budget in smaller]
+                kinds += [(self._kind(budget, value), budget, _ours_text) for budget in smaller]
                 kinds += [("paper", PAPER, _printed_text), ("difference", PAPER, _difference_text)]
                 head = self._line_name(value, line)
                 for kind, budget, write in kinds:
@@ -299,6 +310,12 @@ class AccuracyTable(Table):
             heading = ", ".join(map(_heading, self.panels, values))
             heads = [heading, "", *(_heading(self.columns, value) for value in columns)]
             yield pd.DataFrame(lines, columns=heads)
+
+    def _kind(self, budget: str, value: Any) -> str:
+        """Returns what a line of a smaller budget is called; names a setting of its own."""
+        own = self._settings(budget).get(value, "")
+        differs = own and own != self._settings(PAPER)[value]
+        return f"ours ({budget}, {own})" if differs else f"ours ({budget})"
 
     def _line_name(self, value: Any, line: pd.DataFrame) -> str:
         is_central = self.lines == "method" and "central" in set(line.trust)
@@ -343,6 +360,18 @@ def notes(rows: pd.DataFrame) -> Iterator[str]:
             for method, line in group.groupby("method", sort=False)
         ]
         yield f"- {'; '.join(where)}: {note}."
+
+
+def single_runs(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields how far the last epoch of what is one run alone is from its best one, in one line."""
+    known = rows[rows.best_epoch.notna()] if "best_epoch" in rows else rows.head(0)
+    runs = [
+        f"{method_name(row['method'])} at eps={row['printed_eps']:g} ends at {row['ours']:.1f} "
+        f"(best epoch {row['best_epoch']:.1f})"
+        for row in known.to_dict("records")
+    ]
+    if runs:
+        yield f"- One run alone says little of a method: {'; '.join(runs)}."
 
 
 def recipe_of(cell: Cell) -> Row:

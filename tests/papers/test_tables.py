@@ -176,6 +176,31 @@ def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
     assert "0 of 270 runs done" in text and "99.0" not in text
 
 
+def test_a_line_of_a_smaller_budget_names_the_setting_that_it_ran():
+    # Runs without the code's mixup would stand under the name of its whole recipe.
+    table = accuracy_table("vector_approximation/table3")
+    cells = {each: table.experiment.cells(each) for each in ("quick", "card")}
+    records = {
+        cell.config_hash: record_of(cell, budget=budget)
+        for budget, own in cells.items()
+        for cell in own
+    }
+    text = table.markdown(table.rows(records))
+    assert "| LP-2ST, code's recipe |" in text
+    assert text.count("| ours (quick, code's stages) |") == 1
+    assert text.count("| ours (quick) ") == 3 and text.count("| ours (card) ") == 4
+
+
+def test_one_run_alone_comes_with_the_accuracy_of_its_best_epoch():
+    # 48.0 would look like what the method reaches, and not like a run that fell at its end.
+    table = accuracy_table("vector_approximation/table2")
+    at, values = ("cifar10", "rappor", 2), {"best_epoch_accuracy": 0.778}
+    _, rows = filled(table, [0.48], at=at, **values)
+    assert "RAPPOR at eps=2 ends at 48.0 (best epoch 77.8)" in table.markdown(rows)
+    _, rows = filled(table, [0.48, 0.5], at=at, **values)
+    assert "77.8" not in table.markdown(rows)
+
+
 def test_a_budget_without_cells_of_a_table_leaves_it_as_it_is():
     # One record on photographs would stop every table of digits.
     cell = accuracy_table("blockrr/table3").experiment.cells("features")[0]

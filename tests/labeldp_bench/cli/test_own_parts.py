@@ -43,5 +43,5 @@ def test_the_parts_are_what_they_say(shown):
     sweeps = [text for line, text in shown.items() if " -m " in line.partition("labeldp_bench")[2]]
     assert len(sweeps) == 3 and all(re.search(r"\| RAPPOR .*±", text) for text in sweeps)
     helped = "".join(text for line, text in shown.items() if "--help" in line)
-    for part in ("rings", "mlp", "uniform_lie"):
+    for part in ("rings", "mlp", "random_lie", "share"):
         assert part in helped

@@ -21,6 +21,8 @@ from labeldp.support.validate import InputError
 if TYPE_CHECKING:
     from labeldp.manifest import Manifest
 
+FIRST = ("accuracy", "roc auc", "calibration error")
+"""How the names of the metrics begin that a reader needs first."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>{title}</title>
@@ -73,14 +75,18 @@ def run(given: argparse.Namespace) -> int:
             )
         )  # fmt: skip
         metrics = evaluated(rows.release, rows.scores, rows.persons)
+        first = {name: each for name, each in metrics.items() if name.startswith(FIRST)}
+        others = {name: each for name, each in metrics.items() if name not in first}
         with tempfile.TemporaryDirectory() as folder:
             draw(rows.release, rows.scores, Path(folder, "picture.svg"))
             picture = Path(folder, "picture.svg").read_text(encoding="utf-8")
         body += [
             "<h2>The model, on rows that it was not fitted to</h2>",
             f"<p>{len(rows.release):,} releases; {html.escape(rows.matched)}</p>",
-            table_of(metrics).to_html(index=False, border=0),
+            table_of(first).to_html(index=False, border=0),
             picture[picture.index("<svg") :],
+            "<h2>Further metrics of the model</h2>",
+            table_of(others).to_html(index=False, border=0),
         ]
     title = html.escape(f"Release {given.release.name}")
     with replacing(given.out) as partial:

@@ -83,6 +83,8 @@ def test_a_page_of_a_release_and_a_model(seasons, tmp_path, capsys):
     assert main([*report, "--features", "spring.csv"]) == 0
     page = (tmp_path / "report.html").read_text()
     assert "800 labels released by rr" in page and "roc auc" in page and "<svg" in page
+    assert "calibration error" in page.split("<svg")[0]  # and what is read next comes below
+    assert "log loss" in page.split("</svg>")[1] and page.count("log loss") == 1
     assert "share of no&lt;b&gt;" in page and "no<b>" not in page  # names come from others
     assert main(report) == 2
     past = ["report", "past.parquet", "--model", "m.skops", "--features", "past.csv", *ID]

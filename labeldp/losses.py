@@ -8,6 +8,7 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,9 +24,12 @@ class Loss(ABC):
 
     Attributes:
         name: what `learner.loss` and messages call it.
+        is_likelihood: whether it is -log of the probability of a release, up to a constant, or its
+            mean over a soft label; else no evidence of a fit follows from it.
     """
 
     name: str
+    is_likelihood: ClassVar[bool] = False
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns what the loss compares with, first axis n.
@@ -81,6 +85,7 @@ class PlainCrossEntropy(Loss):
     """Softmax cross entropy on the released label, as if it were true."""
 
     name = "plain"
+    is_likelihood = True
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released labels, int64 (n,)."""
@@ -122,6 +127,7 @@ class BinaryCrossEntropy(Loss):
     """
 
     name = "bce"
+    is_likelihood = True
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns the released bits, float32 (n, K)."""
@@ -145,6 +151,7 @@ class SoftmaxOnBits(Loss):
     """
 
     name = "softmax_bits"
+    is_likelihood = True
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns the bits divided by their number, float32 (n, K); uniform where none is set."""
@@ -169,6 +176,7 @@ class SoftLabelCrossEntropy(Loss):
     """
 
     name = "soft_label"
+    is_likelihood = True
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns P(class | release) under the uniform prior, float32 (n, K)."""
@@ -187,6 +195,7 @@ class MarginalLikelihood(Loss):
     """
 
     name = "marginal"
+    is_likelihood = True
 
     def targets(self, release: StoredRelease) -> Tensor:
         """Returns log P(release | class), float32 (n, K), up to a constant per row."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
+from labeldp.losses import Loss
 from labeldp.mechanisms.base import Mechanism
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
@@ -188,6 +189,14 @@ class Model(ABC):
             InputError: the model is not trained step by step.
         """
         raise InputError(f"{type(self).__name__} is no network, and has no steps (use model=cnn)")
+
+    def check_loss(self, loss: Loss) -> None:
+        """Refuses a loss that the model cannot take; asked before any work.
+
+        Raises:
+            InputError: it cannot.
+        """
+        return None
 
     def check_images(self, features: Tensor) -> None:
         """Refuses images that the model cannot take; asked before a network is pre-trained.

@@ -45,6 +45,10 @@ class RetrainingLearner(Learner):
         loss_named(self.loss)
         check_choice("learner.retrain", self.retrain, RETRAIN)
 
+    def check(self, mechanism: Mechanism, model: Model) -> None:
+        """Refuses a loss that the model cannot take."""
+        model.check_loss(loss_named(self.loss))
+
     def retrained(
         self,
         classifier: Classifier,

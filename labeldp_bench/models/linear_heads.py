@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.linear import held_out_rows
+from labeldp.losses import Loss
 from labeldp.supervision import LogitClassifier, Supervision, VoteClassifier
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import (
@@ -362,6 +363,14 @@ class Probe(PretrainableModel):
                 )
         check_integer("model.iterations", self.iterations, low=1)
 
+    def check_loss(self, loss: Loss) -> None:
+        """Refuses, with `powers`, a loss that is no likelihood: its evidence would mean nothing."""
+        if self.powers is not None and not loss.is_likelihood:
+            raise InputError(
+                f"model.powers={list(self.powers)} needs a loss that is a likelihood, and "
+                f"learner.loss={loss.name} is none (learner.loss=marginal, or model.powers=null)"
+            )
+
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of features and classifier."""
         return "float32"
@@ -371,6 +380,7 @@ class Probe(PretrainableModel):
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
         assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
+        self.check_loss(supervision.loss)
         encoder, encoded = self._encoded(features, session.device)
         directions = None
         if self.components is not None:

@@ -75,31 +75,34 @@ NOT_ENTERED = {
 """{data set: published results that exist, and whose values are not at hand}."""
 LOOKED = "†"
 CAPTION = f"""\
-Test accuracy in percent. *published*: the best value in `results/published` at this eps, or at a \
-smaller one, which is then named: a smaller eps guarantees this one too. *central*: a trusted \
-curator, delta > 0; local values need no curator, so they count where they are better. *ours*, \
-only at this eps: pure local privacy, a network trained on the releases alone. *ours, features*: \
-pure local privacy, on features learned beforehand from unlabelled images, or from the labels of a \
-public set: CIFAR-100 or ImageNet, which the row then names. *ours, central*: a trusted curator; \
-pure, except for noisy moments, LabelDP-Pro and PATE-FM (delta = 1e-5). {PLUS_MINUS}
+Test accuracy in percent; a table for each data set, a row for each eps. {PLUS_MINUS}
 
-Each of ours has the highest lower end of its interval among all committed methods of its kind \
-with {ENOUGH_SEEDS} seeds or more; the highest mean would prefer few, lucky seeds. So ours is \
-chosen by test accuracy, as published values are. Where no method has that many seeds, it is the \
-highest mean, the count says *only*, and there is no interval. {LOOKED}: some part of the method \
-was chosen after a look at test scores or true labels; the last list says what, and how the others \
-were chosen.
+- *published, local*: the best value in `results/published` at this eps without a trusted curator. \
+If a smaller eps has a better one, that one is shown with its eps, since it guarantees this eps too.
+- *published, central*: the same with a trusted curator and delta > 0. A local value is shown \
+where it is better, since it needs no curator.
+- *ours*: local privacy with delta = 0 at this eps, by a network trained on the releases alone.
+- *ours, features*: the same, on features learned beforehand from unlabelled images, or from the \
+labels of a public data set (CIFAR-100 or ImageNet), which the row names.
+- *ours, central*: a trusted curator; delta = 0, but 1e-5 for noisy moments, LabelDP-Pro and \
+PATE-FM. `*`: significantly better than the published central value.
+- *ahead*: which local value is significantly better; *unclear*: neither is; *untested*: only one \
+seed is known; -: no value is published at this eps.
+- {LOOKED}: some part of the method was chosen after a look at test scores or true labels, so that \
+the value may be too high. The last list of this page says which part, and how others were chosen.
 
-*ahead*: by a t test against the published local value, which counts as one run. Its spread is \
-that of our methods of at least its accuracy (if there are none, of all), and so is the spread of \
-ours, because a few runs may agree by chance. p is the smallest of all methods that ours was \
-chosen from, times their number; where ours is lower, it is the largest, as the published value \
-must be ahead of all. It is corrected after Holm for the {{tests}} tests of this table; 5 %. Where \
-no value is published at this eps, nothing is tested. *unclear*: neither is ahead. *untested*: \
-only one seed is known. The central column is tested in the same way: a star where ours is ahead \
-of the published central value. Runs of a method on SimCLR's features share one pre-trained \
-network, and not all methods use the same one: an interval covers the noise of the labels, not the \
-pre-training."""
+*Which of our methods is shown.* Of all committed methods with {ENOUGH_SEEDS} seeds or more, the \
+one whose interval has the highest lower end: the highest mean would favour few, lucky seeds. So \
+ours is chosen by test accuracy, as published values are. Where no method has that many seeds, the \
+highest mean is shown without an interval, and the count says *only*.
+
+*How values are compared.* By a t test at 5 %, in which a published value counts as one run. It \
+and ours are taken to spread as our methods of at least its accuracy do (if there are none, as all \
+do), because a few runs may agree by chance. If ours is higher, p is the smallest of all methods \
+that it was chosen from, times their number. If it is lower, p is the largest, since the published \
+value must be better than all of them. All p values are corrected after Holm for the {{tests}} \
+tests of this page. Runs of a method on SimCLR's features share one pre-trained network, and not \
+all methods use the same one: an interval covers the noise of the labels, not the pre-training."""
 
 
 class Best(NamedTuple):

@@ -61,6 +61,7 @@ class Manifest:
         counted: names of the earlier releases that are in `eps_spent`, theirs included.
         row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
             older version did not say.
+        num_rows: how many rows the file had, with those that were left out; None: not known.
     """
 
     mechanism: str
@@ -76,6 +77,7 @@ class Manifest:
     release: str = field(default_factory=lambda: uuid.uuid4().hex)
     counted: tuple[str, ...] = ()
     row_id: str | None = None
+    num_rows: int | None = None
 
     @property
     def row_eps(self) -> float:
@@ -101,6 +103,7 @@ class Manifest:
             or (
                 isinstance(unit.column, str) and type(unit.most_rows) is int and unit.most_rows > 0
             ),
+            "num_rows": self.num_rows is None or type(self.num_rows) is int,
         }
         for what, is_right in right.items():
             if not is_right:
@@ -159,7 +162,8 @@ class Manifest:
                     f"reads up to {VERSION} (install a newer labeldp-bench)"
                 )
             content.setdefault("stored", AsReleased.name)  # version 1
-            content = {"release": "", "counted": (), "row_id": None} | content  # until Nov 2026
+            older = {"release": "", "counted": (), "row_id": None, "num_rows": None}
+            content = older | content  # until Nov 2026
             known = {each.name: content[each.name] for each in fields(cls)}
             known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
             known["classes"] = tuple(known["classes"])

@@ -164,7 +164,7 @@ def places_of(values: list[Any], names: Sequence[Any], what: str = "label") -> N
             kind = "classes" if what == "label" else f"{what}s"
             raise InputError(
                 f"row {row}: the {what} is none of the {kind} {listed} (it is not shown, as labels "
-                f"are secret; add it to the {kind}, or leave the row out)"
+                f"are secret; 1 is not '1'; add it to the {kind}, or leave the row out)"
             )
     return found
 

@@ -108,11 +108,12 @@ def privatize(
     who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
     noise = "secret" if seed is None else "seeded"
     if design is not None:
-        blank = design.manifest(unit, noise=noise, source=source, row_id=row_id)
+        about = {"noise": noise, "source": source, "row_id": row_id, "num_rows": len(values)}
+        blank = design.manifest(unit, **about)
     else:
         blank = new_manifest(
             as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
-            noise=noise, source=source, row_id=row_id,
+            noise=noise, source=source, row_id=row_id, num_rows=len(values),
         )  # fmt: skip
     coded = coded_labels(values, blank)[torch.from_numpy(kept)]
     if ledger is None:
@@ -236,10 +237,11 @@ def new_manifest(
     eps: float, mechanism: str, parameters: dict[str, Any] | None = None, *,
     classes: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None,
     unit: Unit | None = None, noise: str = "secret", source: str = "", row_id: str | None = None,
+    num_rows: int | None = None,
 ) -> Manifest:  # fmt: skip
     """Returns the manifest of a release of classes, or of numbers where bounds are given.
 
-    Arguments as `privatize`; `row_id` is as in the manifest.
+    Arguments as `privatize`; `row_id` and `num_rows` are as in the manifest.
     """
     eps = check_eps(eps)
     row_eps = eps / unit.most_rows if unit else eps
@@ -266,8 +268,9 @@ def new_manifest(
         made = real_mechanism(mechanism, row_eps, parameters or {})
     name = "rr" if mechanism == "lp_1st" else mechanism  # two names of one mechanism
     manifest = Manifest(
-        name, parameters_of(made), eps, names, ends, unit, noise, source, stored, row_id=row_id
-    )
+        name, parameters_of(made), eps, names, ends, unit, noise, source, stored,
+        row_id=row_id, num_rows=num_rows,
+    )  # fmt: skip
     return manifest.checked()  # before anything is drawn
 
 

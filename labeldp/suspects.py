@@ -104,12 +104,14 @@ def suspects_of_release(
             continue
         with contextlib.suppress(InputError):  # a type that names nothing
             counts = pc.value_counts(pa.chunked_array(table.batches(name)))
-            most = pc.max(counts.field("counts")).as_py() if len(counts) else 0
+            rows = counts.field("counts").to_numpy()
+            most = rows.max(initial=0)
             if most > 1 and unit is None:
                 yield (
-                    f"column {name} has {len(counts):,} different values, one of them in {most:,} "
-                    f"rows: if they are persons, one of them spends eps={eps * most:g} in total "
-                    f"(--unit {name} shares eps={eps:g} among the rows of a person)"
+                    f"column {name} has {len(rows):,} different values, {(rows > 1).sum():,} of "
+                    f"them in several rows, at most {most:,}: if they are persons, one of them "
+                    f"spends eps={eps * most:g} in total (--unit {name} shares eps={eps:g} among "
+                    "the rows of a person)"
                 )
             elif most == 1 and row_id is None:
                 yield (

@@ -195,14 +195,21 @@ def matched_rows(
         InputError: no row of one is in the other; without ids, another number of rows.
     """
     if given.row_id is None:
-        wanted = release.row_ids.astype(np.int64)
-        is_whole = np.array_equal(wanted, np.arange(len(wanted)))
-        if int(wanted.max(initial=-1)) >= size or (is_whole and len(wanted) != size):
+        wanted, whole = release.row_ids.astype(np.int64), release.manifest.num_rows
+        is_start = np.array_equal(wanted, np.arange(len(wanted)))
+        if whole is None:  # an older version did not say
+            is_same = size > int(wanted.max(initial=-1)) and not (is_start and len(wanted) != size)
+        else:
+            is_same = size == whole or (is_start and len(wanted) == size)
+        if not is_same:
             raise InputError(
-                f"{given.file} has {size:,} rows, and {given.release} {len(wanted):,}: without "
-                "ids they are matched by position, and must be the same (--row-id names rows)"
+                f"{given.file} has {size:,} rows, and {given.release} is of "
+                f"{whole or len(wanted):,}: without ids they are matched by position, and must be "
+                "the same (--row-id names rows)"
             )
-        return wanted, release, "rows are matched by position"
+        said, rest = "rows are matched by position", size - len(wanted)
+        said += f": {len(wanted):,}; left out are {rest:,} of {given.file}" if rest else ""
+        return wanted, release, said
     ids = file.read_names("--row-id", given.row_id, are_distinct=True)
     places = pd.Index(ids.astype(str)).get_indexer(release.row_ids.astype(str))
     here = places >= 0

@@ -111,7 +111,7 @@ def run(given: argparse.Namespace) -> int:
     blank = new_manifest(
         given.eps, given.mechanism, classes=given.classes, bounds=given.bounds, unit=unit,
         noise="secret" if given.seed is None else "seeded", source=given.label,
-        row_id=given.row_id or "",
+        row_id=given.row_id or "", num_rows=payers.size,
     )  # fmt: skip
     ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
     is_new = not ledger.exists

@@ -292,9 +292,10 @@ class TableFile:
         if self.is_parquet:
             with pq.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file:
                 share, done = self.path.stat().st_size / max(1, file.metadata.num_rows), 0
-                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                own = [self._header[self.names.index(name)] for name in names]
+                for batch in file.iter_batches(rows, columns=own, use_threads=False):
                     done += len(batch)
-                    yield batch, round(share * done)
+                    yield self._named(batch).select(names), round(share * done)
             return
         places = [self.names.index(name) for name in names]
         with pa.OSFile(str(self.path)) as raw:
@@ -307,6 +308,13 @@ class TableFile:
                 whole = (batch.slice(1) if number == 0 else batch).rename_columns(names)
                 for start in range(0, len(whole), rows):
                     yield whole.slice(start, rows), raw.tell()
+
+    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns columns of a Parquet file, all nameless ones or none, as `names` calls them."""
+        if "" not in batch.schema.names:
+            return batch
+        nameless = (name for name, own in zip(self.names, self._header, strict=True) if not own)
+        return batch.rename_columns([own or next(nameless) for own in batch.schema.names])
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -211,7 +211,7 @@ def as_older(path):
     """Writes a file as versions before November 2026 did: rows' own spend, and no names."""
     table = pq.read_table(path)
     content = json.loads(table.schema.metadata[b"labeldp"])
-    for key in ("release", "counted", "row_id"):
+    for key in ("release", "counted", "row_id", "num_rows"):
         del content[key]
     if content["unit"]:
         rows = table["eps_spent"].to_numpy() / content["unit"]["most_rows"]

@@ -97,24 +97,44 @@ def test_rows_without_ids_must_be_as_many(capsys):
     assert release("s.csv") == 0
     table(range(100, 141))
     assert fit("f.csv", "--drop", "id") == 2
-    assert "has 41 rows, and r.parquet 40" in capsys.readouterr().err
+    assert "has 41 rows, and r.parquet is of 40" in capsys.readouterr().err
     table(range(100, 140))
     assert fit("f.csv", "--drop", "id") == 0
     assert "matched by position" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["", "number"])
-def test_row_numbers_are_no_feature(name, capsys):
+@pytest.mark.parametrize(
+    ("persons", "kept"),
+    [([*range(30), *[0] * 10], [*range(30)]), ([*[0] * 10, *range(1, 31)], [0, *range(10, 40)])],
+)
+def test_rows_that_the_cap_leaves_out_stay_in_their_places(persons, kept, capsys):
+    # A cap that leaves out the last rows of a file made a release that fits no table.
+    table(persons, "s.csv", answers=True)
+    assert release("s.csv", "--unit", "id", "--most-rows", "1") == 0
+    assert ldp.load_release("r.parquet").row_ids.tolist() == kept
+    table(range(40))
+    assert fit("f.csv", "--drop", "id") == 0
+    said = f"by position: {len(kept)}; left out are {40 - len(kept)} of f.csv"
+    assert said in capsys.readouterr().out
+    table(range(41))
+    assert fit("f.csv", "--drop", "id") == 2
+    assert "has 41 rows, and r.parquet is of 40" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "file"), [("", "f.csv"), ("number", "f.csv"), ("", "f.parquet")])
+def test_row_numbers_are_no_feature(name, file, capsys):
     # What pandas.DataFrame.to_csv writes by itself: a file that is sorted by class was learnt.
     table(range(60), "s.csv", answers=True)
     assert release("s.csv") == 0
     features = pd.DataFrame({"x": np.linspace(-1, 1, 60)})
-    features.to_csv("f.csv", index_label=name or None)
+    numbered = features.reset_index(names=name)
+    write = numbered.to_csv if file == "f.csv" else numbered.to_parquet
+    write(file, index=False)
     named = name or "Unnamed: 0"
-    assert fit("f.csv") == 2
+    assert fit(file) == 2
     assert f"column {named}" in (said := capsys.readouterr().err) and "--keep" in said
-    assert fit("f.csv", "--drop", named) == 0 and "1 columns" in capsys.readouterr().out
-    assert fit("f.csv", "--keep", named) == 0 and "2 columns" in capsys.readouterr().out
+    assert fit(file, "--drop", named) == 0 and "1 columns" in capsys.readouterr().out
+    assert fit(file, "--keep", named) == 0 and "2 columns" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -48,7 +48,7 @@ def say_forecast(cell: Cell, out_dir: Path, hardware: Hardware, overrides: Seque
     is_vague = source == FROM_OTHERS and math.isnan(images_trained_on(cell))
     if is_vague or not seconds >= SHORT_SECONDS:  # NaN: nothing is known
         return
-    say(f"about {duration(seconds)} on this device, by {source}")
+    say(f"about {_time_of(cell, seconds)} on this device, by {source}")
     if seconds > HOUR and (fitting := _fitting(cell, estimator, overrides)):
         say(f"  in an hour: {', or '.join(fitting)}")
     if cell.setting("trainer.epochs") and seconds > HOUR:
@@ -57,11 +57,11 @@ def say_forecast(cell: Cell, out_dir: Path, hardware: Hardware, overrides: Seque
 
 def _fitting(cell: Cell, estimator: RoughEstimator, overrides: Sequence[str]) -> list[str]:
     """Returns what to add to a command so that it ends within an hour, the longest run first."""
-    options: dict[str, float] = {}
+    options: dict[str, tuple[float, Cell]] = {}
     seconds, _ = estimator.seconds(cell)
     epochs = cell.setting("trainer.epochs")
     if epochs and not cell.config["tuning"] and (few := int(epochs * HOUR / seconds)):
-        options[f"trainer.epochs={few}"] = seconds * few / epochs
+        options[f"trainer.epochs={few}"] = seconds * few / epochs, cell
     keys = [key_of(text) for text in overrides]
     others = choices_of("budget").keys() - {PAPER, TOO_SMALL}
     for name in sorted(others) if cell.budget == PAPER else ():
@@ -72,6 +72,13 @@ def _fitting(cell: Cell, estimator: RoughEstimator, overrides: Sequence[str]) ->
         smaller = replace(smaller, as_stated=True)
         needed, _ = estimator.seconds(smaller)
         if needed <= HOUR and smaller.config_hash != cell.config_hash:
-            options[f"budget={name}"] = needed
-    longest_first = sorted(options, key=lambda text: -options[text])
-    return [f"{text} ({duration(options[text])})" for text in longest_first]
+            options[f"budget={name}"] = needed, smaller
+    longest_first = sorted(options.items(), key=lambda option: -option[1][0])
+    return [f"{text} ({_time_of(each, needed)})" for text, (needed, each) in longest_first]
+
+
+def _time_of(cell: Cell, seconds: float) -> str:
+    """Returns how long a cell takes, and that computing an encoder's features comes on top once."""
+    encodes = cell.choices["pretrain"] == "imagenet"
+    more = ", and minutes more the first time, when the images are encoded"
+    return duration(seconds) + more * encodes

@@ -10,7 +10,7 @@ import torch
 
 from labeldp_bench.cli.forecast import say_forecast
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import read_experiment
+from labeldp_bench.experiments.experiment import read_experiment, scaled
 from labeldp_bench.records.record import write_record
 from labeldp_bench.reports import estimates, status
 from labeldp_bench.reports.estimates import (
@@ -125,10 +125,13 @@ def test_a_long_run_says_how_long_and_what_fits_in_an_hour(tmp_path, capsys, mon
     records = {"a": record(cell, 360_000.0, here.name, images_per_second=14.0)}
     small = compose_cell(["mechanism=rr", "dataset=cifar100", "model=resnet18_w16"])
     records["b"] = record(small, 60.0, here.name, images_per_second=1400.0)
+    encoded = compose_cell(scaled([*overrides, "budget=features"]))
+    records["c"] = record(encoded, 40.0, here.name, n_train=50_000)
     monkeypatch.setattr("labeldp_bench.cli.forecast.read_committed", lambda: records)
     say_forecast(cell, tmp_path, here, overrides)
     said = capsys.readouterr().out
     assert "4.2 days" in said and "trainer.epochs=1 (60 min)" in said and "budget=quick" in said
+    assert "budget=features (40 s, and minutes more" in said  # to encode the images
     folder = tmp_path / cell.folder
     folder.mkdir(parents=True)
     (folder / "checkpoint.pt").touch()

@@ -116,6 +116,7 @@ def experiment_names() -> list[str]:
     return list(choices_of("experiment"))
 
 
+@cache  # each of nine thousand records asks for it when all are checked
 def mechanism_names() -> list[str]:
     """Returns what `mechanism=` takes."""
     return list(choices_of("mechanism"))

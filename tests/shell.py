@@ -23,7 +23,8 @@ HANGS = 600
 DRIVER = """
 import os, runpy, shlex, sys, traceback
 import labeldp_bench.cli.sweep_summary, labeldp_bench.cli.main, labeldp_bench.runs.job
-import matplotlib.pyplot, torch._dynamo
+import labeldp_bench.learners, labeldp_bench.models, labeldp_bench.pretraining.recipes
+import hydra._internal.hydra, matplotlib.pyplot, torch._dynamo
 for number, line in enumerate(sys.stdin.read().splitlines()):
     if os.fork():
         os.wait()

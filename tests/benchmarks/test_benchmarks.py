@@ -3,16 +3,13 @@
 import csv
 import inspect
 import math
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.sparse.csgraph import laplacian
 
-from benchmarks import circle, commands, graph_learning, many_classes, penalties, scale, streaming
+from benchmarks import circle, commands, many_classes, penalties, scale, streaming
 from benchmarks import mechanisms as speeds
 from benchmarks.scale import entropy, needed_bits
 from labeldp import mechanisms
@@ -47,28 +44,6 @@ def test_every_path_of_the_circle_is_timed_on_the_same_job(rows_of, capsys, monk
     accuracies = [float(row["mean_accuracy"]) for row in (theirs, ours)]
     assert accuracies[0] == pytest.approx(accuracies[1], abs=0.005)
     assert "| 10 | tree |" in capsys.readouterr().out
-
-
-class Exact:
-    """Poisson learning by least squares on the whole matrix."""
-
-    def __init__(self, graph):
-        self.matrix = laplacian(graph.toarray())
-
-    def fit(self, rows, labels):
-        votes = np.eye(3)[labels]
-        sources = np.zeros((len(self.matrix), 3))
-        sources[rows] = votes - votes.mean(0)
-        return np.linalg.lstsq(self.matrix, sources, rcond=None)[0]
-
-
-def test_graph_learning_compares_the_classes_of_both(rows_of, monkeypatch):
-    package = SimpleNamespace(ssl=SimpleNamespace(poisson=Exact, laplace=Exact))
-    monkeypatch.setitem(sys.modules, "graphlearning", package)
-    monkeypatch.setattr(graph_learning, "SETTINGS", ((1.0, 10, 1.0),))
-    poisson, laplace = rows_of(graph_learning, "points=300")
-    assert (poisson["method"], poisson["labels"]) == ("Poisson", "30")
-    assert float(poisson["same class, %"]) > 99 > 95 > float(laplace["same class, %"])
 
 
 def test_many_classes_are_learnt(rows_of, monkeypatch):
@@ -151,11 +126,9 @@ def test_sizes_are_what_the_distributions_say():
         (circle, "num_classes=10,1", "num_classes"),
         (circle, "num_classes=99999999", "num_classes"),
         (speeds, "labels=0", "labels"),
-        (graph_learning, "points=300", "pip install graphlearning"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(module, option, named, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "graphlearning", None)
+def test_what_cannot_be_measured_is_one_line(module, option, named, tmp_path, capsys):
     assert module.main([option, f"out={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert named in line and not list(tmp_path.iterdir())

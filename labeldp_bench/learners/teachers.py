@@ -1,7 +1,6 @@
 """PATE: teachers vote on queries, and a student learns from the votes."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -19,7 +18,6 @@ from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.fit import check_images
 from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
-from labeldp_bench.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -65,21 +63,12 @@ def check_student(model: Model) -> None:
     Raises:
         InputError: the model is not a network, or its trainer mixes or shrinks images.
     """
-    check_trainer(check_network(model).trainer)
-
-
-def check_network(model: Model) -> NetworkModel:
-    """Returns the model if it has epochs.
-
-    Raises:
-        InputError: the model is not a network.
-    """
     if not isinstance(model, NetworkModel):
         raise InputError(
             f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
             "tuning=none, or learner=single_stage)"
         )
-    return model
+    check_trainer(model.trainer)
 
 
 def fitted(
@@ -102,33 +91,8 @@ def fitted(
     return model.fit_by(kind, features, supervision, session)
 
 
-class Teachers(ABC):
-    """A way to train teachers."""
-
-    @abstractmethod
-    def asked(
-        self,
-        features: Tensor,
-        queries: Tensor,
-        num_classes: int,
-        model: Model,
-        session: Session,
-    ) -> tuple[Vote, str]:
-        """Returns what trains one teacher and returns its votes, and what names these settings.
-
-        The first keeps no label. The second is of all that votes depend on beside labels.
-
-        Args:
-            features: of all examples, (N, ...); public.
-            queries: int64 (Q,), the examples that are asked about.
-            num_classes: K.
-            model: the student's.
-            session: of the run.
-        """
-
-
 @dataclass(frozen=True)
-class LinearTeachers(Teachers):
+class LinearTeachers:
     """Least squares on what the model makes of the features before it is trained.
 
     A small part has fewer labels than a network needs; milliseconds for each teacher. With
@@ -151,7 +115,17 @@ class LinearTeachers(Teachers):
         model: Model,
         session: Session,
     ) -> tuple[Vote, str]:
-        """Returns what fits one teacher in closed form."""
+        """Returns what fits one teacher in closed form, and what names these settings.
+
+        The first keeps no label. The second is of all that votes depend on beside labels.
+
+        Args:
+            features: of all examples, (N, ...); public.
+            queries: int64 (Q,), the examples that are asked about.
+            num_classes: K.
+            model: the student's.
+            session: of the run.
+        """
         rows = model.representation(features, session)
         rows = nn.functional.normalize(rows - rows.mean(0))
         wanted = rows[queries]
@@ -166,58 +140,6 @@ class LinearTeachers(Teachers):
             return predict(wanted @ weights + shares, session.seed)
 
         return vote, f"{self!r} {digest(rows)} {digest(queries)}"
-
-
-@dataclass(frozen=True)
-class NetworkTeachers(Teachers):
-    """A network like the student's for each teacher, as in the paper; FixMatch is the student's.
-
-    Args:
-        trainer: of each teacher.
-    """
-
-    trainer: Trainer
-
-    def __post_init__(self) -> None:
-        check_made("learner.teachers.trainer", self.trainer, Trainer, see="learner")
-
-    def asked(
-        self,
-        features: Tensor,
-        queries: Tensor,
-        num_classes: int,
-        model: Model,
-        session: Session,
-    ) -> tuple[Vote, str]:
-        """Returns what trains one network; nothing of its training is shown or kept."""
-        network = replace(check_network(model), trainer=self.trainer)
-        silent = Session(session.seed, session.device, stage=1)
-        loss = loss_named("plain")
-
-        def vote(indices: Tensor, labels: Tensor) -> Tensor:
-            known = nn.functional.one_hot(labels, num_classes).bool()
-            supervision = Supervision(indices, labels, known, loss)
-            teacher = network.fit(features, supervision, replace(silent, notes={}))
-            return predict(teacher.scores(features[queries]), session.seed)
-
-        begun = first_weights(network, features, num_classes, session)
-        return vote, f"{self!r} {digest(begun)} {digest(queries)}"
-
-
-def first_weights(
-    network: NetworkModel, features: Tensor, num_classes: int, session: Session
-) -> Tensor:
-    """Returns what every teacher begins with, float64 (P,), CPU."""
-    with seeding.global_stream(session.seed, session.device):
-        begun = network.untrained(
-            features,
-            num_classes,
-            session.device,
-            pixels=network.trainer.pixels,
-            precision="float32",
-        )
-    parts = begun.network.state_dict().values()
-    return torch.cat([each.detach().cpu().double().flatten() for each in parts])
 
 
 @dataclass(frozen=True)
@@ -239,12 +161,12 @@ class Pate(Learner):
 
     needs_first: ClassVar[str] = "teachers"
 
-    teachers: Teachers
+    teachers: LinearTeachers
     student: Consistency
     loss: str = "plain"
 
     def __post_init__(self) -> None:
-        check_made("learner.teachers", self.teachers, Teachers, see="learner")
+        check_made("learner.teachers", self.teachers, LinearTeachers, see="learner")
         check_made("learner.student", self.student, Consistency, see="learner")
         if self.loss != "plain":
             raise InputError(

@@ -50,7 +50,7 @@ def test_slurm(cluster, tmp_path):
 
 
 def test_ray(tmp_path):
-    # Who has a Ray cluster would be the first to try it. RAY_ADDRESS names one (cluster_ray.py).
+    # Who has a Ray cluster would be the first to try it. RAY_ADDRESS names one, else one starts.
     if not RAY:
         pytest.skip("ray is not installed (pip install 'labeldp-bench[ray]')")
     same_as_in_one_process(["hydra/launcher=ray"], tmp_path)

@@ -107,8 +107,6 @@ def refusal(script, arguments, capsys):
         ("scripts.audit_end_to_end", "eps=800", "eps must be a number >= 1e-05 and <= 700"),
         ("scripts.audit_end_to_end", "eps=inf", "eps must be a number >= 1e-05 and <= 700"),
         ("scripts.audit_end_to_end", "eps=a", "eps must be a number >= 1e-05 and <= 700"),
-        # Ray was started, and then a traceback left it running.
-        ("scripts.cluster_ray", "start port=99999", r"port must be in \[1024, 65535\], got 99999"),
         # Each was ignored: the verdict was on something else than what was asked.
         ("scripts.audit", "mechanism=histogram draws=1000 mechanism.size=3", "mechanism.size"),
         ("scripts.audit", "mechanism=histogram draws=1000 prior=[0.5,0.5]", "prior"),
@@ -123,12 +121,3 @@ def test_a_bad_value_is_one_line(script, argument, named, tmp_path, monkeypatch,
     (tmp_path / "a_file").write_text("")
     assert re.search(named, refusal(script, argument.split(), capsys))
     assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
-
-
-@pytest.mark.parametrize("text", ["", "0", "-5"])
-def test_a_damaged_number_of_a_process_ends_none(text, tmp_path, monkeypatch, capsys):
-    # A traceback; and 0 would have ended the processes of who asks.
-    ray = importlib.import_module("scripts.cluster_ray")
-    monkeypatch.setattr(ray.os, "killpg", lambda *_: pytest.fail("a process was ended"))
-    (tmp_path / "pid").write_text(text)
-    assert f"got {text!r}" in refusal("scripts.cluster_ray", ["stop", f"folder={tmp_path}"], capsys)

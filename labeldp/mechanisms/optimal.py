@@ -33,8 +33,8 @@ class OptimalMechanism(ClassMechanism):
 
     Under a uniform prior it is subset selection with the best size.
 
-    >>> bool(OptimalMechanism(eps=1.0).information(2) > 0.1)
-    True
+    >>> OptimalMechanism(eps=1.0).output_space(2).tolist()  # with two labels it is that of RR
+    [[1, 0], [0, 1]]
     """
 
     def release(
@@ -59,13 +59,6 @@ class OptimalMechanism(ClassMechanism):
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the sets that are ever released, uint8 (sets, K)."""
         return self._solution(num_classes, prior)[0]
-
-    def information(self, num_classes: int, prior: Prior = None) -> float:
-        """Returns the mutual information of label and release, in nats."""
-        row = check_global_prior(prior, num_classes)
-        sets, log_weight = self._solution(num_classes, prior)
-        utility = set_utilities(self.eps, sets.to(torch.float64).numpy(), row.numpy())
-        return float(utility @ log_weight.exp().numpy())
 
     def _solution(self, num_classes: int, prior: Prior) -> tuple[Tensor, Tensor]:
         """Returns the sets, uint8 (sets, K), and the log-probability of each for its members."""

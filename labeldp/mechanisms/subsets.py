@@ -343,13 +343,11 @@ def expected_information(
     tail = math.exp(-eps)
     inside = k / (d + (k - d) * tail)
     outside = inside * tail
-    own = d / k * inside * math.log(inside)
-    own += (k - d) / k * outside * math.log(outside) if outside > 0 else 0.0
     slope, offset = inside - outside, outside * mass + (1 - mass)
     rest, rest_squares = mass - largest, squares - largest.square()
     mean = rest / (k - 1)
     spread = (rest_squares - rest * mean).clamp_min(0)
-    total = mass * own
+    total = mass * subset_information(k, d, eps)
     for share, drawn, held in ((d / k, d - 1, largest), (1 - d / k, d, torch.zeros_like(largest))):
         variance = drawn * (k - 1 - drawn) / ((k - 1) * max(k - 2, 1)) * spread
         center = offset + slope * (held + drawn * mean)

@@ -1,8 +1,9 @@
-"""How much one release tells of its label: the one place that computes it.
+"""How much one release tells of its label, and which mechanism to take for it.
 
 By a formula where there is one, else by enumerating the outputs, else from draws with an error.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,7 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.bits import BitFlips
 from labeldp.mechanisms.laplace import argmax_retention
 from labeldp.mechanisms.optimal import MOST_CLASSES
+from labeldp.named_mechanisms import CLASS_MECHANISMS, class_mechanism
 from labeldp.support.validate import InputError
 
 ENTRIES = 2**22
@@ -266,3 +268,35 @@ def _explained(squares: float, prior: Tensor) -> float:
     """Returns the share of a label's variance that posteriors explain, from their mean squares."""
     of_prior = float(prior.square().sum())
     return min(1.0, max(0.0, (squares - of_prior) / (1 - of_prior)))
+
+
+NEAR = 0.98
+"""Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
+SIMPLEST = ("rr", "subset_selection", "rappor")
+"""Whose release people understand at once: a label, a short list, a bit for each class."""
+
+
+def recommended(num_classes: int, eps: float) -> str:
+    """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
+    return simplest(told_by_all(num_classes, eps, None))
+
+
+def told_by_all(
+    num_classes: int, eps: float, class_shares: tuple[float, ...] | None
+) -> dict[str, Information]:
+    """Returns what each private mechanism tells that takes these classes; at eps=inf `none`."""
+    if math.isinf(eps):
+        return {"none": information(CLASS_MECHANISMS["none"](eps), num_classes, class_shares)}
+    told = {}
+    for name, kind in CLASS_MECHANISMS.items():
+        if kind.private and name != "lp_1st":  # the same as rr
+            with contextlib.suppress(InputError):  # `optimal` above 10 classes
+                told[name] = information(class_mechanism(name, eps, {}), num_classes, class_shares)
+    return told
+
+
+def simplest(told: dict[str, Information]) -> str:
+    """Returns the simplest mechanism among those that tell nearly the most."""
+    most = max(each.bits for each in told.values())
+    good = [name for name, each in told.items() if each.bits >= NEAR * most]
+    return next((name for name in SIMPLEST if name in good), good[0])

@@ -15,10 +15,10 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing as rows_of
 
+from labeldp.information import recommended
 from labeldp.manifest import check_classes
 from labeldp.names import as_list
 from labeldp.privatization import privatize
-from labeldp.recommendation import recommended
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_eps, check_number
 

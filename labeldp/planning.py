@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from labeldp.information import simplest, told_by_all
 from labeldp.names import as_python
-from labeldp.recommendation import simplest, told_by_all
 from labeldp.support.validate import InputError, check_eps, check_integer
 
 if TYPE_CHECKING:

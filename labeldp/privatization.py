@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.designs import Design, check_design
-from labeldp.information import information
+from labeldp.information import information, recommended
 from labeldp.ledger import Ledger, Payers, digest_of_texts
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
@@ -35,7 +35,6 @@ from labeldp.names import (
     label_texts,
     places_of,
 )
-from labeldp.recommendation import recommended
 from labeldp.release import Release
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_eps, check_integer

@@ -100,15 +100,13 @@ def exact_epsilon(
     return worst
 
 
-def exact_real_epsilon(
-    mechanism: RealMechanism, bound: float = 1.0, prior: Tensor | None = None
-) -> float:
+def exact_real_epsilon(mechanism: RealMechanism, bound: float = 1.0) -> float:
     """Returns the largest log ratio of the densities under two labels, over the breakpoints.
 
     Infinity too if a density is NaN somewhere, or 0 everywhere.
     """
-    outputs, values = mechanism.breakpoints(bound, prior)
-    return _worst_ratio([mechanism.log_density(outputs, values, bound, prior)])
+    outputs, values = mechanism.breakpoints(bound)
+    return _worst_ratio([mechanism.log_density(outputs, values, bound)])
 
 
 def _worst_ratio(log_likelihoods: Iterable[Tensor]) -> float:

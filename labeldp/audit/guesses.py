@@ -10,15 +10,9 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 from scipy.stats import binom
 
+from labeldp.audit.statistics import MOST_COLUMNS, MOST_EPS, MOST_VALUES, POWER
 from labeldp.support.validate import check_number
 
-MOST_EPS = 60.0
-"""Where a search for eps ends; e^60 is beyond any number of draws."""
-POWER = 0.9
-"""Share of audits that find a leak which counts as found."""
-MOST_VALUES = 256
-"""A column with no more distinct values is taken as discrete."""
-MOST_COLUMNS = 48
 BULK = np.linspace(0.02, 0.98, 49)
 CUTS = 80
 CHOOSING = 0.999

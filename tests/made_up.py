@@ -49,6 +49,7 @@ def records_of(drawn, sem=SEM / 100):
             "trust": "local",
             "private": mechanism != "none",
             "mechanism": mechanism,
+            "distribution": 1,
         }
     return records
 

@@ -13,12 +13,10 @@ from omegaconf import OmegaConf
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
-from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.experiments.identity import canonical
 from labeldp_bench.records.record import (
     Record,
     Records,
-    distribution_of,
-    draws_of,
     guarantee,
     is_done,
     merge_rows,
@@ -42,8 +40,8 @@ COLUMNS = (
     "test_mse_sem", "auc", "average_precision", "normalised_log_likelihood", "calibration_error",
     "information_bits", "config_hash", "identity",
 )  # fmt: skip
-FILLED = ("config_hash", "dataset", "mechanism", "identity")
-NUMBERS = ("accuracy", "eps", "eps_spent", "seed")
+FILLED = ("config_hash", "dataset", "mechanism", "identity", "draws", "distribution")
+NUMBERS = ("accuracy", "eps", "eps_spent", "seed", "draws", "distribution")
 DIAGNOSES = "enhancement.csv"
 CHOICES = "tuned.csv"
 TUNED_NOTE = re.compile(r"tuned(?:_stage_(\d+))?")
@@ -80,7 +78,6 @@ def read_committed(path: Path = COMMITTED) -> Records:
         for row in zip(*columns.values(), strict=True):
             record = dict(zip(columns, row, strict=True))
             record["identity"] = _identity(str(record["identity"]))
-            record["draws"], record["distribution"] = draws_of(record), distribution_of(record)
             records[str(record["config_hash"])] = record
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
@@ -252,7 +249,6 @@ def _row(record: Record) -> dict[str, Any]:
     row = {column: record.get(column) for column in COLUMNS}
     for key in ("eps", "eps_spent"):
         row[key] = _text(row[key])
-    row["budget"] = row["budget"] or PAPER  # older records lack it
     row["identity"] = canonical(record["identity"])
     return row
 

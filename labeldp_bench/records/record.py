@@ -99,7 +99,10 @@ Record = dict[str, Any]
 """What `record.json` holds."""
 Records = dict[str, Record]
 """{config_hash: record}."""
-KEYS = {"accuracy", "config_hash", "dataset", "eps", "eps_spent", "identity", "mechanism", "seed"}
+KEYS = {
+    "accuracy", "config_hash", "dataset", "distribution", "draws", "eps", "eps_spent", "identity",
+    "mechanism", "seed",
+}  # fmt: skip
 """A file without these is not a record."""
 
 CHECKSUM = "checksum"
@@ -142,22 +145,6 @@ def new_record(
         "identity": identity,
         "config_hash": cell.config_hash,
     }
-
-
-def draws_of(record: Record) -> int:
-    """Returns the version of the samplers that a record's releases were drawn with; first: 1."""
-    return int(record.get("draws") or 1)  # older records lack it
-
-
-def distribution_of(record: Record) -> int:
-    """Returns the version of the distribution of a record's releases; equal ones may be averaged.
-
-    Records without it were written before draws had version 4. With version 3 Laplace noise became
-    discrete, which is distribution 2; of `pate_fm` version 3 changed the draws alone.
-    """
-    if record.get("distribution"):
-        return int(record["distribution"])
-    return 2 if draws_of(record) >= 3 and record.get("mechanism") != "pate_fm" else 1
 
 
 def is_heuristic(record: Record) -> bool:
@@ -256,7 +243,8 @@ def read_record(folder: Path) -> Record:
             )
         for key in ("eps", "eps_spent"):
             record[key] = float(record[key])
-        record["draws"], record["distribution"] = draws_of(record), distribution_of(record)
+        for key in ("draws", "distribution"):
+            record[key] = int(record[key])
     except InputError:
         raise
     except (ValueError, TypeError) as error:

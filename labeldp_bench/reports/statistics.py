@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from labeldp_bench.records.record import Record, distribution_of
+from labeldp_bench.records.record import Record
 
 CONFIDENCE = 0.95
 ENOUGH_SEEDS = 3
@@ -153,8 +153,8 @@ def newest(records: Sequence[Record]) -> list[Record]:
     """
     if all(record.get("mechanism") == "none" for record in records):
         return list(records)
-    version = max(map(distribution_of, records), default=None)
-    return [record for record in records if distribution_of(record) == version]
+    version = max((record["distribution"] for record in records), default=None)
+    return [record for record in records if record["distribution"] == version]
 
 
 class Average(NamedTuple):

@@ -137,9 +137,8 @@ def _heat_map(axes: Axes, found: dict[str, Any]) -> None:
 def _one_class(axes: Axes, found: dict[str, Any]) -> None:
     labels = np.arange(len(found["mean"]))
     axes.set_axisbelow(True)
-    if "example" in found:  # older records lack it
-        example = found["example"][SHOWN]
-        axes.bar(labels - 0.2, example, 0.4, label="one example", color=plotting.SKY)
+    example = found["example"][SHOWN]
+    axes.bar(labels - 0.2, example, 0.4, label="one example", color=plotting.SKY)
     axes.bar(labels + 0.2, found["mean"][SHOWN], 0.4, label="mean", color=plotting.BLUE)
     axes.set_xlabel(f"label (true class {SHOWN})")
     axes.set_ylabel("published value")

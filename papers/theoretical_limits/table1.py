@@ -19,7 +19,7 @@ from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import Experiment
 from labeldp_bench.experiments.grid import expand
 from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
-from labeldp_bench.records.record import Record, Records, distribution_of
+from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
 from papers.tables import Table, records_of
@@ -176,7 +176,7 @@ def eps_of(cell: Cell) -> float:
 def _distribution(series: Series, records: Records) -> int:
     """Returns the newest distribution of the releases of a series's runs; 0 without any."""
     found = records_of([cell for _, cell in series.cells if is_theory(cell)], records)
-    return max(map(distribution_of, found), default=0)
+    return max((record["distribution"] for record in found), default=0)
 
 
 def read_series(experiment: Experiment) -> list[Series]:

@@ -31,6 +31,7 @@ def runs(mechanism, accuracies, eps=1.0, **values):
             "dataset": "mnist", "mechanism": mechanism, "eps": eps, "seed": seed, "model": "cnn",
             "loss": "marginal", "pretrain": "none", "accuracy": accuracy, "trust": "local",
             "n_test": 10_000, "n_train": 60_000, "epochs": 5, "identity": identity,
+            "distribution": 1,
         } | values  # fmt: skip
     return found
 

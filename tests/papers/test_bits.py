@@ -11,6 +11,7 @@ ROW = {
     "dataset": "mnist", "mechanism": "rr", "learner": "single_stage", "model": "cnn",
     "loss": "plain", "pretrain": "none", "eps": 2.0, "accuracy": 0.9, "n_test": 10_000,
     "information_bits": 0.588, "identity": {"mechanism": "rr", "mechanism.eps": 2.0, "seed": 0},
+    "distribution": 1,
 }  # fmt: skip
 NOTHING = read_published().iloc[:0]
 

@@ -112,7 +112,7 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
             records[cell.config_hash] = {
                 "accuracy": 0.6 if cell.num_classes > 3 else 1.0, "accuracy_sem": 0.01,
                 "bayes_accuracy": 0.9, "eps": 1.0, "trust": "local", "private": True,
-                "mechanism": cell.identity["mechanism"],
+                "mechanism": cell.identity["mechanism"], "distribution": 1,
                 "response_accuracy": None if cell.identity["mechanism"] == "lp_2st" else 0.2,
             }  # fmt: skip
     points = drawn.points(records)

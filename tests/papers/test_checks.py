@@ -85,7 +85,9 @@ def test_a_statement_of_the_paper_fails_when_numbers_are_swapped(name):
     (drawn,) = (one for one in ALL if one.name == f"vector_approximation/{name}")
 
     def words(**scores):
-        record = {"accuracy_sem": 0.001, "eps": 1.0, "trust": "local", "private": True}
+        record = {
+            "accuracy_sem": 0.001, "eps": 1.0, "trust": "local", "private": True, "distribution": 1,
+        }  # fmt: skip
         records = {
             cell.config_hash: record
             | {"mechanism": name, "accuracy": {"lp_2st": 0.4, "alibi": 0.5, **scores}.get(name)}

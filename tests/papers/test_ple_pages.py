@@ -39,7 +39,7 @@ def page_of(name, response):
             )
             records[cell.config_hash] = own | {
                 "mechanism": mechanism, "identity": cell.identity, "accuracy": y / 100,
-                "response_accuracy": x / 100, "enhancement": DIAGNOSIS,
+                "response_accuracy": x / 100, "enhancement": DIAGNOSIS, "distribution": 1,
             }  # fmt: skip
     return page(figure, figure.points(records), [])
 

@@ -97,7 +97,10 @@ def test_methods_that_are_alike_share_one_spread():
 
 
 def test_one_seed_with_trials_has_their_error_and_two_seeds_their_own():
-    record = {"mechanism": "rr", "accuracy": 0.5, "accuracy_sem": 0.01, "trials": 5, "seed": 0}
+    record = {
+        "mechanism": "rr", "accuracy": 0.5, "accuracy_sem": 0.01, "trials": 5, "seed": 0,
+        "distribution": 1,
+    }  # fmt: skip
     assert average([record], "accuracy").estimate.half_width == pytest.approx(0.01 * 2.776445)
     two = [record, record | {"seed": 1, "accuracy": 0.6}]
     assert average(two, "accuracy").estimate.half_width == pytest.approx(0.05 * 12.706205)

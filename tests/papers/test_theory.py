@@ -90,7 +90,7 @@ def test_table_of_exponents_from_made_up_records():
             bias = risk * (0.5 if series.is_rough else 0.01)
             records[cell.config_hash] = {
                 "excess_risk": risk, "excess_risk_sem": risk / 100, "bias": bias,
-                "variance": risk - bias,
+                "variance": risk - bias, "distribution": 1,
             }  # fmt: skip
     rows = table.rows(records)
     contrasts = rows[rows.cell.str.contains("smooth target|symmetric tails")]

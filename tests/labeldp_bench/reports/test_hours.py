@@ -11,7 +11,7 @@ import torch
 from labeldp_bench.cli.forecast import say_forecast
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment, scaled
-from labeldp_bench.records.record import write_record
+from labeldp_bench.records.record import KEYS, write_record
 from labeldp_bench.reports import estimates, status
 from labeldp_bench.reports.estimates import (
     HoursEstimator,
@@ -209,9 +209,8 @@ def cell_of(seed, *more):
 def minute(folder, cell):
     """Writes a record of a minute on this hardware."""
     (folder / cell.folder).mkdir(parents=True)
-    values = {"accuracy": 0.5, "config_hash": cell.config_hash, "eps": 1.0, "eps_spent": 1.0}
-    own = record(cell, 60.0, describe_device(CPU)) | values | {"mechanism": "rr", "seed": 9}
-    write_record(folder / cell.folder, own)
+    own = record(cell, 60.0, describe_device(CPU), config_hash=cell.config_hash)
+    write_record(folder / cell.folder, dict.fromkeys(KEYS, 1.0) | own)
     return Environment(folder, folder, CPU)
 
 

@@ -23,7 +23,7 @@ def made_up(*overrides, accuracy=0.5):
     return {
         "dataset": identity["dataset"], "mechanism": identity["mechanism"], "eps": eps,
         "accuracy": accuracy, "trust": "local" if math.isfinite(eps) else "none",
-        "private": math.isfinite(eps), "identity": identity,
+        "private": math.isfinite(eps), "identity": identity, "distribution": 1,
     }  # fmt: skip
 
 

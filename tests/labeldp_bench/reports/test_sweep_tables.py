@@ -110,6 +110,7 @@ def test_a_table_of_risks_keeps_keys_that_end_alike_apart():
         {
             "identity": {"dataset.beta": data, "seed": 0} | ({"learner.beta": 2} if own else {}),
             "excess_risk": 0.1, "excess_risk_sem": None, "eps": 1.0, "trust": "local",
+            "distribution": 1,
         }
         for data in (0.5, 1.0)
         for own in (False, True)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.experiments.identity import all_but_seed
+from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import COMMITTED
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports import plotting
@@ -51,11 +51,8 @@ AUDITS_CAPTION = (
     "Grey: the claim, which no honest bound exceeds but by chance. Canaries are examples whose "
     "labels were drawn uniformly; an auditor guesses them. A bound of 0 is no evidence of privacy."
 )
-DATA_OF_TABLE = {
-    "vector_approximation/table1a": "MNIST",
-    "vector_approximation/table1b": "Fashion-MNIST",
-}
-FAMILIES = {
+Families = dict[str, tuple[tuple[str, str], ...]]
+FAMILIES: Families = {
     "ranking": (("rappor", "alibi"), ("rappor", SOFT_LABEL)),
     "loss": (("rr+marginal", "rr"), ("rappor+marginal", "rappor")),
     "loss or mechanism": (("rr+marginal", "rappor"),),
@@ -63,6 +60,25 @@ FAMILIES = {
     "same releases": (("alibi", SOFT_LABEL),),
 }
 """{question: pairs of methods whose difference answers it}; their tests are corrected together."""
+ORDER: Families = {
+    f"RAPPOR or {name_of(other)}, on features": (("rappor", other),)
+    for other in ("lp_1st", "lp_2st", "alibi")
+}
+BLOCKS: Families = {
+    "BlockRR or RR, on features": (("blockrr", "rr"),),
+    "BlockRR or RRWithPrior, on features": (("blockrr", "rrwithprior"),),
+}
+COMPARED: dict[str, tuple[str, str, Families]] = {
+    "vector_approximation/table1a": ("MNIST", PAPER, FAMILIES),
+    "vector_approximation/table1b": ("Fashion-MNIST", PAPER, FAMILIES),
+    "vector_approximation/table2": ("CIFAR-10", "features", ORDER),
+    "vector_approximation/table3": ("CIFAR-100", "features", ORDER),
+    "blockrr/table3": ("CIFAR-10_1", "features", BLOCKS),
+    "blockrr/table4": ("CIFAR-10_1, class average", "features", BLOCKS),
+    "blockrr/table5": ("CIFAR-10_2", "features", BLOCKS),
+    "blockrr/table6": ("CIFAR-10_2, class average", "features", BLOCKS),
+}
+"""{table: its data and metric for people, the budget of the runs that are compared, questions}."""
 BOUNDS = {
     "sampled": ("o", "mechanism, draws"),
     "one_run_release": ("^", "release, one run"),
@@ -75,7 +91,7 @@ BOUNDS = {
 def write_findings(records: Records, out: Path) -> list[Path]:
     """Writes the pictures of docs/findings.md, finding_{ranking,loss,ple}.png, and the differences.
 
-    The latter are finding_differences.csv, with a row per data set, eps and pair of `FAMILIES`.
+    The latter are finding_differences.csv, with a row per data set, eps and pair of `COMPARED`.
     """
     rows = differences(records)
     write_csv(out / "finding_differences.csv", rows)
@@ -103,15 +119,17 @@ def write_findings(records: Records, out: Path) -> list[Path]:
 def differences(records: Records) -> pd.DataFrame:
     """Returns family, dataset, eps, method, other, difference, low, high, pairs, p, significant.
 
-    Differences in points of accuracy, by seed where seeds are shared (`pairs`), with their 95 %
-    interval; p is corrected after Holm within the family.
+    Differences in points of what the table's rows have, by seed where seeds are shared
+    (`pairs`), with their 95 % interval; p is corrected after Holm within the family.
     """
     rows = []
-    for table, data in DATA_OF_TABLE.items():
-        ours = means_of(table, records)
+    for table, (data, budget, families) in COMPARED.items():
+        ours = means_of(table, records, budget)
         budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
-        for (family, pairs), eps in itertools.product(FAMILIES.items(), budgets):
+        for (family, pairs), eps in itertools.product(families.items(), budgets):
             for method, other in pairs:
+                if not {(method, eps), (other, eps)} <= ours.keys():
+                    continue
                 gap = ours[method, eps].minus(ours[other, eps])
                 place = {"family": family, "dataset": data, "eps": eps}
                 place |= {"method": method, "other": other, "difference": gap.value}
@@ -124,8 +142,10 @@ def differences(records: Records) -> pd.DataFrame:
     return frame.assign(significant=frame.p.map(is_significant))
 
 
-def means_of(experiment: str, records: Records) -> dict[tuple[str, float], SeedsEstimate]:
-    """Returns {(method, eps): accuracy in percent} of a paper's table.
+def means_of(
+    experiment: str, records: Records, budget: str
+) -> dict[tuple[str, float], SeedsEstimate]:
+    """Returns {(method, eps): accuracy in percent, as its rows have it} of a paper's table.
 
     Runs of other experiments count too that differ in nothing but the seed.
     """
@@ -134,11 +154,11 @@ def means_of(experiment: str, records: Records) -> dict[tuple[str, float], Seeds
         alike[all_but_seed(record["identity"])][name] = record
     table = accuracy_table(experiment)
     runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
-    for cell in table.experiment.cells():
+    for cell in table.experiment.cells(budget):
         eps = float(cell.identity.get("mechanism.eps", math.inf))
         runs[table.method_of(cell), eps] |= alike[all_but_seed(cell.identity)]
     found = {
-        place: average(list(same.values()), "accuracy") for place, same in runs.items() if same
+        place: average(list(same.values()), table.metric) for place, same in runs.items() if same
     }
     return {place: each.estimate.scaled(100) for place, each in found.items()}
 

@@ -77,6 +77,7 @@ NAMED = {
     ("cifar100", "das2025, rr_retrain_consensus"): Named("RR retrained, Das 2025", 1.4, (1.6, 43)),
     ("cifar100", "ghazi2021, lp_1st"): Named("LP-1ST, Ghazi 2021", 3, (3.3, 52)),
     ("cifar100", "resnet18_w16"): Named("ours: narrow ResNet, few epochs", 2.1, (1.2, 32)),
+    ("cifar100", "probe, imagenet"): Named("linear on ImageNet", 0.18, (0.06, 52)),
 }
 """{(data set, line): its label}; the other lines are thin."""
 TITLE = "At equal bits per label, accuracy depends on the learner far more than on the mechanism"

@@ -324,6 +324,10 @@ def page(figure: PaperFigure, points: pd.DataFrame, verdicts: Sequence[Verdict])
         parts.append(f"{figure.title}. No cell has a record yet, so there is no picture.")
     if verdicts:
         parts += ["## What the paper says of it", _statements(figure, verdicts), NOTE]
+        if figure.budget != PAPER:
+            parts.append(
+                "The paper speaks of its own network; the verdicts are of the model above."
+            )
     missing = f"; the others: `{figure.command}`" if done < cells else ""
     return "\n\n".join([*parts, f"{done} of {cells} cells done{missing}"]) + "\n"
 

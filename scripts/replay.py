@@ -106,7 +106,8 @@ def _affordable(
     """
     estimator = HoursEstimator(here, records)
     cells: dict[str, Cell] = {}
-    for name in experiment_names():
+    names = experiment_names()
+    for name in progress_bar(names, len(names), "experiments"):
         for budget in BUDGETS:
             for cell in read_experiment(name).cells(budget):
                 cells.setdefault(cell.config_hash, cell)

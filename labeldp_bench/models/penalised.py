@@ -7,16 +7,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from labeldp.losses import Loss
+from labeldp.losses import (
+    BinaryCrossEntropy,
+    Loss,
+    PlainCrossEntropy,
+    SoftLabelCrossEntropy,
+    SoftmaxOnBits,
+)
 
 ITERATIONS = 30
-"""Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
+"""Of L-BFGS for each penalty, at most; each fit starts from that of the penalty before."""
 TOLERANCES = (1e-7, 1e-9)
 """Of the gradient and of a step, torch's own."""
 AT_ONCE = 2**20
 """Examples times classes of one part of a loss: the next part uses its 8 MB of memory again.
 
 That of all examples at once is cleared again for each array: 2,000 classes took 6 times as long."""
+CONVEX = BinaryCrossEntropy, PlainCrossEntropy, SoftLabelCrossEntropy, SoftmaxOnBits
+"""Losses with one minimum, whatever the fit starts from."""
 Split = tuple[Tensor, Tensor]
 """Positions of the examples that fit and of those that choose."""
 
@@ -90,13 +98,16 @@ def fit_by_evidence(
 ) -> Likeliest:
     """Returns the fit with the penalty of the largest evidence; no example is held out.
 
-    Smaller penalties are not tried once one is worse than the one before. Arguments are those of
-    `fit_penalised`.
+    A convex loss has its penalties tried from the largest down, where a fit takes the fewest steps;
+    any other from the smallest up, because a large penalty first can lead to a minimum that lost
+    some classes. Penalties beyond one that is worse than the one before are not tried. Arguments
+    are those of `fit_penalised`.
     """
-    variances, falling = variances_of(inputs), sorted(penalties, reverse=True)
-    best = Likeliest(-math.inf, _zeros(inputs, num_classes), falling[0])
-    path = minima(inputs, targets, loss, num_classes, falling, iterations)
-    for penalty, weights in zip(falling, path, strict=True):
+    variances = variances_of(inputs)
+    ordered = sorted(penalties, reverse=type(loss) in CONVEX)
+    best = Likeliest(-math.inf, _zeros(inputs, num_classes), ordered[0])
+    path = minima(inputs, targets, loss, num_classes, ordered, iterations)
+    for penalty, weights in zip(ordered, path, strict=True):
         evidence = log_evidence(inputs, targets, loss, weights, penalty, variances)
         if evidence < best.evidence:
             break
@@ -109,7 +120,7 @@ def minima(
     targets: Tensor,
     loss: Loss,
     num_classes: int,
-    falling: Sequence[float],
+    ordered: Sequence[float],
     iterations: int = ITERATIONS,
 ) -> Iterator[Tensor]:
     """Yields the weights (d + 1, K) of the least penalised mean loss for one penalty after another.
@@ -117,7 +128,7 @@ def minima(
     Each fit starts from the one before, the first from 0; arguments are those of `fit_penalised`.
     """
     weights = _zeros(inputs, num_classes)
-    for penalty in falling:
+    for penalty in ordered:
         weights = _minimum(inputs, targets, loss, penalty, weights, iterations)
         yield weights
 

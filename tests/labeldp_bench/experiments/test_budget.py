@@ -1,5 +1,6 @@
 """Budgets: smaller versions of cells, marked as such and never mixed with the paper's."""
 
+import itertools
 import json
 
 import pytest
@@ -156,8 +157,13 @@ def test_features_changes_the_network_and_nothing_else(name):
     cells = experiment.cells("features")
     assert recipes(cells) == recipes(experiment.cells())
     assert len(cells) == 5 * len(recipes(cells)) and {cell.seed for cell in cells} == set(range(5))
-    networks = {cell.model_name for cell in cells}
-    assert len(networks) == 1 and '"pretrain":"imagenet"' in networks.pop()
+    # A loss that is not convex needs more iterations to the minimum of the same model.
+    models = [json.loads(cell.model_name) for cell in cells]
+    longer = [model.pop("model.iterations") > 10 for model in models]
+    losses = [cell.identity["learner.loss"] for cell in itertools.compress(cells, longer)]
+    assert set(losses) <= {"marginal"}
+    networks = {json.dumps(model) for model in models}
+    assert len(networks) == 1 and '"pretrain": "imagenet"' in networks.pop()
     for cell in cells[:1] + cells[-1:]:
         cell.build()
 

@@ -1,17 +1,18 @@
 """The ledger: what each row, or each person, has spent on all releases so far.
 
-Every release of a row adds up, whatever its column is called. A ledger in a file is as secret as
-the labels: it holds which rows were released, though under keyed hashes whose key is inside.
+A ledger names rows in one way, and counts one unit, for its life: those of its first release. A
+ledger in a file is as secret as the labels: it holds which rows were released, though under keyed
+hashes whose key is inside.
 """
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,64 +21,115 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from labeldp.manifest import Manifest
+from labeldp.manifest import GIVEN, Manifest
 from labeldp.names import spellings
 from labeldp.store import BudgetError
-from labeldp.support.files import writing
+from labeldp.support.files import only_one, partial_of, remove_torn, replacing, writing
 from labeldp.support.validate import InputError
 
-VERSION = 1
+VERSION = 2
+"""1: an entry that counts persons does not say how its rows are named; none has `any_order`."""
 PATIENCE = 5.0
 """Seconds to wait for another process that writes to the same ledger."""
 SCHEMA = """
 CREATE TABLE ledger (version INTEGER, key BLOB);
 CREATE TABLE releases (
     name TEXT PRIMARY KEY, identity TEXT, eps REAL, label TEXT, time TEXT, file TEXT, partial TEXT,
-    kind TEXT, named_by TEXT, size INTEGER, keys BLOB, digest BLOB
+    kind TEXT, named_by TEXT, size INTEGER, keys BLOB, digest BLOB, row_id TEXT, any_order BLOB
 );
+"""
+FROM_VERSION_1 = """
+ALTER TABLE releases ADD COLUMN row_id TEXT;
+ALTER TABLE releases ADD COLUMN any_order BLOB DEFAULT x'';
+UPDATE releases SET row_id = CASE kind WHEN 'row' THEN named_by WHEN 'place' THEN '' END;
+UPDATE ledger SET version = 2;
 """
 UNWRITABLE = tuple(f"SQLITE_{each}" for each in ("READONLY", "CANTOPEN", "PERM", "FULL", "IOERR"))
 PLACE, ROW, PERSON = "place", "row", "person"
 """Who pays: the row in this place of the file, the row of this id, the person of this name."""
-COMMAND = {"again": "--again", "row_ids": "--row-id {}", "persons": "--unit {}"}
-PYTHON = {"again": "again=True", "row_ids": "row_ids=", "persons": "persons="}
+RARE, SELDOM = 1e-6, 0.05
+"""Chance below which the same cells, or as many of each, are taken for the same labels."""
+HASH = 16
+"""Bytes of a keyed hash."""
+COMMAND = {
+    "again": "--again", "row_id": "--row-id {}", "unit": "--unit {}", "ledger": "--ledger PATH",
+}  # fmt: skip
+PYTHON = {
+    "again": "again=True", "row_id": "row_ids=", "unit": "persons= and persons_column={!r}",
+    "ledger": "ledger=",
+}  # fmt: skip
 """How a message calls an option; {} is the column."""
 
 
+class ColumnDigest:
+    """Digest of a column of texts that comes in parts: in its order, and in any order."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._in_order, self._counts = hashlib.sha256(), Counter[str]()
+
+    def add(self, texts: Sequence[str]) -> "ColumnDigest":
+        """Adds the next cells, and returns the digest itself."""
+        self._in_order.update(
+            "".join(f"{text}\x1f" for text in texts).encode(errors="surrogatepass")
+        )
+        self._counts.update(texts)
+        self.size += len(texts)
+        return self
+
+    def in_order(self) -> bytes:
+        """Returns 32 bytes that columns with the same cells in the same order share."""
+        return self._in_order.digest()
+
+    def any_order(self) -> bytes:
+        """Returns 32 bytes that columns share whose cells are equal once they are sorted."""
+        counts = "".join(f"{text}\x1f{count}\x1e" for text, count in sorted(self._counts.items()))
+        return hashlib.sha256(counts.encode(errors="surrogatepass")).digest()
+
+    def chance(self, any_order: bool) -> float:
+        """Returns how likely other rows of the same shares have the same cells, or as many of each.
+
+        It is 1 for a single row, and for a column that says the same everywhere.
+        """
+        counts = np.array(list(self._counts.values()), dtype=float)
+        chance = (counts * np.log(counts / self.size)).sum()
+        if any_order:
+            chance += gammaln(self.size + 1) - gammaln(counts + 1).sum()
+        return float(np.exp(chance))
+
+
 @dataclass(frozen=True)
-class Payers:
+class AccountedRows:
     """Rows that are about to be released, and whose they are.
 
     Attributes:
         size: N.
-        digest_of: returns a digest of a whole column of the same file, or None if there is no such
-            column. Rows without ids are known by it.
+        digest_of: returns the digest of a whole column of the same file, or None if there is no
+            such column.
         label: the column that is released.
         ids: (N,), names of the rows; None: they are counted.
-        row_id: the column of the ids.
+        row_id: the column of the ids; `GIVEN`: in Python, where nobody knows it; empty: none.
         persons: (N,), names of persons; None: each row is a person of its own.
-        unit: the column of the persons.
+        unit: the column of the persons; empty: none.
     """
 
     size: int
-    digest_of: Callable[[str], bytes | None]
+    digest_of: Callable[[str], ColumnDigest | None]
     label: str = ""
     ids: NDArray | None = None
-    row_id: str = ""
+    row_id: str | None = ""
     persons: NDArray | None = None
     unit: str = ""
 
-    def per_payer(self, paid: NDArray[np.bool_], eps: float) -> NDArray[np.float64]:
-        """Returns what each row's payer spent, (N,), where some rows cost eps each."""
-        spent = np.where(paid, eps, 0.0)
-        if self.persons is None:
-            return spent
-        who = np.unique(spellings(self.persons), return_inverse=True)[1]
-        return np.bincount(who, spent)[who].astype(np.float64)
+    @property
+    def kind(self) -> str:
+        """Who pays."""
+        return PERSON if self.persons is not None else PLACE if self.ids is None else ROW
 
-    def of_release(self, manifest: Manifest, ids: NDArray, file: Path) -> "Payers":
-        """Returns who paid for a release that was made of some of these rows.
+    def of_release(self, manifest: Manifest, ids: NDArray, file: Path) -> "AccountedRows":
+        """Returns those of these rows that were in a release.
 
         Raises:
             InputError: it counts persons, and these rows do not say who they are.
@@ -85,23 +137,24 @@ class Payers:
         label = self.label
         if manifest.source and self.digest_of(manifest.source) is not None:
             label = manifest.source
-        found = Payers(len(ids), self.digest_of, label, ids, manifest.row_id or "")
-        places = None
         if is_counted(manifest, ids):
-            found = Payers(int(ids.max(initial=-1)) + 1, self.digest_of, label)
+            some = AccountedRows(int(ids.max(initial=-1)) + 1, self.digest_of, label)
             places = np.where(ids < self.size, ids, -1)
-        elif self.ids is not None:
-            place = {name: row for row, name in enumerate(spellings(self.ids).tolist())}
+        else:
+            known = [] if self.ids is None else spellings(self.ids).tolist()
+            place = {name: row for row, name in enumerate(known)}
             places = np.array([place.get(name, -1) for name in spellings(ids).tolist()], np.int64)
+            is_whole = len(ids) == self.size and (places >= 0).all()
+            digest_of = self.digest_of if is_whole else lambda column: None
+            some = AccountedRows(len(ids), digest_of, label, ids, manifest.row_id)
         if manifest.unit is None:
-            return found
-        column = manifest.unit.column
-        if self.persons is None or places is None or (places < 0).any():
+            return some
+        if self.persons is None or (places < 0).any():
             raise InputError(
-                f"{file} counts each {column}, and does not say whose rows it holds (give the file "
-                f"that was released, with its --unit {column} and its --row-id)"
+                f"{file} counts each {manifest.unit.column}, and does not say whose rows it holds "
+                f"(give the file that was released, --unit {manifest.unit.column} and its --row-id)"
             )
-        return replace(found, persons=np.asarray(self.persons)[places], unit=column)
+        return replace(some, persons=np.asarray(self.persons)[places], unit=manifest.unit.column)
 
 
 class Entry(NamedTuple):
@@ -115,12 +168,14 @@ class Entry(NamedTuple):
         label: the column that was released.
         time: when, in UTC.
         file: of the release; empty in Python.
-        partial: the name that the file has until the release is booked; empty once it is there.
+        partial: the name that the file has until it is whole; empty from then on.
         kind: who paid.
         named_by: the column that names the payers.
         size: how many payers.
         keys: keyed hashes of their names, sorted; empty for places, which are 0 to size - 1.
-        digest: keyed digest of the whole label column; empty if it was not asked.
+        digest: keyed digest of the whole label column in its order; empty if it is not known.
+        row_id: the column that names the rows; empty: their places; None: not known.
+        any_order: keyed digest of the whole label column in any order; empty if it is not known.
     """
 
     name: str
@@ -128,18 +183,41 @@ class Entry(NamedTuple):
     eps: float
     label: str
     time: str
-    file: str = ""
-    partial: str = ""
-    kind: str = PLACE
-    named_by: str = ""
-    size: int = 0
-    keys: bytes = b""
-    digest: bytes = b""
+    file: str
+    partial: str
+    kind: str
+    named_by: str
+    size: int
+    keys: bytes
+    digest: bytes
+    row_id: str | None
+    any_order: bytes
 
     @property
     def release(self) -> str:
         """`Manifest.release`."""
         return self.name.partition(" ")[0]
+
+    @property
+    def unit(self) -> str:
+        """The column of persons; empty: rows are counted."""
+        return self.named_by if self.kind == PERSON else ""
+
+    def is_sound(self) -> bool:
+        """Returns whether every value is of the kind that it should be."""
+        texts = (self.name, self.identity, self.label, self.time, self.file, self.partial,
+                 self.named_by, self.row_id or "")  # fmt: skip
+        hashes = (self.keys, self.digest, self.any_order)
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(each, bytes) and len(each) % HASH == 0 for each in hashes)
+            and isinstance(self.eps, float)
+            and self.eps > 0
+            and isinstance(self.size, int)
+            and self.size >= 0
+            and self.kind in (PLACE, ROW, PERSON)
+            and len(self.keys) == (0 if self.kind == PLACE else HASH * self.size)
+        )
 
 
 @dataclass(frozen=True)
@@ -165,6 +243,9 @@ class Before:
 
 
 INSERT = f"INSERT INTO releases VALUES ({', '.join('?' * len(Entry._fields))})"
+SELECT = f"SELECT {', '.join(Entry._fields)} FROM releases ORDER BY rowid"
+DELETE = "DELETE FROM releases WHERE name = ?"
+IS_WHOLE = "UPDATE releases SET partial = '' WHERE name = ?"
 
 
 class Ledger:
@@ -199,53 +280,81 @@ class Ledger:
         """Returns all releases, in the order in which they were booked."""
         if not self.exists:
             return []
-        with self._writing() as database:
+        with self._opened() as database:
             return _entries(database)
+
+    def settle(self) -> list[str]:
+        """Clears up after releases that were cut off; returns what to say of each.
+
+        What was written of such a file is removed, with its entry: nobody has had the file. One
+        whose file is neither whole nor torn stays booked.
+        """
+        if not self.exists:
+            return []
+        notes = []
+        with self._opened() as database, _transaction(database):
+            for each in _entries(database):
+                file, is_booked = Path(each.file), True
+                if each.partial and not file.exists():
+                    is_booked = not remove_torn(file, only=each.partial)
+                    what = "its file is gone" if is_booked else (
+                        "it was cut off; what it had written is removed, and it does not count"
+                    )  # fmt: skip
+                    notes.append(f"the release {file} is booked in {self.path} "
+                                 f"(eps={each.eps:g}): {what}")  # fmt: skip
+                if each.partial:
+                    database.execute(IS_WHOLE if is_booked else DELETE, (each.name,))
+        return notes
 
     @contextlib.contextmanager
     def charge(
-        self,
-        manifest: Manifest,
-        payers: Payers,
-        *,
-        again: bool,
-        options: dict[str, str] = PYTHON,
-        file: Path | None = None,
-        partial: Path | None = None,
-    ) -> Iterator[tuple[Manifest, Before]]:
-        """Books the release that is made inside; what raises inside is not booked.
+        self, manifest: Manifest, rows: AccountedRows, *, again: bool,
+        options: dict[str, str] = PYTHON, file: Path | None = None,
+    ) -> Iterator[tuple[Manifest, Before]]:  # fmt: skip
+        """Books a release before it is made inside; what raises inside is taken off again.
 
-        Yields its manifest, which names the releases before it, and what rows had spent.
+        Yields its manifest, which names the releases before it, and what rows had spent. A release
+        that is killed inside stays booked until `settle` finds what is left of its file.
 
         Args:
             manifest: of the release, as if it were the first.
-            payers: whose labels are released.
+            rows: whose labels are released.
             again: whether they may have spent something before.
             options: `COMMAND` or `PYTHON`, for messages.
-            file: of the release, if it has one.
-            partial: its name until it is booked.
+            file: of the release, if it has one; it is written by `replacing`.
 
         Raises:
             BudgetError: some rows were released before, and `again` is false.
             InputError: nobody can say what the rows have spent; the ledger cannot be written, is
                 damaged, or another process uses it.
         """
-        with self._writing() as database:
-            account = _Account(database, payers, options, self.path)
-            before = account.before()
-            made = before.added_to(manifest)
-            if before.entries and not again:
-                raise BudgetError(_refusal(before, made.eps, options["again"], self.path))
-            yield made, before
-            entry = account.entry(made)
-            if file is not None:
-                entry = entry._replace(
-                    file=str(file.absolute()), partial=str(partial and partial.absolute())
-                )
-            database.execute(INSERT, entry)
+        with self._opened(starts=True) as database, contextlib.ExitStack() as torn:
+            with _transaction(database):
+                account = _Account(database, rows, options, self.path)
+                before = account.before(again)
+                made = before.added_to(manifest)
+                if before.entries and not again:
+                    raise BudgetError(_refusal(before, made.eps, options["again"], self.path))
+                entry = account.entry(made)
+                if file is not None:
+                    partial = partial_of(file).absolute()
+                    with writing(file):
+                        partial.touch()  # so that `settle` finds a trace of whatever is booked
+                    torn.callback(partial.unlink, missing_ok=True)
+                    entry = entry._replace(file=str(file.absolute()), partial=str(partial))
+                database.execute(INSERT, entry)
+            try:
+                with _transaction(database, commits=False):  # nobody settles it meanwhile
+                    yield made, before
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # then it counts, and its file is gone
+                    database.execute(DELETE, (entry.name,))
+                raise
+            with contextlib.suppress(sqlite3.Error):  # the file is there, which `settle` sees
+                database.execute(IS_WHOLE, (entry.name,))
 
     def book(
-        self, manifest: Manifest, ids: NDArray, spent: NDArray[np.float64], payers: Payers,
+        self, manifest: Manifest, ids: NDArray, spent: NDArray[np.float64], rows: AccountedRows,
         file: Path,
     ) -> None:  # fmt: skip
         """Books a release that was made without this ledger, from its file.
@@ -257,22 +366,22 @@ class Ledger:
             manifest: of the release.
             ids: of its rows.
             spent: by its rows, in total.
-            payers: all rows of the file that it was made from.
+            rows: all rows of the file that it was made from.
             file: of the release.
+
+        Raises:
+            InputError: it names rows or counts persons in another way than the ledger or `rows`.
         """
-        with self._writing() as database:
-            some = payers.of_release(manifest, ids, file)
-            account = _Account(database, some, COMMAND, self.path)
+        with self._opened(starts=True) as database, _transaction(database):
+            row_id = "" if is_counted(manifest, ids) else manifest.row_id
+            unit = manifest.unit.column if manifest.unit else ""
+            _check_naming(f"{file}", (row_id, unit), (rows.row_id, rows.unit), COMMAND)
+            account = _Account(database, rows.of_release(manifest, ids, file), COMMAND, self.path)
             entry = account.entry(manifest)
             if not set(manifest.counted) <= {each.release for each in account.known}:
                 entry = entry._replace(eps=max(entry.eps, float(spent.max(initial=0.0))))
             name = _name_of_part(manifest, ids)
             database.execute(INSERT, entry._replace(name=name, file=str(file.absolute())))
-
-    def finish(self, name: str) -> None:
-        """Notes that the file of a release is there under its own name."""
-        with self._writing() as database:
-            database.execute("UPDATE releases SET partial = '' WHERE name = ?", (name,))
 
     def knows(self, manifest: Manifest, ids: NDArray) -> bool:
         """Returns whether a release, of which a file holds these rows, is booked."""
@@ -280,153 +389,179 @@ class Ledger:
         return manifest.release in known or _name_of_part(manifest, ids) in known
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yields the tables; nobody else changes them, and what raises inside changes nothing."""
+    def _opened(self, starts: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yields the tables to one thread at a time; `starts` a ledger that is not there yet."""
         with self._one_thread:
             if self._memory is not None:
-                with _transaction(self._memory):
-                    yield self._memory
+                yield self._memory
                 return
             assert self.path is not None, "a ledger that is not in memory has a path"
-            with _told(self.path), contextlib.ExitStack() as opened:
-                if self.exists:
-                    database = opened.enter_context(contextlib.closing(_connected(self.path)))
-                    _check_version(database, self.path)
-                    opened.enter_context(_transaction(database))
+            with _as_input_error(self.path):
+                if starts and not self.exists:
+                    _start(self.path)
+                with contextlib.closing(_connected(self.path)) as database:
+                    _check(database, self.path)
                     yield database
-                    return
-                started = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
-                with writing(self.path):
-                    os.close(os.open(started, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-                opened.callback(started.unlink, missing_ok=True)
-                database = opened.enter_context(contextlib.closing(_created(started)))
-                with _transaction(database):
-                    yield database
-                _put(started, self.path)
 
 
 class _Account:
-    """What one release means for the payers; messages name the options of Python or the command."""
+    """What the releases so far cost some rows; messages name the options of Python or the command.
+
+    Whether labels are equal decides what is refused, never what a release says of its cost: whoever
+    has the release would learn it.
+    """
 
     def __init__(
-        self, database: sqlite3.Connection, payers: Payers, options: dict[str, str],
+        self, database: sqlite3.Connection, rows: AccountedRows, options: dict[str, str],
         path: Path | None,
     ) -> None:  # fmt: skip
         self.key, self.known = _key(database), _entries(database)
-        self.payers, self.options, self.path = payers, options, path
-        self.notes: list[str] = []
+        self.rows, self.options, self.path = rows, options, path
+        if path is not None:
+            for each in self.known:
+                _check_naming(
+                    str(path), (each.row_id, each.unit), (rows.row_id, rows.unit), options
+                )
 
     @cached_property
-    def row_keys(self) -> NDArray:
-        assert self.payers.ids is not None, "asked only where rows have ids"
-        return _keys(self.key, self.payers.ids)
-
-    @cached_property
-    def person_keys(self) -> NDArray:
-        assert self.payers.persons is not None, "asked only where there are persons"
-        names, places = np.unique(spellings(self.payers.persons), return_inverse=True)
+    def payers(self) -> NDArray:
+        """Keyed hash of each row's payer, (N,)."""
+        if self.rows.persons is None:
+            assert self.rows.ids is not None, "asked only where payers have names"
+            return _keys(self.key, spellings(self.rows.ids))
+        names, places = np.unique(spellings(self.rows.persons), return_inverse=True)
         return _keys(self.key, names)[places]
 
-    def before(self) -> Before:
+    def before(self, again: bool) -> Before:
         """Returns what the payers have spent on all releases in the ledger."""
-        total, entries = np.zeros(self.payers.size), []
+        total, entries, notes = np.zeros(self.rows.size), [], []
         for each in self.known:
-            spent = self._cost(each)
-            if spent is not None and spent.any():
-                total += spent
+            paid = self._paid(each, again)
+            if paid.any():
+                total += self._per_payer(paid, each)
                 entries.append(each)
         if self.known and not entries and self.path is not None:
-            self.notes.append(
+            notes.append(
                 f"{self.path} holds none of these rows: if they were released under other names, "
                 "their true eps is larger than what is said"
             )
-        return Before(total, tuple(entries), tuple(self.notes))
+        return Before(total, tuple(entries), tuple(notes))
 
-    def _cost(self, each: Entry) -> NDArray[np.float64] | None:
-        """Returns what an entry cost each row's payer, (N,); None: it is of other rows."""
+    def _paid(self, each: Entry, again: bool) -> NDArray[np.bool_]:
+        """Returns which rows' payers paid for an entry, bool (N,)."""
+        kind, none = self.rows.kind, np.zeros(self.rows.size, bool)
+        ids = self.rows.ids if (each.kind, kind) == (ROW, PERSON) else None
+        if ids is not None and _among(_keys(self.key, spellings(ids)), _array(each.keys)).any():
+            raise self._refused(each, "row by row", ROW)
+        if each.kind == kind != PLACE:
+            paid = _among(self.payers, _array(each.keys))
+            if not paid.any() and self._are_same_labels(each):
+                raise self._refused(each, "under other names", ROW if kind == ROW else PERSON)
+            return paid
         if each.kind == PERSON:
-            if self.payers.persons is not None:
-                return np.where(_among(self.person_keys, _array(each.keys)), each.eps, 0.0)
-            if self.path is None and not self._is_same_column(each):
-                return None
-            raise self._refused(each, "counts persons", "persons")
-        if each.kind == ROW and self.payers.ids is not None:
-            paid = _among(self.row_keys, _array(each.keys))
-            self._check_whose(each, paid)
-        elif self._is_same_column(each):
-            paid = np.arange(self.payers.size) < each.size
-        elif self.path is None:  # which all tables of a program share
-            return None
-        elif each.kind == ROW:
-            raise self._refused(each, "knows rows by their ids", "row_ids")
-        elif self.payers.ids is None or self.payers.persons is not None:
+            if self._are_same_labels(each):
+                raise self._refused(each, "and persons were counted", PERSON)
+            return none
+        # Without names a table is known by all its labels together. Of a file that has one naming,
+        # nothing but that can be; in the memory of a program there are many tables.
+        are_counted = each.kind == kind == PLACE
+        is_same = self._is_same_column(each) if are_counted else self._are_same_labels(each)
+        if self.path is not None and not is_same:
             raise InputError(
                 f"{self.path} knows rows by their places, and column {each.label} is not what it "
-                f"was when it was released: rows may have moved "
-                f"({self._option('row_ids', 'COLUMN')} names rows; or release the file as it was)"
+                "was when it was released: rows may have moved (release the file as it was; "
+                f"{self.options['ledger']} is for really other rows)"
             )
-        else:
-            self.notes.append(
-                f"{self.path} does not say which rows a release of column {each.label} had: each "
-                f"row counts its eps={each.eps:g}"
-            )
-            paid = np.ones(self.payers.size, bool)
-        return self.payers.per_payer(paid, each.eps)
+        if is_same or (again and each.size == self.rows.size):
+            return np.arange(self.rows.size) < each.size
+        return none
 
-    def _check_whose(self, each: Entry, paid: NDArray[np.bool_]) -> None:
-        """Refuses persons where an entry holds rows that are not here: whose are they?"""
-        if self.payers.persons is None or (self.path is None and not paid.any()):
-            return
-        gone = ~_among(_array(each.keys), self.row_keys)
-        if gone.any():
-            raise InputError(
-                f"{gone.sum():,} rows of an earlier release of column {each.label} are not here, "
-                "and the ledger does not say whose they are (release all rows together)"
-            )
+    def _per_payer(self, paid: NDArray[np.bool_], each: Entry) -> NDArray[np.float64]:
+        """Returns what each row's payer spent on an entry, (N,)."""
+        if self.rows.persons is None or each.kind == PERSON:
+            return np.where(paid, each.eps, 0.0)
+        who = np.unique(self.payers, return_inverse=True)[1]  # a person of several rows
+        return np.bincount(who, np.where(paid, each.eps, 0.0))[who].astype(np.float64)
 
     def _is_same_column(self, each: Entry) -> bool:
         """Returns whether the file still has the column that was released, in the same order."""
-        if not each.digest:
-            return False
-        for column in (self.payers.label, each.label):
-            digest = self.payers.digest_of(column)
-            if digest is not None and self._keyed(digest) == each.digest:
+        return self._agrees(each.digest, each.label, any_order=False, chance=1)
+
+    def _are_same_labels(self, each: Entry) -> bool:
+        """Returns whether the labels are those of an entry, in any order, and not by chance."""
+        return self._agrees(each.digest, each.label, any_order=False, chance=RARE) or self._agrees(
+            each.any_order, each.label, any_order=True, chance=SELDOM
+        )
+
+    def _agrees(self, wanted: bytes, label: str, *, any_order: bool, chance: float) -> bool:
+        for column in {self.rows.label, label} if wanted else ():
+            digest = self.rows.digest_of(column)
+            if digest is None or digest.chance(any_order) > chance:
+                continue
+            if self._keyed(digest.any_order() if any_order else digest.in_order()) == wanted:
                 return True
         return False
 
-    def _refused(self, each: Entry, what: str, option: str) -> InputError:
-        return InputError(
-            f"{self.path or 'an earlier release'} {what}, of column {each.named_by or '?'} (give "
-            f"{self._option(option, each.named_by)} too)"
+    def _refused(self, each: Entry, what: str, kind: str) -> BudgetError:
+        option = self.options["unit" if kind == PERSON else "row_id"].format(each.named_by)
+        return BudgetError(
+            f"these labels were released before {what}, at eps={each.eps:g}"
+            f"{f', says {self.path}' if self.path else ''} (give {option} as it was then; "
+            f"{self.options['ledger']} is for really other rows)"
         )
 
-    def _option(self, name: str, column: str) -> str:
-        return self.options[name].format(column)
-
     def _keyed(self, digest: bytes) -> bytes:
-        return hashlib.blake2b(digest, digest_size=16, key=self.key).digest()
+        return hashlib.blake2b(digest, digest_size=HASH, key=self.key).digest()
 
     def entry(self, manifest: Manifest) -> Entry:
         """Returns the entry of a release of all payers."""
-        payers, keys, kind, named_by = self.payers, None, PLACE, ""
-        if payers.persons is not None:
-            keys, kind, named_by = _different(self.person_keys), PERSON, payers.unit
-        elif payers.ids is not None:
-            keys, kind, named_by = _different(self.row_keys), ROW, payers.row_id
-        digest = None
-        if keys is None or self.path is None:  # of a file it takes a pass over the column
-            digest = payers.digest_of(payers.label)
+        rows, digest = self.rows, self.rows.digest_of(self.rows.label)
+        keys = b"" if rows.kind == PLACE else _different(self.payers).tobytes()
         return Entry(
             manifest.release,
             manifest.identity,
             manifest.eps,
-            payers.label,
+            rows.label,
             time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            kind=kind,
-            named_by=named_by,
-            size=payers.size if keys is None else len(keys),
-            keys=b"" if keys is None else keys.tobytes(),
-            digest=b"" if digest is None else self._keyed(digest),
+            file="",
+            partial="",
+            kind=rows.kind,
+            named_by=rows.unit or rows.row_id or "",
+            size=len(keys) // HASH if keys else rows.size,
+            keys=keys,
+            digest=self._keyed(digest.in_order()) if digest else b"",
+            row_id=rows.row_id,
+            any_order=self._keyed(digest.any_order()) if digest else b"",
+        )
+
+
+def _check_naming(
+    holder: str, old: tuple[str | None, str], new: tuple[str | None, str], options: dict[str, str]
+) -> None:
+    """Refuses rows that are named, or counted, in another way than `holder` has them.
+
+    Args:
+        holder: a ledger or a release, for the message.
+        old: its column of row ids (empty: places; None: not known), its column of persons.
+        new: those of the rows.
+        options: `COMMAND` or `PYTHON`.
+    """
+    is_known = None not in (old[0], new[0]) and not (
+        GIVEN in (old[0], new[0]) and old[0] and new[0]
+    )
+    for key, was, is_now in zip(("row_id", "unit"), old, new, strict=True):
+        if was == is_now or (key == "row_id" and not is_known):
+            continue
+        option = options[key]
+        remedy = f"give {option.format(was)}" if was else f"leave {option.partition(' ')[0]} out"
+        said = {
+            "row_id": [f"knows rows by {'column ' * bool(column)}{column or 'their places'}"
+                       for column in (was, is_now)],
+            "unit": [f"counts each {column or 'row'}" for column in (was, is_now)],
+        }[key]  # fmt: skip
+        raise InputError(
+            f"{holder} {said[0]}, and this release {said[1]} ({remedy}; "
+            f"{options['ledger']} is for really other rows)"
         )
 
 
@@ -452,6 +587,17 @@ def _refusal(before: Before, eps: float, again: str, path: Path | None) -> str:
     )
 
 
+def _start(path: Path) -> None:
+    """Makes a ledger without releases, unless another process has made one in the meantime."""
+    with only_one(path, wait=lambda: None):
+        remove_torn(path)
+        if os.path.lexists(path):
+            return
+        with replacing(path) as partial:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _created(partial).close()
+
+
 def _created(path: str | Path) -> sqlite3.Connection:
     """Returns an empty ledger."""
     database = _connected(path)
@@ -460,10 +606,18 @@ def _created(path: str | Path) -> sqlite3.Connection:
     return database
 
 
-def _check_version(database: sqlite3.Connection, path: Path) -> None:
-    (version,) = database.execute("SELECT version FROM ledger").fetchone()
-    if version > VERSION:
+def _check(database: sqlite3.Connection, path: Path) -> None:
+    """Refuses a ledger that is damaged or of a newer version; brings an older one up to date."""
+    rows = database.execute("SELECT version, key FROM ledger").fetchall()
+    version, key = rows[0] if len(rows) == 1 else (None, None)
+    if isinstance(version, int) and version > VERSION:
         raise InputError(f"{path} was written by a newer version (install a newer labeldp-bench)")
+    if version not in range(1, VERSION + 1) or not (isinstance(key, bytes) and len(key) == 32):
+        raise sqlite3.DatabaseError
+    if version == 1:
+        with _transaction(database):
+            for statement in FROM_VERSION_1.split(";"):
+                database.execute(statement)
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:
@@ -471,12 +625,12 @@ def _connected(path: str | Path) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+def _transaction(database: sqlite3.Connection, commits: bool = True) -> Iterator[None]:
+    """Nobody else writes meanwhile; what raises inside changes nothing."""
     database.execute("BEGIN IMMEDIATE")
     try:
-        database.execute("UPDATE ledger SET version = version")  # fails where nothing is written
         yield
-        database.execute("COMMIT")
+        database.execute("COMMIT" if commits else "ROLLBACK")
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             database.execute("ROLLBACK")
@@ -484,11 +638,11 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turns what SQLite and the system say of a ledger into one line."""
+def _as_input_error(path: Path) -> Iterator[None]:
+    """Turns what SQLite says of a ledger into one line."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorname", None) or ""
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             what = "is used by another release (wait until it ends)"
@@ -499,34 +653,22 @@ def _told(path: Path) -> Iterator[None]:
         raise InputError(f"{path} {what}; nothing was released") from None
 
 
-def _put(started: Path, path: Path) -> None:
-    """Gives a new ledger its name, which nobody else may have taken in the meantime."""
-    try:
-        os.link(started, path)
-    except FileExistsError:
-        raise InputError(
-            f"another release started {path} in the meantime (run again); nothing was released"
-        ) from None
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.ENOSYS):
-            raise
-        started.rename(path)  # a file system without links
-
-
 def _entries(database: sqlite3.Connection) -> list[Entry]:
-    rows = database.execute("SELECT * FROM releases ORDER BY rowid").fetchall()
-    return [Entry(*row) for row in rows]
+    entries = [Entry(*row) for row in database.execute(SELECT).fetchall()]
+    if not all(each.is_sound() for each in entries):
+        raise sqlite3.DatabaseError
+    return entries
 
 
 def _key(database: sqlite3.Connection) -> bytes:
     return database.execute("SELECT key FROM ledger").fetchone()[0]
 
 
-def _keys(key: bytes, names: NDArray) -> NDArray:
-    """Returns keyed hashes of names, 16 bytes each, (n,)."""
-    keyed = hashlib.blake2b(digest_size=16, key=key)
+def _keys(key: bytes, texts: NDArray) -> NDArray:
+    """Returns keyed hashes of names in their one spelling, `HASH` bytes each, (n,)."""
+    keyed = hashlib.blake2b(digest_size=HASH, key=key)
     hashes = []
-    for text in spellings(names).tolist():
+    for text in texts.tolist():
         own = keyed.copy()
         own.update(text.encode())
         hashes.append(own.digest())
@@ -534,7 +676,7 @@ def _keys(key: bytes, names: NDArray) -> NDArray:
 
 
 def _array(keys: bytes) -> NDArray:
-    return np.frombuffer(keys, "S16")
+    return np.frombuffer(keys, f"S{HASH}")
 
 
 def _different(keys: NDArray) -> NDArray:
@@ -554,11 +696,3 @@ def _among(keys: NDArray, known: NDArray) -> NDArray[np.bool_]:
     first, second = (each.view(np.uint64)[::2] for each in (keys, known))
     second = np.sort(second)  # np.isin makes both different first, which takes ten times as long
     return second[np.searchsorted(second, first).clip(max=len(second) - 1)] == first
-
-
-def digest_of_texts(parts: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> bytes:
-    """Returns a digest of a column of texts that come in parts."""
-    digest = hashlib.sha256()
-    for texts in parts:
-        digest.update("".join(f"{text}\x1f" for text in texts).encode(errors="surrogatepass"))
-    return digest.digest()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -15,7 +16,7 @@ from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
 from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
-from labeldp.names import as_python, is_flat
+from labeldp.names import CONTROL, as_python, is_flat
 from labeldp.support.validate import InputError, check_eps
 
 VERSION = 2
@@ -25,6 +26,8 @@ BEFORE = "before "
 """Begins a name, in `counted`, of what a file of an older version counted: it named nothing."""
 GIVEN = "row_ids"
 """Stands for the column of row ids that were given in Python."""
+MOST_NESTED = 20
+"""Brackets of a manifest's JSON within each other."""
 LEAST, MOST = 1e-300, 1e300
 """Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
 
@@ -93,8 +96,12 @@ class Manifest:
         texts = (self.mechanism, self.noise, self.source, self.stored, self.identity, self.release,
                  *self.counted, self.row_id or "")  # fmt: skip
         unit, names = self.unit, self.classes
+        given = (*texts, unit.column if unit else "", *names)
         right = {
             "text": all(isinstance(text, str) for text in texts),
+            "name: a control sign": not any(
+                isinstance(name, str) and CONTROL.search(name) for name in given
+            ),
             "parameters": isinstance(self.parameters, dict),
             "classes": not wrong_class_names(names) and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
@@ -153,6 +160,8 @@ class Manifest:
             InputError: the text is not a manifest, or a newer version wrote it.
         """
         try:
+            if _depth(text) > MOST_NESTED:
+                raise ValueError(f"it is nested deeper than {MOST_NESTED}")
             content = json.loads(text)
             if content["format"] != "labeldp release":
                 raise KeyError("format")
@@ -176,6 +185,13 @@ class Manifest:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
+
+
+def _depth(text: str) -> int:
+    """Returns how deep the brackets of a JSON text are nested."""
+    brackets = np.array(list(re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}"]', "", text)), dtype="U1")
+    steps = np.isin(brackets, ["[", "{"]).astype(int) - np.isin(brackets, ["]", "}"])
+    return int(steps.cumsum().max(initial=0))
 
 
 def check_classes(classes: Sequence[Any] | None, option: str = "classes") -> tuple[ClassName, ...]:
@@ -227,7 +243,7 @@ def _text(eps: float) -> float | str:
     return "inf" if math.isinf(eps) else eps  # JSON has no infinity
 
 
-SEEDED = "the noise has a seed: for tests only, as who knows it can undo the noise"
+SEEDED = "the noise has a seed: for tests only, as anyone with the seed can remove the noise"
 
 
 def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:

@@ -17,6 +17,9 @@ WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 """A whole number as somebody may have written it: 7, +7, 007, 7.0."""
 NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Signs that a terminal takes for commands. Headers of many tables have tabs and line ends."""
+
 
 def spellings(names: NDArray) -> NDArray:
     """Returns one text for all spellings of a name, so that 10, 10.0, 1e1 and '010' are equal.
@@ -74,8 +77,11 @@ def check_texts(names: NDArray, what: str) -> None:
         raise InputError(
             f"{what} must be numbers or texts, got others, such as bytes (write them as texts)"
         )
+    whole = "".join(map(str, given))
+    if (sign := CONTROL.search(whole)) is not None:
+        raise InputError(f"{what} must be texts without control signs, got one with {sign[0]!r}")
     try:
-        "".join(map(str, given)).encode()
+        whole.encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{what} must be texts that UTF-8 can write, got one with half a character (read them "

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeldp.designs import Design, check_design
 from labeldp.information import information, recommended
-from labeldp.ledger import Ledger, Payers, digest_of_texts
+from labeldp.ledger import AccountedRows, ColumnDigest, Ledger
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
@@ -119,13 +119,13 @@ def privatize(
         # Many clients have the same single label, and a seed is for tests.
         is_booked = seed is None and (len(values) > 1 or row_ids is not None)
         ledger = _PROGRAM if is_booked else Ledger()
-    digest = digest_of_texts([label_texts(values)])
-    payers = Payers(
-        len(values), lambda column: digest, source,
-        None if row_ids is None else ids, row_id, who, persons_column,
+    digest = ColumnDigest().add(label_texts(values))
+    rows = AccountedRows(
+        len(values), lambda column: digest, source, None if row_ids is None else ids, row_id,
+        who, persons_column if unit else "",
     )  # fmt: skip
 
-    with ledger.charge(blank, payers, again=again) as (made, before):
+    with ledger.charge(blank, rows, again=again) as (made, before):
         messages = draw(made, coded, seed)
     for note in before.notes:
         warnings.warn(note, stacklevel=2)

@@ -2,6 +2,8 @@
 
 import hashlib
 import itertools
+import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from labeldp.io.tables import ROWS
 from labeldp.manifest import BEFORE, Manifest
 from labeldp.support.validate import InputError
 
@@ -18,6 +21,8 @@ KEY = b"labeldp"
 MAGIC = b"PAR1"
 """Begins every Parquet file."""
 COLUMNS = ["row", "released", "eps_spent"]
+TINY = 1e-9
+"""Relative error of a sum of costs."""
 
 
 def part_of(
@@ -38,12 +43,27 @@ def part_of(
 
 
 def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
-    """Writes tables of rows, one after the other, as one file; there is one at least."""
+    """Writes tables of rows, one after the other, as one file; there is one at least.
+
+    Each begins a row group, so their sizes must be public.
+    """
     left = iter(parts)
     first = next(left)
     with pq.ParquetWriter(path, first.schema) as writer:
         for part in itertools.chain([first], left):
-            writer.write_table(part)
+            writer.write_table(part, row_group_size=ROWS)
+
+
+def _warn_of_row_groups(path: Path) -> None:
+    """Warns of a file whose rows were cut where blocks of the secret file ended."""
+    metadata = pq.read_metadata(path)
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    if len(set(sizes[:-1])) > 1 or sizes[-1:] > sizes[:1]:
+        warnings.warn(
+            f"{path} is by a version whose row groups tell how long the labels are, which is more "
+            "than eps allows (load it, save it under another name, and hand out only that)",
+            stacklevel=4,
+        )
 
 
 def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
@@ -73,6 +93,7 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
         is_bytes = pa.types.is_fixed_size_binary(kind) and name == "released"
         if not (is_number or is_bytes) or table[name].null_count:
             raise InputError(f"{path} holds no release: its column {name} is not all numbers")
+    _warn_of_row_groups(path)
     # Arrow's memory may not be written to.
     parts = (
         _array(table["released"], len(manifest.classes)),
@@ -80,6 +101,8 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
         table["eps_spent"].to_numpy(),
     )
     messages, row_ids, spent = (np.array(part) for part in parts)
+    if spent.ndim != 1:
+        raise InputError(f"{path} holds no release: its column eps_spent is not all numbers")
     return messages, row_ids, *_named(path, spent, manifest)
 
 
@@ -108,13 +131,24 @@ def _named(
     """Returns costs and manifest as of now for a file of an older version, which names no release.
 
     Such files hold what a row has spent, not its person.
+
+    Raises:
+        InputError: a cost that the manifest does not allow.
     """
-    if manifest.release:
-        return spent, manifest
-    with path.open("rb") as file:  # a name that copies share
-        name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-    most = manifest.unit.most_rows if manifest.unit else 1
-    return spent * most, replace(manifest, release=name, counted=(BEFORE + name,))
+    if not manifest.release:
+        with path.open("rb") as file:  # a name that copies share
+            name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        spent = spent * (manifest.unit.most_rows if manifest.unit else 1)
+        manifest = replace(manifest, release=name, counted=(BEFORE + name,))
+    least = manifest.eps * (1 - TINY)
+    # Only earlier releases, which the manifest names, add to eps.
+    most = math.inf if manifest.counted else manifest.eps * (1 + TINY)
+    for wrong in spent[~((spent >= least) & (spent <= most))][:1]:
+        raise InputError(
+            f"{path} holds no release: a row has spent eps={wrong:g}, and its release alone costs "
+            f"{manifest.eps:g} (ask for the file anew)"
+        )
+    return spent, manifest
 
 
 def holds_release(path: Path) -> bool:

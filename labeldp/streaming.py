@@ -1,6 +1,7 @@
-"""Releases the label column of a file, some rows at a time: memory does not grow with the rows."""
+"""Releases the label column of a file: read once, then drawn and written some rows at a time."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.io.tables import ROWS, TableFile, codes_of, is_empty, numbers_of, texts_of
-from labeldp.ledger import digest_of_texts
+from labeldp.ledger import ColumnDigest
 from labeldp.manifest import Manifest
 from labeldp.privatization import draw, scaled
 from labeldp.release_file import part_of, write_parts
@@ -20,84 +21,83 @@ ENTRIES = 2**22
 """Outputs for single classes that are drawn at one time, at most."""
 
 
-def digest_of_column(table: TableFile, column: str) -> tuple[bytes, int]:
-    """Returns a digest of a whole column as texts, and how many rows it has."""
-    size = 0
+@dataclass(frozen=True)
+class SecretColumn:
+    """The true labels of a file, all of which can be released.
 
-    def parts() -> Iterator[list[str]]:
-        nonlocal size
-        for labels in table.batches(column, ROWS):
-            texts, places = texts_of(labels)
-            size += len(places)
-            yield np.array(texts, dtype=object)[places].tolist()
+    Attributes:
+        coded: as `draw` takes them: positions of classes, in as few bytes as they need, or float64
+            in [-1, 1], (N,).
+        digest: of the whole column.
+    """
 
-    return digest_of_texts(parts()), size
+    coded: NDArray
+    digest: ColumnDigest
+
+
+def digest_of_column(table: TableFile, column: str) -> ColumnDigest:
+    """Returns the digest of a whole column as texts."""
+    digest = ColumnDigest()
+    for labels in table.batches(column):
+        _add(digest, labels)
+    return digest
+
+
+def _add(digest: ColumnDigest, labels: pa.Array) -> None:
+    texts, places = texts_of(labels)
+    digest.add(np.array(texts, dtype=object)[places].tolist())
+
+
+def read_labels(table: TableFile, column: str, manifest: Manifest) -> SecretColumn:
+    """Returns the labels of a file; nothing is drawn.
+
+    Raises:
+        InputError: a label that cannot be released, with its row; there is none; the file cannot be
+            read.
+    """
+    kind = np.min_scalar_type(len(manifest.classes)) if manifest.classes else np.float64
+    parts: list[NDArray] = [np.empty(0, kind)]
+    digest = ColumnDigest()
+    for labels in table.batches(column):
+        coded, wrong = _coded(labels, manifest)
+        for row in wrong[:1]:
+            what = _reason(labels.slice(row, 1), manifest)
+            raise InputError(f"{table.path}, row {digest.size + row + 1}, column {column}: {what}")
+        _add(digest, labels)
+        parts.append(coded.astype(kind))
+    if not digest.size:
+        raise InputError(f"{table.path.name} has no rows")
+    return SecretColumn(np.concatenate(parts), digest)
 
 
 def write_release(
-    path: Path, table: TableFile, column: str, manifest: Manifest, *, ids: NDArray | None,
-    kept: NDArray[np.bool_] | None, spent: NDArray[np.float64], seed: int | None,
+    path: Path, coded: NDArray, manifest: Manifest, *, ids: NDArray, spent: NDArray[np.float64],
+    seed: int | None,
 ) -> None:  # fmt: skip
-    """Writes a release of a column in one pass: each label is read, gets its noise, is written.
+    """Writes a release of labels, with as many rows at a time as public numbers say.
 
-    Each part has its own store and, without a seed, its own key; the labels of a part are forgotten
-    before the next one is read. The distribution is that of `privatize`.
+    Each part has its own store and, without a seed, its own key. The distribution is that of
+    `privatize`.
 
     Args:
         path: of the release.
-        table: the file.
-        column: the labels.
+        coded: labels as `SecretColumn` has them, (n,).
         manifest: how they are released.
-        ids: of all rows of the file, (N,); None counts from 0.
-        kept: which rows are released, bool (N,); None: all.
-        spent: what rows, or their persons, have spent, this release included, (N,).
+        ids: of the rows, (n,).
+        spent: what rows, or their persons, have spent, this release included, (n,).
         seed: for tests; None: secret noise.
-
-    Raises:
-        InputError: a label that cannot be released, with its row; the file cannot be written.
     """
     at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
 
     def parts() -> Iterator[pa.Table]:
-        start = 0
-        for labels in table.batches(column, at_once):
-            rows = slice(start, start + len(labels))
-            if rows.stop > len(spent):
-                break
-            coded, wrong = _coded(labels, manifest)
-            _refuse_wrong(table, column, labels, wrong, start, manifest)
-            own = np.arange(rows.start, rows.stop) if ids is None else ids[rows]
-            some = slice(None) if kept is None else kept[rows]
+        for start in range(0, max(1, len(coded)), at_once):
+            rows = slice(start, start + at_once)
             part = f"rows from {start}" if start else ""
-            messages = draw(manifest, torch.from_numpy(coded[some]), seed, part)
-            start = rows.stop
-            yield part_of(messages.numpy(), own[some], spent[rows][some], manifest)
-        if start != len(spent):
-            raise InputError(f"{table.path} was changed while it was read")
+            labels = coded[rows] if manifest.bounds else coded[rows].astype(np.int64)
+            messages = draw(manifest, torch.from_numpy(labels), seed, part)
+            yield part_of(messages.numpy(), ids[rows], spent[rows], manifest)
 
     write_parts(path, parts())
-
-
-def check_labels(table: TableFile, column: str, manifest: Manifest) -> None:
-    """Refuses the first label that cannot be released, with its row; draws nothing.
-
-    Raises:
-        InputError: as `write_release`.
-    """
-    start = 0
-    for labels in table.batches(column, ROWS):
-        _refuse_wrong(table, column, labels, _coded(labels, manifest)[1], start, manifest)
-        start += len(labels)
-
-
-def _refuse_wrong(
-    table: TableFile, column: str, labels: pa.Array, wrong: NDArray[np.int64], start: int,
-    manifest: Manifest,
-) -> None:  # fmt: skip
-    """Refuses the first of the `wrong` labels; they are those of the file from row `start` on."""
-    for row in wrong[:1]:
-        what = _told(labels.slice(row, 1), manifest)
-        raise InputError(f"{table.path}, row {start + row + 1}, column {column}: {what}")
 
 
 def _coded(labels: pa.Array, manifest: Manifest) -> tuple[NDArray, NDArray[np.int64]]:
@@ -109,7 +109,7 @@ def _coded(labels: pa.Array, manifest: Manifest) -> tuple[NDArray, NDArray[np.in
     return scaled(numbers, *manifest.bounds), np.flatnonzero(~np.isfinite(numbers))
 
 
-def _told(label: pa.Array, manifest: Manifest) -> str:
+def _reason(label: pa.Array, manifest: Manifest) -> str:
     """Returns what is wrong with a label, which is secret and not shown, in an array of its own."""
     if is_empty(label)[0]:
         other = "" if manifest.bounds else ", or add a class for it, such as refused"

@@ -1,11 +1,14 @@
 """`python -m labeldp.cli`, and the console script `labeldp`."""
 
+import contextlib
 import os
 import sys
 import warnings
+from typing import Any, TextIO
 
 from labeldp import __version__
-from labeldp.cli.arguments import OneLineParser
+from labeldp.cli.arguments import OneLineParser, printable
+from labeldp.names import CONTROL
 from labeldp.support.validate import InputError
 
 DESCRIPTION = """Learning from labels that stay secret (label differential privacy).
@@ -51,21 +54,42 @@ def parser() -> OneLineParser:
     return top
 
 
+class _Escaped:
+    """A stream to which no sign of a file gets that a terminal takes for a command."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(CONTROL.sub(lambda sign: repr(sign[0])[1:-1], text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns its exit status: 0, or 2 for what a user can fix."""
+    own: tuple[Any, Any] = (_Escaped(sys.stdout), _Escaped(sys.stderr))
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"note: {message}", file=sys.stderr)
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(own[0]),
+            contextlib.redirect_stderr(own[1]),
+        ):
+            warnings.showwarning = lambda message, *_: print(
+                f"note: {printable(message)}", file=sys.stderr
+            )
             given = parser().parse_args(arguments)
             return int(given.run(given))
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"error: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        print(f"error: {printable(error.filename or 'a file')}: {error.strerror}", file=sys.stderr)
         return 2
     except MemoryError:
         print("error: there is not enough memory for this file", file=sys.stderr)

@@ -7,15 +7,15 @@ Example:
 RELEASE.parquet holds row ids, what was released, and how that was made; no true label and no seed.
 Hand it over with the other columns. Every release is booked in a ledger, by default FILE.ledger,
 which is as secret as FILE. A row that was released before needs --again, whatever its column is
-called, and its eps adds up. FILE may be larger than memory; only the columns of --row-id and --unit
-must fit into it.
+called, and its eps adds up. A ledger names rows by one column, and counts one unit, for its life.
+FILE may be larger than memory; the columns of --row-id, --unit and --label must fit into it.
 """
 
 import argparse
 import math
-import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeldp.io.tables import TableFile
-    from labeldp.ledger import Ledger, Payers
+    from labeldp.ledger import AccountedRows, Ledger
     from labeldp.manifest import Manifest
+    from labeldp.streaming import SecretColumn
 
 THERE = "use it, or choose another name"
 
@@ -98,54 +99,62 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.manifest import Unit, summary_of
     from labeldp.names import capped, spellings
     from labeldp.privatization import new_manifest, warn
-    from labeldp.streaming import check_labels, write_release
+    from labeldp.streaming import read_labels, write_release
     from labeldp.support.files import remove_torn, replacing
     from labeldp.suspects import suspects_of_release
 
     table = TableFile(given.file, given.separator, secret=given.label)
-    payers = _payers(table, given)
-    unit = kept = None
-    if payers.persons is not None:
-        most, kept = capped(spellings(payers.persons), given.most_rows)
+    ids = persons = None
+    if given.row_id is not None:
+        ids = table.read_names("--row-id", given.row_id, are_distinct=True)
+    if given.unit is not None:
+        persons = table.read_names("--unit", given.unit)
+    unit: Unit | None = None
+    kept: slice | NDArray[np.bool_] = slice(None)
+    if persons is not None:
+        most, kept = capped(spellings(persons), given.most_rows)
         unit = Unit(given.unit, most)
     blank = new_manifest(
         given.eps, given.mechanism, classes=given.classes, bounds=given.bounds, unit=unit,
         noise="secret" if given.seed is None else "seeded", source=given.label,
-        row_id=given.row_id or "", num_rows=payers.size,
+        row_id=given.row_id or "",
     )  # fmt: skip
+    labels = read_labels(table, given.label, blank)
+    rows = _rows(table, labels, ids, persons, given)
+    blank = replace(blank, num_rows=rows.size)
+
     ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
     is_new = not ledger.exists
-    _check_unfinished(ledger)
-    _book(ledger, payers, given.book)
-    _check_known(ledger, payers, given, lambda: check_labels(table, given.label, blank))
-
-    with replacing(given.out) as partial:
-        files = {"file": given.out, "partial": partial}
-        charged = ledger.charge(blank, payers, again=given.again, options=COMMAND, **files)
-        with charged as (made, before):
-            if given.again and not before.entries:
-                raise InputError(
-                    f"--again adds to an earlier release of these rows, and {ledger.path} holds "
-                    "none (leave it out; or name the ledger that does by --ledger)"
-                )
-            for left in remove_torn(given.out):
-                warnings.warn(f"{left} is removed: a release was cut off", stacklevel=1)
-            spent = made.eps + before.eps
-            write_release(
-                partial, table, given.label, made,
-                ids=payers.ids, kept=kept, spent=spent, seed=given.seed,
-            )  # fmt: skip
-            check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
-    ledger.finish(made.release)
+    for note in [*ledger.settle(), *(f"{each} is removed: a release was cut off"
+                                     for each in remove_torn(given.out))]:  # fmt: skip
+        warnings.warn(note, stacklevel=1)
+    check_new(given.out, ".parquet", advice=THERE)  # which a release that was cut off may have made
+    _book(ledger, rows, given.book)
+    _check_known(ledger, rows, given)
+    nothing = InputError(
+        f"--again adds to an earlier release of these rows, and {ledger.path} holds none (leave it "
+        "out; or name the ledger that does by --ledger)"
+    )
+    if given.again and not ledger.exists:
+        raise nothing
+    row_ids = np.arange(rows.size) if ids is None else ids
+    charged = ledger.charge(blank, rows, again=given.again, options=COMMAND, file=given.out)
+    with charged as (made, before), replacing(given.out) as partial:
+        if given.again and not before.entries:
+            raise nothing
+        spent = (made.eps + before.eps)[kept]
+        write_release(
+            partial, labels.coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed
+        )
+        check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
     suspects = suspects_of_release(
         table, given.label, given.row_id, given.unit, made.row_eps, of_numbers=bool(given.bounds)
     )
     for note in [*before.notes, *suspects]:
         warnings.warn(note, stacklevel=1)
-    released = spent if kept is None else spent[kept]
-    warn(made, len(released), stacklevel=1)
-    print(summary_of(made, len(released), float(released.max(initial=0.0))))
-    _print_rest(given, kept, ledger if is_new else None)
+    warn(made, len(spent), stacklevel=1)
+    print(summary_of(made, len(spent), float(spent.max(initial=0.0))))
+    _print_rest(given, rows.size - len(spent), rows.size, ledger if is_new else None)
     return 0
 
 
@@ -179,11 +188,11 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def _print_rest(
-    given: argparse.Namespace, kept: "NDArray[np.bool_] | None", started: "Ledger | None"
+    given: argparse.Namespace, left_out: int, size: int, started: "Ledger | None"
 ) -> None:
     """Says which rows are left out, which ledger was started, and what to do with the files."""
-    if kept is not None and not kept.all():  # tells of persons, who are public, not of labels
-        print(f"{np.sum(~kept):,} of {len(kept):,} rows are left out: --most-rows "
+    if left_out:  # tells of persons, who are public, not of labels
+        print(f"{left_out:,} of {size:,} rows are left out: --most-rows "
               f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
     if started is not None:
         print(
@@ -196,58 +205,30 @@ def _print_rest(
     print(f"wrote {given.out} ({what})")
 
 
-def _payers(table: "TableFile", given: argparse.Namespace) -> "Payers":
+def _rows(
+    table: "TableFile", labels: "SecretColumn", ids: "NDArray | None", persons: "NDArray | None",
+    given: argparse.Namespace,
+) -> "AccountedRows":  # fmt: skip
     """Returns whose labels the file holds."""
-    from labeldp.ledger import Payers
+    from labeldp.ledger import AccountedRows, ColumnDigest
     from labeldp.streaming import digest_of_column
 
-    digests: dict[str, tuple[bytes, int]] = {}
+    digests: dict[str, ColumnDigest] = {given.label: labels.digest}
 
-    def digest_of(column: str) -> bytes | None:
+    def digest_of(column: str) -> ColumnDigest | None:
         if column not in digests:
             if column not in table.names:
                 return None
             digests[column] = digest_of_column(table, column)
-        return digests[column][0]
+        return digests[column]
 
-    ids = persons = None
-    if given.row_id is not None:
-        ids = table.read_names("--row-id", given.row_id, are_distinct=True)
-    if given.unit is not None:
-        persons = table.read_names("--unit", given.unit)
-    known = ids if persons is None else persons
-    if known is None:
-        digest_of(given.label)
-        size = digests[given.label][1]
-    else:
-        size = len(known)
-    if not size:
-        raise InputError(f"{table.path.name} has no rows")
-    return Payers(size, digest_of, given.label, ids, given.row_id or "", persons, given.unit or "")
+    return AccountedRows(
+        labels.digest.size, digest_of, given.label, ids, given.row_id or "", persons,
+        given.unit or "",
+    )  # fmt: skip
 
 
-def _check_unfinished(ledger: "Ledger") -> None:
-    """Tells of a release that was booked and cut off before its file got its name."""
-    for each in ledger.entries():
-        if not each.partial:
-            continue
-        partial, file = Path(each.partial), Path(each.file)
-        if partial.exists() and not file.exists():
-            finish = shlex.join(["mv", str(partial), str(file)])
-            raise InputError(
-                f"the release {file} is booked in {ledger.path} (eps={each.eps:g}) and was cut off "
-                f"before it got its name (finish it: {finish})"
-            )
-        if not file.exists():
-            warnings.warn(
-                f"the release {file} is booked in {ledger.path} (eps={each.eps:g}), and its file "
-                "is gone",
-                stacklevel=1,
-            )
-        ledger.finish(each.name)
-
-
-def _book(ledger: "Ledger", payers: "Payers", paths: Sequence[Path]) -> None:
+def _book(ledger: "Ledger", rows: "AccountedRows", paths: Sequence[Path]) -> None:
     """Books the releases of --book that the ledger does not know."""
     from labeldp.release_file import holds_release, read_rows
 
@@ -259,24 +240,19 @@ def _book(ledger: "Ledger", payers: "Payers", paths: Sequence[Path]) -> None:
     # A release is exact if those that it counted are booked before it.
     for path, (ids, spent, made) in sorted(read.items(), key=lambda each: len(each[1][2].counted)):
         if not ledger.knows(made, ids):
-            ledger.book(made, ids, spent, payers, path)
+            ledger.book(made, ids, spent, rows, path)
 
 
-def _check_known(
-    ledger: "Ledger", payers: "Payers", given: argparse.Namespace, check: Callable[[], None]
-) -> None:
-    """Refuses a release of these rows beside the output that the ledger does not know.
-
-    Before, `check` refuses labels that cannot be released: that must be repaired in any case.
-    """
+def _check_known(ledger: "Ledger", rows: "AccountedRows", given: argparse.Namespace) -> None:
+    """Refuses a release of these rows beside the output that the ledger does not know."""
     from labeldp.release_file import holds_release, read_rows
+    from labeldp.support.files import is_partial
 
     for path in sorted(given.out.parent.iterdir()):
-        if not holds_release(path):
+        if is_partial(path) or not holds_release(path):
             continue
         ids, _, made = read_rows(path)
-        if not ledger.knows(made, ids) and _shares_rows(payers, made, ids, given.label):
-            check()
+        if not ledger.knows(made, ids) and _shares_rows(rows, made, ids, given.label):
             raise InputError(
                 f"{path} holds a release of these rows (eps={made.eps:g}) that the ledger "
                 f"{ledger.path} does not know (give --book {path}; or, if these are other rows, "
@@ -284,14 +260,14 @@ def _check_known(
             )
 
 
-def _shares_rows(payers: "Payers", made: "Manifest", ids: "NDArray", label: str) -> bool:
+def _shares_rows(rows: "AccountedRows", made: "Manifest", ids: "NDArray", label: str) -> bool:
     """Returns whether a release may be of these rows: of this column, or with some of their ids."""
     from labeldp.ledger import is_counted
     from labeldp.names import spellings
 
     if is_counted(made, ids):
-        return made.source == label or (made.source == "" and payers.ids is None)
-    if payers.ids is None:
+        return made.source == label or (made.source == "" and rows.ids is None)
+    if rows.ids is None:
         return made.source == label
     # np.isin compares each pair of objects: an hour for 10^6 ids and a release of 10^5.
-    return not set(spellings(ids)).isdisjoint(spellings(payers.ids))
+    return not set(spellings(ids)).isdisjoint(spellings(rows.ids))

@@ -71,6 +71,12 @@ def writable_folder(text: str, complaint: str) -> Path:
     return folder
 
 
+def partial_of(path: Path) -> Path:
+    """Returns the name that `replacing` gives to `path` until it is whole."""
+    # It has this process's number: two that end the same sweep must not write to one file.
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path to write to, which then replaces `path` in one step.
@@ -80,8 +86,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         CannotWrite: the system refuses.
     """
-    # The name has this process's number: two that end the same sweep must not write to one file.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = partial_of(path)
     try:
         with writing(path):
             yield partial
@@ -93,19 +98,29 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def is_partial(path: Path) -> bool:
+    """Returns whether a file has a name that `replacing` gives."""
+    return re.fullmatch(r"\..+\.\d+\.partial", path.name) is not None
+
+
 def torn(path: Path) -> list[Path]:
     """Returns what `replacing` left beside `path`, in processes that were killed or still write."""
     name = re.compile(rf"\.{re.escape(path.name)}\.\d+\.partial")
-    return [each for each in sorted(path.parent.iterdir()) if name.fullmatch(each.name)]
+    there = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    return [each for each in there if name.fullmatch(each.name)]
 
 
-def remove_torn(path: Path) -> list[str]:
+def remove_torn(path: Path, only: str | None = None) -> list[str]:
     """Removes what killed processes left of `path`, while its lock is held; returns the names.
+
+    Args:
+        path: of the file.
+        only: the one that is removed; None: all.
 
     Raises:
         CannotWrite: the system refuses.
     """
-    left = torn(path)
+    left = [each for each in torn(path) if only in (None, str(each))]
     for each in left:
         with writing(each):
             each.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
+from labeldp import ledger as ledger_module
 from labeldp import streaming
 from labeldp.cli.__main__ import main
-from labeldp.ledger import Payers
+from labeldp.ledger import AccountedRows
 from labeldp.manifest import Manifest, Unit
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
@@ -107,37 +109,78 @@ def test_rows_without_ids_are_known_by_their_places_while_the_column_stays(capsy
     refused(capsys, "eps=1", "--again")
     assert release(A, "r2", "--again", label="Answer") == 0  # the same labels, renamed
     assert set(spent("r2").values()) == {2}
-    assert release(A, "r3", "--again", *ID) == 0 and set(spent("r3").values()) == {3}
     for ids, answers in ((B[:5] + A, ["yes", "no"]), (A, ["no", "yes"])):
         assert release(ids, "r4", "--again", answers=answers) == 2
-        refused(capsys, "--row-id")
-    os.remove("t.csv.ledger"), os.remove("r3.parquet")
-    os.remove("r2.parquet"), os.remove("r1.parquet")
-    assert release(A, "r1") == 0
-    capsys.readouterr()
-    assert release(B, "r2", *ID, "--again") == 0  # which rows were released, nobody knows
-    assert "each row counts its eps=1" in capsys.readouterr().err
-    assert set(spent("r2").values()) == {2}
-    assert release(B, "r3", "--again") == 2
-    refused(capsys, "rows may have moved")
+        refused(capsys, "rows may have moved", "--ledger PATH")
+
+
+OTHER = ["--row-id", "mail"]
+HOUSE = ["--unit", "house"]
+NAMINGS = [[], ID, OTHER, UNIT, [*ID, *UNIT], [*OTHER, *UNIT], [*ID, *HOUSE]]
+
+
+@pytest.mark.parametrize("first", range(len(NAMINGS)))
+def test_a_ledger_has_one_naming_of_rows_and_one_unit(first, capsys):
+    # The same file, named by another column, gave a second full release at no cost; persons first
+    # and households later counted 1 where 4 was spent.
+    table = pd.DataFrame(
+        {"id": A, "person": [each // 2 for each in A], "answer": ["yes", "no"] * 5}
+    )
+    table.assign(mail=[f"m{each}" for each in A], house=table.person // 3).to_csv("t.csv")
+    given = [
+        "release",
+        "t.csv",
+        "--label",
+        "answer",
+        "--classes",
+        "yes,no",
+        "--eps",
+        "1",
+        "--again",
+    ]
+    command = [*given[:-1], *NAMINGS[first], "--out", "r.parquet"]
+    assert main(command) == 0
+    Path("o").mkdir()
+    for number, naming in enumerate(NAMINGS):
+        capsys.readouterr()
+        ledgers = [["--ledger", "t.csv.ledger"], ["--ledger", "new", "--book", "r.parquet"]]
+        for ledger in ledgers if number != first else ():
+            assert main([*given, *naming, *ledger, "--out", "o/s.parquet"]) == 2
+            refused(capsys, "--ledger PATH is for really other rows")
+            assert not os.listdir("o")
+    assert main([*given, *NAMINGS[first], "--ledger", "new", "--book", "r.parquet",
+                 "--out", "o/s.parquet"]) == 0  # fmt: skip
+    assert set(spent("o/s").values()) == {2}
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+@pytest.mark.parametrize("more", [ID, [*ID, *UNIT]])
+def test_the_same_labels_under_other_names_are_refused(more, order, capsys):
+    # Ids that were numbered anew made a second release at no cost.
+    def write(ids, answers, column="answer"):
+        table = pd.DataFrame({"id": ids, column: answers, "person": [f"p{each}" for each in ids]})
+        table.to_csv("t.csv", index=False)
+        return ["release", "t.csv", "--classes", "yes,no", "--eps", "1", *more, "--label", column]
+
+    answers = np.random.default_rng(0).choice(["yes", "no"], 400)
+    assert main([*write(range(400), answers), "--out", "r.parquet"]) == 0
+    for column in ("answer", "ANSWER"):
+        again = write(range(900, 1300), answers[order], column)
+        for flag in ([], ["--again"]):
+            assert main([*again, "--out", "s.parquet", *flag]) == 2
+            refused(capsys, "under other names", "--ledger PATH")
+    answers[0] = "no" if answers[0] == "yes" else "yes"
+    assert main([*write(range(900, 1300), answers), "--out", "s.parquet"]) == 0
 
 
 def test_a_person_counts_rows_and_releases(capsys):
-    ids = [100, 101, 102, 103, 200]
-    assert release(ids, "r1", *ID) == 0
-    assert release(ids[1:], "r2", *ID, *UNIT, "--again") == 2  # whose is row 100?
-    refused(capsys, "1 rows of an earlier release")
-    assert release(ids, "r2", *UNIT, "--again") == 2
-    refused(capsys, "--row-id id")
-    assert release(ids, "r2", *ID, *UNIT, "--most-rows", "2", "--again") == 0
-    assert spent("r2") == {"100": 5, "101": 5, "200": 2}
-    assert release([109, 300], "r3", *UNIT, "--ledger", "x", *ID) == 0
-    capsys.readouterr()
-    assert release([109, 300], "r4", "--ledger", "x", *ID, "--again") == 2
-    refused(capsys, "counts persons", "--unit person")
+    ids, both = [100, 101, 102, 103, 200], [*ID, *UNIT]
+    assert release(ids, "r1", *both) == 0
+    assert release(ids, "r2", *both, "--most-rows", "2", "--again") == 0
+    assert spent("r2") == {"100": 2, "101": 2, "200": 2}
     # A person who comes again with another row.
-    assert release([105], "r4", *UNIT, "--ledger", "x", *ID, "--again") == 0
-    assert spent("r4") == {"105": 2}
+    assert release([105, 300], "r3", *both, "--again") == 0
+    assert spent("r3") == {"105": 3, "300": 1}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -149,12 +192,12 @@ def test_random_histories_against_a_plain_account(seed):
         rows = np.flatnonzero(stream.random(12) < 0.7)
         eps = float(stream.integers(1, 4))
         unit = Unit("who", 3) if by_person else None
-        payers = Payers(len(rows), lambda name: b"", "y", rows, "id")
+        accounted = AccountedRows(len(rows), lambda name: None, "y", rows, "id")
         if by_person:
-            payers = Payers(len(rows), lambda name: b"", "y", rows, "id", persons[rows], "who")
+            accounted = replace(accounted, persons=persons[rows], unit="who")
         names = persons[rows] if by_person else rows
         made = Manifest("rr", {}, eps, ("a", "b"), unit=unit)
-        with ledger.charge(made, payers, again=True) as (_, before):
+        with ledger.charge(made, accounted, again=True) as (_, before):
             assert before.eps.tolist() == [account[name] for name in names.tolist()]
         account.update(dict.fromkeys(names.tolist(), eps))
     assert len(ledger.entries()) == 8
@@ -198,9 +241,9 @@ def test_what_a_booked_release_cost_is_never_too_little(capsys):
 def test_persons_of_a_release_are_those_of_the_file_that_was_released(capsys):
     ids = [100, 101, 200, 201]
     assert release(ids, "r1", *ID, *UNIT, "--ledger", "x") == 0
-    for more in (ID, UNIT):
+    for more, column in ((ID, "--unit person"), (UNIT, "--row-id id")):
         assert release(ids, "r2", *more, "--book", "r1.parquet") == 2
-        refused(capsys, "r1.parquet counts each person")
+        refused(capsys, "r1.parquet", column)
     both = [*ID, *UNIT, "--again"]
     assert release(ids[:3], "r2", *both, "--book", "r1.parquet") == 2
     assert release(ids, "r2", *both, "--book", "r1.parquet") == 0
@@ -278,47 +321,110 @@ def test_a_ledger_that_cannot_be_used_ends_the_command_before_anything_is_drawn(
     del kept
 
 
-def killed(monkeypatch, owner, name, at=1):
-    """Releases A as r.parquet in a process that is killed at a call of a function."""
+def killed(monkeypatch, owner, name, at=1, after=False):
+    """Releases A as r.parquet in a process that is killed before or after a call."""
     calls, original = [], getattr(owner, name)
 
     def kill(*args, **kwargs):
         calls.append(1)
+        result = original(*args, **kwargs) if after and len(calls) == at else None
         if len(calls) == at:
             os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
+        return result or original(*args, **kwargs)
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, kill)
         worker = multiprocessing.get_context("fork").Process(target=release, args=(A, "r", *ID))
         worker.start()
         worker.join(60)
-    assert worker.exitcode == -signal.SIGKILL and not Path("r.parquet").exists()
+    assert worker.exitcode == -signal.SIGKILL
 
 
-def test_a_kill_before_the_booking_leaves_no_release(monkeypatch, capsys):
-    killed(monkeypatch, streaming, "draw")
-    assert not Path("t.csv.ledger").exists()
-    assert release(A, "r", *ID) == 0 and set(spent("r").values()) == {1}
+KILLS = [
+    (ledger_module, "_created", 1, False),  # before the ledger has its tables
+    (ledger_module, "_created", 1, True),
+    (os, "replace", 1, False),  # before the ledger has its name
+    (os, "replace", 1, True),
+    (ledger_module._Account, "entry", 1, True),  # before the booking
+    (streaming, "draw", 1, False),
+    (streaming, "part_of", 1, True),
+    (streaming, "write_parts", 1, True),  # a whole file that is not called r.parquet yet
+    (os, "replace", 2, False),
+    (os, "replace", 2, True),
+]
 
 
-def test_a_kill_after_the_booking_is_finished_by_hand(monkeypatch, capsys):
-    killed(monkeypatch, os, "replace")
-    [partial] = Path().glob(".r.parquet.*.partial")
-    for more in ([], ["--again"]):
-        assert release(A, "s", *ID, *more) == 2
-        refused(capsys, "was cut off", f"mv {partial.absolute()} ")
-    os.rename(partial, "r.parquet")
+@pytest.mark.parametrize(("owner", "name", "at", "after"), KILLS)
+def test_the_same_command_clears_up_after_a_kill(owner, name, at, after, monkeypatch, capsys):
+    # A torn file beside the output was refused, with advice that led to a second, uncounted draw.
+    killed(monkeypatch, owner, name, at, after)
+    is_there = Path("r.parquet").exists()
+    assert is_there == ((name, at, after) == ("replace", 2, True))
+    assert release(A, "r", *ID) == (2 if is_there else 0)
+    if is_there:
+        refused(capsys, "r.parquet is there already")
+    left = {".t.csv.ledger.lock"}  # an empty file
+    assert set(os.listdir()) - left == {"r.parquet", "t.csv", "t.csv.ledger"}
+    assert set(spent("r").values()) == {1} and len(ldp.Ledger("t.csv.ledger").entries()) == 1
     assert release(A, "s", *ID) == 2
     refused(capsys, "--again")
     assert release(A, "s", *ID, "--again") == 0 and set(spent("s").values()) == {2}
 
 
 def test_a_booking_whose_file_is_gone_counts_and_is_told(monkeypatch, capsys):
-    killed(monkeypatch, os, "replace")
-    os.remove(*Path().glob(".r.parquet.*.partial"))
+    killed(monkeypatch, os, "replace", 2, True)
+    os.remove("r.parquet")  # somebody may have it
     assert release(A, "s", *ID, "--again") == 0
     assert "r.parquet is booked" in capsys.readouterr().err and set(spent("s").values()) == {2}
+
+
+def as_version_1(path):
+    """Writes a ledger as versions before December 2026 did."""
+    with sqlite3.connect(path) as database:
+        for column in ("row_id", "any_order"):
+            database.execute(f"ALTER TABLE releases DROP COLUMN {column}")
+        database.execute("UPDATE ledger SET version = 1")
+
+
+@pytest.mark.parametrize("more", [[], ID, [*ID, *UNIT]])
+def test_a_ledger_of_an_older_version_goes_on(more, capsys):
+    assert release(A, "r1", *more) == 0
+    as_version_1("t.csv.ledger")
+    assert release(A, "r2", *more) == 2
+    refused(capsys, "eps=1", "--again")
+    assert release(A, "r2", *more, "--again") == 0 and set(spent("r2").values()) == {2}
+    assert release(A, "r3", *OTHER, "--again") == 2
+
+
+EDITS = [
+    "ledger SET version = NULL", "ledger SET version = 'one'", "ledger SET version = 0",
+    "ledger SET key = NULL", "ledger SET key = x'00'", "releases SET keys = substr(keys, 1, 5)",
+    "releases SET keys = NULL", "releases SET keys = 'text'", "releases SET eps = 'abc'",
+    "releases SET eps = -5", "releases SET eps = 0", "releases SET eps = NULL",
+    "releases SET name = NULL", "releases SET identity = NULL", "releases SET label = x'ff'",
+    "releases SET label = CAST(x'ff' AS TEXT)", "releases SET kind = 'house'",
+    "releases SET size = -1", "releases SET size = 3", "releases SET size = 'many'",
+    "releases SET digest = 5", "releases SET row_id = x'05'", "releases SET file = NULL",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_damaged_ledger_is_one_line_and_nothing_is_drawn(edit, monkeypatch, capsys):
+    # Ten of 21 edits were a traceback, and an entry of eps=-5 was added.
+    assert release(A, "r1", *ID, "--ledger", "x") == 0
+    _changed(f"UPDATE {edit}")
+    monkeypatch.setattr(streaming, "draw", None)
+    assert release(A, "r2", *ID, "--ledger", "x", "--again") == 2
+    refused(capsys, "x is damaged", "nothing was released")
+
+
+def test_a_ledger_names_no_file_to_remove(capsys):
+    # What is said of a torn file could remove any file of its owner.
+    assert release(A, "r1", *ID, "--ledger", "x") == 0
+    Path("mine").write_text("mine")
+    _changed(f"UPDATE releases SET partial = '{Path('mine').absolute()}', file = '/nowhere/r1'")
+    assert release(A, "r2", *ID, "--ledger", "x", "--again") == 0
+    assert Path("mine").exists() and set(spent("r2").values()) == {2}
 
 
 LABELS = np.random.default_rng(0).choice(["yes", "no"], 200)
@@ -332,8 +438,11 @@ def test_python_and_the_command_share_a_ledger(capsys):
     with pytest.raises(BudgetError, match="3 in total"):
         ldp.privatize(["yes", "no"] * 5, row_ids=A, ledger=ldp.Ledger("t.csv.ledger"), **GIVEN)
     ldp.privatize(LABELS, ledger=ldp.Ledger("places"), **GIVEN)
-    with pytest.raises(InputError, match="row_ids="):
+    with pytest.raises(InputError, match="rows may have moved"):
         ldp.privatize(LABELS[::-1], ledger=ldp.Ledger("places"), **GIVEN)
+    for other in ({"row_ids": range(200)}, {"persons": range(200)}):
+        with pytest.raises(InputError, match=r"knows rows by their places|counts each row"):
+            ldp.privatize(LABELS, ledger=ldp.Ledger("places"), **GIVEN, **other)
 
 
 @pytest.mark.parametrize(
@@ -357,13 +466,47 @@ def test_a_second_release_in_one_program_is_refused(other, monkeypatch):
     assert ldp.privatize(LABELS, **GIVEN, **first, ledger=ldp.Ledger()).eps_spent == 1
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_other_row_ids_of_the_same_labels_are_refused_in_python(order, again):
+    # In memory, where the labels' digest was kept, it was a second release without a note.
+    ledger, labels = ldp.Ledger(), np.tile(LABELS, 3)
+    ldp.privatize(labels, row_ids=[f"p{row}" for row in range(600)], ledger=ledger, **GIVEN)
+    other = {"row_ids": [f"m{row}" for row in range(600)], "ledger": ledger, "again": again}
+    with pytest.raises(BudgetError, match="under other names"):
+        ldp.privatize(labels[order], **other, **GIVEN)
+    labels[0] = "no" if labels[0] == "yes" else "yes"
+    assert ldp.privatize(labels, **other, **GIVEN).eps_spent == 1
+
+
+def test_few_labels_are_equal_by_chance():
+    # Every other client of one program would be refused.
+    ledger = ldp.Ledger()
+    for row in range(50):
+        ldp.privatize(["yes", "no"], row_ids=[f"{row}a", f"{row}b"], ledger=ledger, **GIVEN)
+    assert len(ledger.entries()) == 50
+
+
+@pytest.mark.parametrize("first", [{}, {"row_ids": range(200)}])
+def test_what_again_says_of_a_cost_does_not_depend_on_the_labels(first):
+    # Whether the cost was 1 or 2 told whether two columns were equal, whatever eps was.
+    changed = LABELS.copy()
+    changed[0] = "no" if changed[0] == "yes" else "yes"
+    costs = []
+    for labels in (LABELS, changed):
+        ledger = ldp.Ledger()
+        ldp.privatize(LABELS, ledger=ledger, **first, **GIVEN)
+        costs.append(ldp.privatize(labels, ledger=ledger, again=True, **GIVEN).eps_spent)
+    assert costs == [2, 2]
+
+
 def test_persons_and_numbers_in_python():
-    ledger, labels, persons = ldp.Ledger(), ["yes", "no"] * 4, [1, 1, 1, 1, 2, 2, 2, 2]
+    ledger, labels, persons = ldp.Ledger(), ["yes", "no"] * 40, [1] * 40 + [2] * 40
     given = {**GIVEN, "ledger": ledger, "again": True}
     ldp.privatize(labels, persons=persons, **given)
     second = ldp.privatize(labels, persons=persons, most_rows=1, **given)
     assert second.spent.tolist() == [2, 2] and second[:1].eps_spent == 2
-    with pytest.raises(InputError, match="counts persons"):
+    with pytest.raises(InputError, match="persons were counted"):
         ldp.privatize(labels, **given)
     numbers = np.random.default_rng(1).integers(100, size=50)
     ldp.privatize(numbers, bounds=(0, 100), eps=1.0, ledger=ledger)

@@ -43,8 +43,9 @@ def test_release_tells_of_persons_with_several_rows_and_of_a_copy_of_the_label(t
     assert "eps=3" in person and "--unit patient_id" in person
     (copy,) = [note for note in notes if "told" in note]
     assert "answer" in copy and not any("client_age" in note or "score" in note for note in notes)
-    unit = ["--unit", "patient_id", "--ledger", "new.ledger", "--book", "r.parquet", "--again"]
-    assert main([*RELEASE, "--out", "u.parquet", *unit]) == 0
+    Path("o").mkdir()
+    unit = ["--unit", "patient_id", "--ledger", "new.ledger"]
+    assert main([*RELEASE, "--out", "o/u.parquet", *unit]) == 0
     assert "if they are persons" not in capsys.readouterr().err
 
 

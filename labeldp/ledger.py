@@ -6,25 +6,29 @@ hashes whose key is inside.
 """
 
 import contextlib
-import hashlib
 import os
 import secrets
 import sqlite3
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from labeldp.manifest import GIVEN, Manifest
-from labeldp.names import spellings
+from labeldp.accounted_rows import (
+    COMMAND,
+    PYTHON,
+    AccountedRows,
+    Before,
+    Entry,
+    RowAccount,
+    check_naming,
+    is_counted,
+    name_of_part,
+    refusal,
+)
+from labeldp.manifest import Manifest
 from labeldp.store import BudgetError
 from labeldp.support.files import only_one, partial_of, remove_torn, replacing, writing
 from labeldp.support.validate import InputError
@@ -47,201 +51,6 @@ UPDATE releases SET row_id = CASE kind WHEN 'row' THEN named_by WHEN 'place' THE
 UPDATE ledger SET version = 2;
 """
 UNWRITABLE = tuple(f"SQLITE_{each}" for each in ("READONLY", "CANTOPEN", "PERM", "FULL", "IOERR"))
-PLACE, ROW, PERSON = "place", "row", "person"
-"""Who pays: the row in this place of the file, the row of this id, the person of this name."""
-RARE, SELDOM = 1e-6, 0.05
-"""Chance below which the same cells, or as many of each, are taken for the same labels."""
-HASH = 16
-"""Bytes of a keyed hash."""
-COMMAND = {
-    "again": "--again", "row_id": "--row-id {}", "unit": "--unit {}", "ledger": "--ledger PATH",
-}  # fmt: skip
-PYTHON = {
-    "again": "again=True", "row_id": "row_ids=", "unit": "persons= and persons_column={!r}",
-    "ledger": "ledger=",
-}  # fmt: skip
-"""How a message calls an option; {} is the column."""
-
-
-class ColumnDigest:
-    """Digest of a column of texts that comes in parts: in its order, and in any order."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._in_order, self._counts = hashlib.sha256(), Counter[str]()
-
-    def add(self, texts: Sequence[str]) -> "ColumnDigest":
-        """Adds the next cells, and returns the digest itself."""
-        self._in_order.update(
-            "".join(f"{text}\x1f" for text in texts).encode(errors="surrogatepass")
-        )
-        self._counts.update(texts)
-        self.size += len(texts)
-        return self
-
-    def in_order(self) -> bytes:
-        """Returns 32 bytes that columns with the same cells in the same order share."""
-        return self._in_order.digest()
-
-    def any_order(self) -> bytes:
-        """Returns 32 bytes that columns share whose cells are equal once they are sorted."""
-        counts = "".join(f"{text}\x1f{count}\x1e" for text, count in sorted(self._counts.items()))
-        return hashlib.sha256(counts.encode(errors="surrogatepass")).digest()
-
-    def chance(self, any_order: bool) -> float:
-        """Returns how likely other rows of the same shares have the same cells, or as many of each.
-
-        It is 1 for a single row, and for a column that says the same everywhere.
-        """
-        counts = np.array(list(self._counts.values()), dtype=float)
-        chance = (counts * np.log(counts / self.size)).sum()
-        if any_order:
-            chance += gammaln(self.size + 1) - gammaln(counts + 1).sum()
-        return float(np.exp(chance))
-
-
-@dataclass(frozen=True)
-class AccountedRows:
-    """Rows that are about to be released, and whose they are.
-
-    Attributes:
-        size: N.
-        digest_of: returns the digest of a whole column of the same file, or None if there is no
-            such column.
-        label: the column that is released.
-        ids: (N,), names of the rows; None: they are counted.
-        row_id: the column of the ids; `GIVEN`: in Python, where nobody knows it; empty: none.
-        persons: (N,), names of persons; None: each row is a person of its own.
-        unit: the column of the persons; empty: none.
-    """
-
-    size: int
-    digest_of: Callable[[str], ColumnDigest | None]
-    label: str = ""
-    ids: NDArray | None = None
-    row_id: str | None = ""
-    persons: NDArray | None = None
-    unit: str = ""
-
-    @property
-    def kind(self) -> str:
-        """Who pays."""
-        return PERSON if self.persons is not None else PLACE if self.ids is None else ROW
-
-    def of_release(self, manifest: Manifest, ids: NDArray, file: Path) -> "AccountedRows":
-        """Returns those of these rows that were in a release.
-
-        Raises:
-            InputError: it counts persons, and these rows do not say who they are.
-        """
-        label = self.label
-        if manifest.source and self.digest_of(manifest.source) is not None:
-            label = manifest.source
-        if is_counted(manifest, ids):
-            some = AccountedRows(int(ids.max(initial=-1)) + 1, self.digest_of, label)
-            places = np.where(ids < self.size, ids, -1)
-        else:
-            known = [] if self.ids is None else spellings(self.ids).tolist()
-            place = {name: row for row, name in enumerate(known)}
-            places = np.array([place.get(name, -1) for name in spellings(ids).tolist()], np.int64)
-            is_whole = len(ids) == self.size and (places >= 0).all()
-            digest_of = self.digest_of if is_whole else lambda column: None
-            some = AccountedRows(len(ids), digest_of, label, ids, manifest.row_id)
-        if manifest.unit is None:
-            return some
-        if self.persons is None or (places < 0).any():
-            raise InputError(
-                f"{file} counts each {manifest.unit.column}, and does not say whose rows it holds "
-                f"(give the file that was released, --unit {manifest.unit.column} and its --row-id)"
-            )
-        return replace(some, persons=np.asarray(self.persons)[places], unit=manifest.unit.column)
-
-
-class Entry(NamedTuple):
-    """One release in the ledger; the fields are the columns of its table.
-
-    Attributes:
-        name: `Manifest.release`; with a digest of its rows if it was booked from a file, which may
-            hold a part of the draw.
-        identity: `Manifest.identity`.
-        eps: what it cost each payer.
-        label: the column that was released.
-        time: when, in UTC.
-        file: of the release; empty in Python.
-        partial: the name that the file has until it is whole; empty from then on.
-        kind: who paid.
-        named_by: the column that names the payers.
-        size: how many payers.
-        keys: keyed hashes of their names, sorted; empty for places, which are 0 to size - 1.
-        digest: keyed digest of the whole label column in its order; empty if it is not known.
-        row_id: the column that names the rows; empty: their places; None: not known.
-        any_order: keyed digest of the whole label column in any order; empty if it is not known.
-    """
-
-    name: str
-    identity: str
-    eps: float
-    label: str
-    time: str
-    file: str
-    partial: str
-    kind: str
-    named_by: str
-    size: int
-    keys: bytes
-    digest: bytes
-    row_id: str | None
-    any_order: bytes
-
-    @property
-    def release(self) -> str:
-        """`Manifest.release`."""
-        return self.name.partition(" ")[0]
-
-    @property
-    def unit(self) -> str:
-        """The column of persons; empty: rows are counted."""
-        return self.named_by if self.kind == PERSON else ""
-
-    def is_sound(self) -> bool:
-        """Returns whether every value is of the kind that it should be."""
-        texts = (self.name, self.identity, self.label, self.time, self.file, self.partial,
-                 self.named_by, self.row_id or "")  # fmt: skip
-        hashes = (self.keys, self.digest, self.any_order)
-        return (
-            all(isinstance(text, str) for text in texts)
-            and all(isinstance(each, bytes) and len(each) % HASH == 0 for each in hashes)
-            and isinstance(self.eps, float)
-            and self.eps > 0
-            and isinstance(self.size, int)
-            and self.size >= 0
-            and self.kind in (PLACE, ROW, PERSON)
-            and len(self.keys) == (0 if self.kind == PLACE else HASH * self.size)
-        )
-
-
-@dataclass(frozen=True)
-class Before:
-    """What rows had spent before a release.
-
-    Attributes:
-        eps: of each row, or of its person, float64 (N,).
-        entries: the releases that are in it.
-        notes: what a user must know of it.
-    """
-
-    eps: NDArray[np.float64]
-    entries: tuple[Entry, ...]
-    notes: tuple[str, ...]
-
-    def added_to(self, manifest: Manifest) -> Manifest:
-        """Returns the manifest of one more release: it names these, and shares their identity."""
-        if not self.entries:
-            return manifest
-        counted = tuple(sorted(each.name for each in self.entries))
-        return replace(manifest, counted=counted, identity=self.entries[0].identity)
-
-
 INSERT = f"INSERT INTO releases VALUES ({', '.join('?' * len(Entry._fields))})"
 SELECT = f"SELECT {', '.join(Entry._fields)} FROM releases ORDER BY rowid"
 DELETE = "DELETE FROM releases WHERE name = ?"
@@ -330,11 +139,11 @@ class Ledger:
         """
         with self._opened(starts=True) as database, contextlib.ExitStack() as torn:
             with _transaction(database):
-                account = _Account(database, rows, options, self.path)
+                account = RowAccount(_entries(database), _key(database), rows, options, self.path)
                 before = account.before(again)
                 made = before.added_to(manifest)
                 if before.entries and not again:
-                    raise BudgetError(_refusal(before, made.eps, options["again"], self.path))
+                    raise BudgetError(refusal(before, made.eps, options["again"], self.path))
                 entry = account.entry(made)
                 if file is not None:
                     partial = partial_of(file).absolute()
@@ -375,18 +184,19 @@ class Ledger:
         with self._opened(starts=True) as database, _transaction(database):
             row_id = "" if is_counted(manifest, ids) else manifest.row_id
             unit = manifest.unit.column if manifest.unit else ""
-            _check_naming(f"{file}", (row_id, unit), (rows.row_id, rows.unit), COMMAND)
-            account = _Account(database, rows.of_release(manifest, ids, file), COMMAND, self.path)
+            check_naming(f"{file}", (row_id, unit), (rows.row_id, rows.unit), COMMAND)
+            some = rows.of_release(manifest, ids, file)
+            account = RowAccount(_entries(database), _key(database), some, COMMAND, self.path)
             entry = account.entry(manifest)
             if not set(manifest.counted) <= {each.release for each in account.known}:
                 entry = entry._replace(eps=max(entry.eps, float(spent.max(initial=0.0))))
-            name = _name_of_part(manifest, ids)
+            name = name_of_part(manifest, ids)
             database.execute(INSERT, entry._replace(name=name, file=str(file.absolute())))
 
     def knows(self, manifest: Manifest, ids: NDArray) -> bool:
         """Returns whether a release, of which a file holds these rows, is booked."""
         known = {each.name for each in self.entries()}
-        return manifest.release in known or _name_of_part(manifest, ids) in known
+        return manifest.release in known or name_of_part(manifest, ids) in known
 
     @contextlib.contextmanager
     def _opened(self, starts: bool = False) -> Iterator[sqlite3.Connection]:
@@ -402,189 +212,6 @@ class Ledger:
                 with contextlib.closing(_connected(self.path)) as database:
                     _check(database, self.path)
                     yield database
-
-
-class _Account:
-    """What the releases so far cost some rows; messages name the options of Python or the command.
-
-    Whether labels are equal decides what is refused, never what a release says of its cost: whoever
-    has the release would learn it.
-    """
-
-    def __init__(
-        self, database: sqlite3.Connection, rows: AccountedRows, options: dict[str, str],
-        path: Path | None,
-    ) -> None:  # fmt: skip
-        self.key, self.known = _key(database), _entries(database)
-        self.rows, self.options, self.path = rows, options, path
-        if path is not None:
-            for each in self.known:
-                _check_naming(
-                    str(path), (each.row_id, each.unit), (rows.row_id, rows.unit), options
-                )
-
-    @cached_property
-    def payers(self) -> NDArray:
-        """Keyed hash of each row's payer, (N,)."""
-        if self.rows.persons is None:
-            assert self.rows.ids is not None, "asked only where payers have names"
-            return _keys(self.key, spellings(self.rows.ids))
-        names, places = np.unique(spellings(self.rows.persons), return_inverse=True)
-        return _keys(self.key, names)[places]
-
-    def before(self, again: bool) -> Before:
-        """Returns what the payers have spent on all releases in the ledger."""
-        total, entries, notes = np.zeros(self.rows.size), [], []
-        for each in self.known:
-            paid = self._paid(each, again)
-            if paid.any():
-                total += self._per_payer(paid, each)
-                entries.append(each)
-        if self.known and not entries and self.path is not None:
-            notes.append(
-                f"{self.path} holds none of these rows: if they were released under other names, "
-                "their true eps is larger than what is said"
-            )
-        return Before(total, tuple(entries), tuple(notes))
-
-    def _paid(self, each: Entry, again: bool) -> NDArray[np.bool_]:
-        """Returns which rows' payers paid for an entry, bool (N,)."""
-        kind, none = self.rows.kind, np.zeros(self.rows.size, bool)
-        ids = self.rows.ids if (each.kind, kind) == (ROW, PERSON) else None
-        if ids is not None and _among(_keys(self.key, spellings(ids)), _array(each.keys)).any():
-            raise self._refused(each, "row by row", ROW)
-        if each.kind == kind != PLACE:
-            paid = _among(self.payers, _array(each.keys))
-            if not paid.any() and self._are_same_labels(each):
-                raise self._refused(each, "under other names", ROW if kind == ROW else PERSON)
-            return paid
-        if each.kind == PERSON:
-            if self._are_same_labels(each):
-                raise self._refused(each, "and persons were counted", PERSON)
-            return none
-        # Without names a table is known by all its labels together. Of a file that has one naming,
-        # nothing but that can be; in the memory of a program there are many tables.
-        are_counted = each.kind == kind == PLACE
-        is_same = self._is_same_column(each) if are_counted else self._are_same_labels(each)
-        if self.path is not None and not is_same:
-            raise InputError(
-                f"{self.path} knows rows by their places, and column {each.label} is not what it "
-                "was when it was released: rows may have moved (release the file as it was; "
-                f"{self.options['ledger']} is for really other rows)"
-            )
-        if is_same or (again and each.size == self.rows.size):
-            return np.arange(self.rows.size) < each.size
-        return none
-
-    def _per_payer(self, paid: NDArray[np.bool_], each: Entry) -> NDArray[np.float64]:
-        """Returns what each row's payer spent on an entry, (N,)."""
-        if self.rows.persons is None or each.kind == PERSON:
-            return np.where(paid, each.eps, 0.0)
-        who = np.unique(self.payers, return_inverse=True)[1]  # a person of several rows
-        return np.bincount(who, np.where(paid, each.eps, 0.0))[who].astype(np.float64)
-
-    def _is_same_column(self, each: Entry) -> bool:
-        """Returns whether the file still has the column that was released, in the same order."""
-        return self._agrees(each.digest, each.label, any_order=False, chance=1)
-
-    def _are_same_labels(self, each: Entry) -> bool:
-        """Returns whether the labels are those of an entry, in any order, and not by chance."""
-        return self._agrees(each.digest, each.label, any_order=False, chance=RARE) or self._agrees(
-            each.any_order, each.label, any_order=True, chance=SELDOM
-        )
-
-    def _agrees(self, wanted: bytes, label: str, *, any_order: bool, chance: float) -> bool:
-        for column in {self.rows.label, label} if wanted else ():
-            digest = self.rows.digest_of(column)
-            if digest is None or digest.chance(any_order) > chance:
-                continue
-            if self._keyed(digest.any_order() if any_order else digest.in_order()) == wanted:
-                return True
-        return False
-
-    def _refused(self, each: Entry, what: str, kind: str) -> BudgetError:
-        option = self.options["unit" if kind == PERSON else "row_id"].format(each.named_by)
-        return BudgetError(
-            f"these labels were released before {what}, at eps={each.eps:g}"
-            f"{f', says {self.path}' if self.path else ''} (give {option} as it was then; "
-            f"{self.options['ledger']} is for really other rows)"
-        )
-
-    def _keyed(self, digest: bytes) -> bytes:
-        return hashlib.blake2b(digest, digest_size=HASH, key=self.key).digest()
-
-    def entry(self, manifest: Manifest) -> Entry:
-        """Returns the entry of a release of all payers."""
-        rows, digest = self.rows, self.rows.digest_of(self.rows.label)
-        keys = b"" if rows.kind == PLACE else _different(self.payers).tobytes()
-        return Entry(
-            manifest.release,
-            manifest.identity,
-            manifest.eps,
-            rows.label,
-            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            file="",
-            partial="",
-            kind=rows.kind,
-            named_by=rows.unit or rows.row_id or "",
-            size=len(keys) // HASH if keys else rows.size,
-            keys=keys,
-            digest=self._keyed(digest.in_order()) if digest else b"",
-            row_id=rows.row_id,
-            any_order=self._keyed(digest.any_order()) if digest else b"",
-        )
-
-
-def _check_naming(
-    holder: str, old: tuple[str | None, str], new: tuple[str | None, str], options: dict[str, str]
-) -> None:
-    """Refuses rows that are named, or counted, in another way than `holder` has them.
-
-    Args:
-        holder: a ledger or a release, for the message.
-        old: its column of row ids (empty: places; None: not known), its column of persons.
-        new: those of the rows.
-        options: `COMMAND` or `PYTHON`.
-    """
-    is_known = None not in (old[0], new[0]) and not (
-        GIVEN in (old[0], new[0]) and old[0] and new[0]
-    )
-    for key, was, is_now in zip(("row_id", "unit"), old, new, strict=True):
-        if was == is_now or (key == "row_id" and not is_known):
-            continue
-        option = options[key]
-        remedy = f"give {option.format(was)}" if was else f"leave {option.partition(' ')[0]} out"
-        said = {
-            "row_id": [f"knows rows by {'column ' * bool(column)}{column or 'their places'}"
-                       for column in (was, is_now)],
-            "unit": [f"counts each {column or 'row'}" for column in (was, is_now)],
-        }[key]  # fmt: skip
-        raise InputError(
-            f"{holder} {said[0]}, and this release {said[1]} ({remedy}; "
-            f"{options['ledger']} is for really other rows)"
-        )
-
-
-def _name_of_part(manifest: Manifest, ids: NDArray) -> str:
-    rows = hashlib.sha256("\n".join(sorted(ids.astype(str))).encode()).hexdigest()
-    return f"{manifest.release} {rows[:32]}"
-
-
-def is_counted(manifest: Manifest, ids: NDArray) -> bool:
-    """Returns whether the rows of a release were counted; an older version did not say."""
-    if manifest.row_id is None:
-        return ids.dtype.kind in "iu" and 0 in ids
-    return manifest.row_id == ""
-
-
-def _refusal(before: Before, eps: float, again: str, path: Path | None) -> str:
-    spent, last = before.eps.max(), before.entries[-1]
-    what = f"of column {last.label}, " if last.label else ""
-    return (
-        f"these labels were released before, {what}and spent eps={spent:g}"
-        f"{f' says {path}' if path else ''} (use that release; or give {again}, which adds "
-        f"eps={eps:g} to it: {spent + eps:g} in total)"
-    )
 
 
 def _start(path: Path) -> None:
@@ -662,37 +289,3 @@ def _entries(database: sqlite3.Connection) -> list[Entry]:
 
 def _key(database: sqlite3.Connection) -> bytes:
     return database.execute("SELECT key FROM ledger").fetchone()[0]
-
-
-def _keys(key: bytes, texts: NDArray) -> NDArray:
-    """Returns keyed hashes of names in their one spelling, `HASH` bytes each, (n,)."""
-    keyed = hashlib.blake2b(digest_size=HASH, key=key)
-    hashes = []
-    for text in texts.tolist():
-        own = keyed.copy()
-        own.update(text.encode())
-        hashes.append(own.digest())
-    return _array(b"".join(hashes))
-
-
-def _array(keys: bytes) -> NDArray:
-    return np.frombuffer(keys, f"S{HASH}")
-
-
-def _different(keys: NDArray) -> NDArray:
-    """Returns the different keys, sorted; `np.unique` of texts takes ten times as long."""
-    found = np.sort(keys)
-    return found[np.append(True, found[1:] != found[:-1])]
-
-
-def _among(keys: NDArray, known: NDArray) -> NDArray[np.bool_]:
-    """Returns which keys are known, bool (n,); by their first 64 bits, as whole numbers.
-
-    Those of a million names agree with another million's by chance once in 10^7 ledgers, and then a
-    row counts what it did not spend.
-    """
-    if not len(known):
-        return np.zeros(len(keys), bool)
-    first, second = (each.view(np.uint64)[::2] for each in (keys, known))
-    second = np.sort(second)  # np.isin makes both different first, which takes ten times as long
-    return second[np.searchsorted(second, first).clip(max=len(second) - 1)] == first

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp.accounted_rows import AccountedRows, ColumnDigest
 from labeldp.designs import Design, check_design
 from labeldp.information import information, recommended
-from labeldp.ledger import AccountedRows, ColumnDigest, Ledger
+from labeldp.ledger import Ledger
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased

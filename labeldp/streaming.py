@@ -10,8 +10,8 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from labeldp.accounted_rows import ColumnDigest
 from labeldp.io.tables import ROWS, TableFile, codes_of, is_empty, numbers_of, texts_of
-from labeldp.ledger import ColumnDigest
 from labeldp.manifest import Manifest
 from labeldp.privatization import draw, scaled
 from labeldp.release_file import part_of, write_parts

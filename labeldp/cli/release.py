@@ -27,8 +27,9 @@ from labeldp.support.validate import InputError, check_choice, check_eps, check_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labeldp.accounted_rows import AccountedRows
     from labeldp.io.tables import TableFile
-    from labeldp.ledger import AccountedRows, Ledger
+    from labeldp.ledger import Ledger
     from labeldp.manifest import Manifest
     from labeldp.streaming import SecretColumn
 
@@ -94,8 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Writes the release."""
     _check(given)
+    from labeldp.accounted_rows import COMMAND
     from labeldp.io.tables import TableFile
-    from labeldp.ledger import COMMAND, Ledger
+    from labeldp.ledger import Ledger
     from labeldp.manifest import Unit, summary_of
     from labeldp.names import capped, spellings
     from labeldp.privatization import new_manifest, warn
@@ -210,7 +212,7 @@ def _rows(
     given: argparse.Namespace,
 ) -> "AccountedRows":  # fmt: skip
     """Returns whose labels the file holds."""
-    from labeldp.ledger import AccountedRows, ColumnDigest
+    from labeldp.accounted_rows import AccountedRows, ColumnDigest
     from labeldp.streaming import digest_of_column
 
     digests: dict[str, ColumnDigest] = {given.label: labels.digest}
@@ -262,7 +264,7 @@ def _check_known(ledger: "Ledger", rows: "AccountedRows", given: argparse.Namesp
 
 def _shares_rows(rows: "AccountedRows", made: "Manifest", ids: "NDArray", label: str) -> bool:
     """Returns whether a release may be of these rows: of this column, or with some of their ids."""
-    from labeldp.ledger import is_counted
+    from labeldp.accounted_rows import is_counted
     from labeldp.names import spellings
 
     if is_counted(made, ids):

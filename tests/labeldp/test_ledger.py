@@ -19,8 +19,8 @@ import pytest
 import labeldp as ldp
 from labeldp import ledger as ledger_module
 from labeldp import streaming
+from labeldp.accounted_rows import AccountedRows, RowAccount
 from labeldp.cli.__main__ import main
-from labeldp.ledger import AccountedRows
 from labeldp.manifest import Manifest, Unit
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
@@ -345,7 +345,7 @@ KILLS = [
     (ledger_module, "_created", 1, True),
     (os, "replace", 1, False),  # before the ledger has its name
     (os, "replace", 1, True),
-    (ledger_module._Account, "entry", 1, True),  # before the booking
+    (RowAccount, "entry", 1, True),  # before the booking
     (streaming, "draw", 1, False),
     (streaming, "part_of", 1, True),
     (streaming, "write_parts", 1, True),  # a whole file that is not called r.parquet yet

@@ -63,7 +63,7 @@ reproduce-figures: $(VENV)/.installed  ## every figure of papers, findings and d
 status: $(VENV)/.installed  ## experiments: cells done, failed, missing, hours on this device, commands
 	$(BIN)/python scripts/status.py
 
-report: $(VENV)/.installed  ## results/report.html and the leaderboard, a page and JSON
+report: $(VENV)/.installed  ## results/report.html, one page
 	$(BIN)/python scripts/report.py
 
 docs: $(VENV)/.docs  ## the site, into build/site; refuses broken links

@@ -1,4 +1,4 @@
-"""Speed of steps, releases and trials: `python -m benchmarks.training`, each with --help."""
+"""Speed of steps, releases and commands: `python -m benchmarks.training`, each with --help."""
 
 from labeldp_bench.support.process import prepare_threads
 

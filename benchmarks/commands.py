@@ -11,6 +11,8 @@ five; peak memory is what Linux counts for that process (VmHWM, as ru_maxrss beg
 parent's). Writes commands_cpu.csv.
 """
 
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness import Row, benchmark, run_apart
+from benchmarks.harness import Row, benchmark
 from labeldp_bench.cli.script import integer
 
 COUNTED = """
@@ -47,10 +49,19 @@ CLASSES = list("abcde")
 
 
 def work(program: str, *arguments: object, times: int = 1) -> tuple[float, int]:
-    """Returns the least CPU seconds and peak bytes of a program, run by itself so many times."""
-    runs = [run_apart(COUNTED.format(program=program), *arguments)[-2:] for _ in range(times)]
-    seconds, peak = min((float(seconds), int(peak)) for seconds, peak in runs)
-    return round(seconds, 2), peak * 1024
+    """Returns the least CPU seconds and peak bytes of a program, run so many times.
+
+    Each run is a process of its own with one thread: the system counts peak memory by process.
+    """
+    line = [sys.executable, "-c", COUNTED.format(program=program), *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    runs = []
+    for _ in range(times):
+        done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
+        seconds, peak = done.stdout.split()[-2:]
+        runs.append((float(seconds), int(peak)))
+    least, peak_kib = min(runs)
+    return round(least, 2), peak_kib * 1024
 
 
 def row(name: str, ours: tuple[float, int], baseline: str, theirs: tuple[float, int]) -> Row:

@@ -1,9 +1,7 @@
 """One form for every benchmark: options, a Markdown table, one CSV per device."""
 
 import csv
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,12 +13,10 @@ import torch
 from labeldp.support.files import replacing
 from labeldp_bench.cli.script import (
     command,
-    integer,
     output_folder,
     print_head,
     print_row,
     read_arguments,
-    some,
 )
 from labeldp_bench.records.record import git_commit
 from labeldp_bench.support.checkout import CHECKOUT
@@ -105,11 +101,6 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def integers(options: Mapping[str, str], key: str, *, low: int, high: int | None = None) -> list:
-    """Returns the integers in [low, high] that an option names, at least one."""
-    return [integer(key, text, low=low, high=high) for text in some(key, options[key])]
-
-
 def seconds_of(
     work: Callable[[], object], times: int = 3, clock: Callable[[], float] = time.perf_counter
 ) -> float:
@@ -130,14 +121,3 @@ def rate(work: Callable[[], object], size: int) -> float:
 def ratio(ours: float, baseline: float | None) -> float | None:
     """Returns how many times the baseline's rate ours is; None without a baseline."""
     return round(ours / baseline, 2) if baseline else None
-
-
-def run_apart(program: str, *arguments: object) -> list[str]:
-    """Returns the last words that a program prints, run in a process of its own, on one thread.
-
-    The system counts peak memory by process; the program prints what it measured.
-    """
-    line = [sys.executable, "-c", program, *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
-    return done.stdout.split()

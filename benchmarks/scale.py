@@ -21,11 +21,11 @@ from typing import Any
 import matplotlib
 import torch
 
-from benchmarks.harness import Row, benchmark, integers, seconds_of
+from benchmarks.harness import Row, benchmark, seconds_of
 from labeldp import mechanisms
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.bits import BitFlips
-from labeldp_bench.cli.script import integer
+from labeldp_bench.cli.script import integer, some
 from labeldp_bench.runs.job import free_memory
 from labeldp_bench.support.process import keep_memory
 
@@ -159,7 +159,9 @@ def draw(rows: list[Row], path: Path) -> None:
 @benchmark("scale", __doc__, classes="100,1000,10000,100000,1000000", labels="100000", seconds="4")
 def main(options: dict[str, str]) -> Iterator[Row]:
     """Yields a row for each mechanism and number of classes; draws them in the end."""
-    several = integers(options, "classes", low=2, high=10**6)
+    several = [
+        integer("classes", text, low=2, high=10**6) for text in some("classes", options["classes"])
+    ]
     most = integer("labels", options["labels"], low=10)
     seconds = integer("seconds", options["seconds"], low=1)
     torch.set_num_threads(1)

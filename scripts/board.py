@@ -11,7 +11,6 @@ run in a hundred by chance; then run it again.
 import contextlib
 import io
 import sys
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,10 @@ from labeldp.support.validate import InputError
 from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.support.checkout import CHECKOUT
 
-CLAIMED = Path("docs/claimed")
+CLAIMS = CHECKOUT / "docs" / "claimed" / "claims.yaml"
+STAND_INS = "docs/claimed/stand_ins.py"
+UNSAID = {"classes": 10, "claimed_eps": 1}
+"""What an entry of claims.yaml need not say."""
 PAGE = CHECKOUT / "docs" / "claimed-and-audited.md"
 BOARD = CHECKOUT / "results" / "audits" / "board.csv"
 BEGIN, END = "<!-- board: begin -->", "<!-- board: end -->"
@@ -33,13 +35,13 @@ Claim = dict[str, Any]
 
 def claims() -> list[Claim]:
     """Returns the entries of claims.yaml."""
-    return yaml.safe_load((CHECKOUT / CLAIMED / "claims.yaml").read_text())
+    return [UNSAID | claim for claim in yaml.safe_load(CLAIMS.read_text())]
 
 
 def words(claim: Claim) -> list[str]:
     """Returns the command that audits a claim, as words after `labeldp`."""
     eps = f"{claim['claimed_eps']:g}"
-    stand_in = f"{CLAIMED}/{claim['stand_in']}"
+    stand_in = f"{STAND_INS}:{claim['stand_in']}"
     more = [word for key in ("delta", "calls") if key in claim for word in (f"--{key}", claim[key])]
     more += ["--memoised"] if claim.get("memoised") else []
     return ["verify", stand_in, *map(str, ["--classes", claim["classes"], "--eps", eps, *more])]
@@ -68,7 +70,7 @@ def row(claim: Claim) -> dict[str, object]:
     return {key: claim[key] for key in columns} | {
         "verdict": verdict(claim).partition(":")[0],
         "true_eps": claim["true_eps"],
-        "stand_in": f"{CLAIMED}/{claim['stand_in']}",
+        "stand_in": f"{STAND_INS}:{claim['stand_in']}",
         "how": " ".join(["labeldp", *words(claim)]),
     }
 
@@ -78,7 +80,7 @@ def line(claim: Claim) -> str:
     repository, commit, file = claim["repository"], claim["commit"], claim["file"]
     link = f"https://github.com/{repository}/blob/{commit}/{file}"
     name = f"[{repository}]({link}), {claim['implementation']}, `{commit[:7]}`"
-    how = f"`{' '.join(words(claim)[1:]).removeprefix(f'{CLAIMED}/')}`"
+    how = f"`{' '.join(words(claim)[1:]).removeprefix(f'{STAND_INS}:')}`"
     eps = f"{claim['claimed_eps']:g}"
     eps += f", delta = {claim['delta']:g}" if "delta" in claim else ""
     reason = [] if holds(claim) else [verdict(claim), claim["why"].strip()]

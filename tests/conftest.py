@@ -16,6 +16,8 @@ from tests.images import write_tiny
 from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Records of a checkout with uncommitted changes cannot be collected, and tests run there too.
+os.environ.setdefault("LABELDP_COMMIT", "a" * 40)
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TINY_CIRCLE = ["n_train=300", "n_test=100", "trials=2", "num_classes=4"]

@@ -43,9 +43,8 @@ More help:
 The keys in a choice's YAML are set as group.key=value, such as model.k=100. In the YAML of a
 mechanism the groups stand above their keys: mechanism.eps, learner.loss.
 
-Other commands:
+Another command:
 
-  python -m labeldp_bench submit-check FILE          what a record.json lacks for the leaderboard
   labeldp --help                                     plan, release and learn from your own labels"""
 
 

@@ -13,7 +13,6 @@ from omegaconf import DictConfig
 from labeldp import __version__
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
-from labeldp_bench.cli import submit
 from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
 from labeldp_bench.cli.forecast import say_forecast
@@ -134,8 +133,6 @@ def _run(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs what the command line asks for; Ctrl-C is left to the caller."""
-    if submit.is_submit_check(sys.argv[1:]):
-        sys.exit(submit.main(sys.argv[2:]))
     prepare_threads()
     try:
         _run(sys.argv[1:])

@@ -24,7 +24,7 @@ from labeldp_bench.records.record import (
     read_rows,
     reading,
 )
-from labeldp_bench.records.validation import validate_record
+from labeldp_bench.records.validation import problems_of
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 
 COMMITTED = CHECKOUT / "results" / "records.csv"
@@ -230,7 +230,7 @@ def _read_all(out_dir: Path) -> list[Record]:
     read: dict[str, tuple[Path, Record]] = {}
     for path in sorted(out_dir.rglob("record.json")):
         record = read_record(path.parent)
-        if problems := validate_record(record):
+        if problems := problems_of(record):
             raise InputError(f"{path}: {problems[0]} (delete it and run again)")
         other, known = read.setdefault(record["config_hash"], (path, record))
         if known != record:  # which of the two is meant nobody can tell

@@ -1,1 +1,1 @@
-"""The site's own tables and pictures: best-known results, findings, trust, report, leaderboard."""
+"""The site's own tables and pictures: best-known results, findings, trust, report."""

@@ -1,12 +1,11 @@
-"""The report and the leaderboard: HTML pages that load nothing from elsewhere.
+"""The report: an HTML page that loads nothing from elsewhere.
 
-The report has an overview, the tables and pictures of each paper, findings, audits and hardware,
-from the files in results/ and docs/. The leaderboard is the best-known table.
+It has an overview, the tables and pictures of each paper, findings, audits and hardware, from the
+files in results/ and docs/.
 """
 
 import base64
 import io
-import json
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -23,7 +22,6 @@ from PIL import Image
 
 import papers
 from labeldp.support.files import write_text
-from labeldp.support.validate import InputError
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
@@ -32,7 +30,6 @@ from papers.naming import FEATURES_BUDGET, PAPERS
 from papers.tables import Row
 
 REPORT = CHECKOUT / "results" / "report.html"
-LEADERBOARD = CHECKOUT / "results" / "leaderboard.json"
 DOCS = CHECKOUT / "docs"
 FINDINGS = ("findings.md", "differences.md")
 TEMPLATES = Environment(
@@ -215,28 +212,3 @@ def _hardware(records: pd.DataFrame) -> list[Row]:
     grouped = records.fillna({"budget": PAPER}).groupby(["device", "torch_version", "budget"])
     sums = grouped.wall_seconds.agg(runs="size", seconds="sum").reset_index()
     return sums.assign(hours=sums.seconds / 3600).to_dict("records")
-
-
-def write_leaderboard() -> int:
-    """Writes leaderboard.json and leaderboard.html from the best-known table; returns its rows.
-
-    Raises:
-        InputError: the table is not there.
-    """
-    best_known = tables.TABLES / "best_known.csv"
-    if not best_known.is_file():
-        raise InputError(
-            f"there is no {best_known.name} in {tables.TABLES} (run make reproduce-tables)"
-        )
-    rows = pd.read_csv(best_known)
-    known = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    objects = ",\n".join(map(json.dumps, known))
-    write_text(LEADERBOARD, f"[\n{objects}\n]\n")  # a line per row: readable in a diff
-    blocks = best_known.with_suffix(".md").read_text().split("\n\n")[1:]
-    shown = [block for block in blocks if block.startswith("|")]
-    notes = "\n\n".join(block for block in blocks if block not in shown)
-    page = TEMPLATES.get_template("leaderboard.html.j2").render(
-        tables=[html_of(f"\n{table}") for table in shown], notes=html_of(f"\n{notes}")
-    )
-    write_text(LEADERBOARD.with_suffix(".html"), page)
-    return len(rows)

@@ -1,4 +1,4 @@
-"""Benchmarks of releases and searches do the same job as their baselines, and write it down."""
+"""Benchmarks at a toy size: what each writes, and that its baseline does the same job."""
 
 import csv
 import inspect
@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import circle, commands, many_classes, penalties, scale, streaming
+from benchmarks import commands, coverage, scale, training
 from benchmarks import mechanisms as speeds
 from benchmarks.scale import entropy, needed_bits
 from labeldp import mechanisms
-from labeldp_bench.models.penalised import with_constant
 
 
 @pytest.fixture
@@ -31,37 +30,6 @@ def rows_of(tmp_path):
         return rows
 
     return run
-
-
-def test_every_path_of_the_circle_is_timed_on_the_same_job(rows_of, capsys, monkeypatch):
-    # A path that classified worse would be fast for nothing.
-    monkeypatch.setitem(circle.TRIALS, "quick", 1)  # 4,000 answers, after as many not counted
-    theirs, ours = rows_of(circle, "num_classes=10", "budget=quick")
-    assert (theirs["path"], ours["path"]) == ("scikit-learn", "tree")
-    for row in (theirs, ours):
-        stages = sum(float(row[f"{stage}_ms"]) for stage in circle.STAGES)
-        assert float(row["total_ms"]) == pytest.approx(stages, rel=0.5) and row["threads"] == "1"
-    accuracies = [float(row["mean_accuracy"]) for row in (theirs, ours)]
-    assert accuracies[0] == pytest.approx(accuracies[1], abs=0.005)
-    assert "| 10 | tree |" in capsys.readouterr().out
-
-
-def test_many_classes_are_learnt(rows_of, monkeypatch):
-    # A process for each row imports torch: two of them show what eight would.
-    monkeypatch.setattr(many_classes, "MECHANISMS", ("rr",))
-    rows = rows_of(many_classes, "classes=3,40", "rows=60")
-    assert [(row["mechanism"], row["num_classes"]) for row in rows] == [("rr", "3"), ("rr", "40")]
-    assert [row["bytes_of_all_likelihoods"] for row in rows] == ["720", "9600"]  # float32 N x K
-    assert all(int(row["peak_bytes"]) > 10**8 for row in rows)  # torch alone has more
-    assert all(float(row[key]) > 0 for row in rows for key in ("fit_seconds", "predict_seconds"))
-
-
-def test_a_file_is_released(rows_of):
-    for row, kind in zip(
-        rows_of(streaming, "rows=50", "classes=3"), ("parquet", "csv"), strict=True
-    ):
-        assert (row["file"], row["rows"], row["released_by"]) == (kind, "50", "rr")
-        assert int(row["peak_bytes"]) > 10**8 and int(row["release_bytes"]) > 0
 
 
 def test_commands_stand_beside_their_baselines(rows_of):
@@ -123,9 +91,9 @@ def test_sizes_are_what_the_distributions_say():
 @pytest.mark.parametrize(
     ("module", "option", "named"),
     [
-        (circle, "num_classes=10,1", "num_classes"),
-        (circle, "num_classes=99999999", "num_classes"),
+        (scale, "classes=10,1", "classes"),
         (speeds, "labels=0", "labels"),
+        (training, "model=cnn,transformer", "transformer"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(module, option, named, tmp_path, capsys):
@@ -134,17 +102,45 @@ def test_what_cannot_be_measured_is_one_line(module, option, named, tmp_path, ca
     assert named in line and not list(tmp_path.iterdir())
 
 
-def test_rules_lose_on_the_best_penalty_and_never_gain(monkeypatch, tmp_path):
-    # A rule that saw test labels would lose nothing.
-    draws = torch.Generator().manual_seed(0)
-    labels = torch.randint(10, (600,), generator=draws)
-    points = with_constant(torch.randn((600, 20), generator=draws) + 2 * torch.eye(10, 20)[labels])
-    data = penalties.Data(points[:400], labels[:400], points[400:], labels[400:])
-    monkeypatch.setattr(penalties, "load", lambda *given: data)
-    options = ["dataset=mnist", "eps=1,8", "seeds=2", f"out={tmp_path}"]
-    assert penalties.main(options) == 0
-    table = pd.read_csv(tmp_path / "penalty_regret.csv")
-    assert table.eps.tolist() == ["1.0"] * 5 + ["8.0"] * 5 + ["all"] * 5
-    assert (table.mean_regret >= 0).all() and (table.mean_regret <= table.worst_regret).all()
-    assert table.mean_regret.max() > 0
-    assert table.largest_penalty.isin(penalties.PENALTIES).all()
+def test_coverage_counts_how_often_intervals_hold(tmp_path, monkeypatch):
+    monkeypatch.setattr(coverage, "POPULATION", 2_000)
+    assert coverage.main(["simulations=1", "fits=1", f"out={tmp_path}"]) == 0
+    table = pd.read_csv(tmp_path / "metric_coverage.csv")
+    assert len(table[["classes", "rows", "eps"]].drop_duplicates()) == 12
+    assert {"roc_auc", "fit: accuracy"} <= {*table.metric}
+    assert table.observed.dropna().isin([0, 1]).all() and table.observed.mean() > 0.7
+
+
+def test_training_writes_one_row_per_network(rows_of, capsys):
+    options = ["model=linear", "budget=quick", "device=cpu", "precision=float32"]
+    (row,) = rows_of(training, *options)
+    assert (
+        "| linear | 28x28x1 | vector_approximation | 400 | eager | 7,850 |"
+        in capsys.readouterr().out
+    )
+    ours, textbook = (float(row[f"{kind}images_per_second"]) for kind in ("", "textbook_"))
+    assert min(ours, textbook) > 0
+    assert float(row["over_textbook"]) == pytest.approx(ours / textbook, rel=0.01)
+    assert float(row["seconds_per_epoch"]) == pytest.approx(60_000 / ours, rel=0.01, abs=0.01)
+    assert float(row["peak_mib"]) > 100
+    assert (row["steps"], row["precision"]) == ("3", "float32")
+
+
+def test_the_textbook_loop_trains(monkeypatch):
+    # A ratio against a loop that does nothing flatters.
+    calls = []
+
+    class Noted(torch.nn.Sequential):
+        def forward(self, images):
+            calls.append((self.training, torch.backends.cudnn.allow_tf32, len(images)))
+            return super().forward(images)
+
+    network = Noted(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    before = network[1].weight.clone()
+    images, labels = torch.randint(256, (12, 8, 8, 1), dtype=torch.uint8), torch.arange(12) % 3
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    rate = training.textbook_rate(network, images, labels, 4, True, torch.device("cpu"), 2)
+    assert rate > 0
+    assert calls == [(True, True, 4)] * 3  # one untimed, two timed
+    assert not torch.equal(network[1].weight, before)
+    assert not torch.backends.cudnn.allow_tf32  # as a run had set it

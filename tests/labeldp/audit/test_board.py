@@ -9,7 +9,8 @@ from scripts import board
 
 CLAIMS = board.claims()
 BROKEN = [claim for claim in CLAIMS if board.is_broken(claim)]
-HONEST = [claim for claim in CLAIMS if claim["true_eps"] == claim["claimed_eps"]]
+SOUND = [claim for claim in CLAIMS if claim["true_eps"] == claim["claimed_eps"]]
+HONEST = list({claim["stand_in"]: claim for claim in SOUND}.values())
 MENDED = [claim for claim in BROKEN if "corrected" in claim]
 FINITE = [claim for claim in BROKEN if claim["true_eps"] < float("inf")]
 

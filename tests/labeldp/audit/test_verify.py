@@ -16,7 +16,7 @@ EXAMPLES = CHECKOUT / "docs" / "examples" / "randomisers"
 LABELS = ["--classes=10", "--eps=1"]
 EPOCHS = ["--classes=2", "--eps=1", "--calls=20"]
 VOTES = ["--classes=3", "--eps=1.36", "--delta=0.001"]
-PATE_COUNTS = "../../claimed/pate_fm.py:noisy_counts"
+PATE_COUNTS = "../../claimed/stand_ins.py:noisy_votes"
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ PATE_COUNTS = "../../claimed/pate_fm.py:noisy_counts"
         ("honest.py:TABLE", LABELS, 0, "found      eps = 1 for one call, exactly"),
         ("honest.py:TABLE", ["--classes=10", "--eps=0.9"], 1, "DOES NOT HOLD"),
         ("honest.py:randomise", [*LABELS, "--calls=20"], 1, "drawn anew"),
-        ("../../claimed/secretflow.py:kept", EPOCHS, 1, "THE SAME on every call"),
-        ("../../claimed/secretflow.py:kept", [*EPOCHS, "--memoised"], 0, "as documented"),
+        ("../../claimed/stand_ins.py:kept", EPOCHS, 1, "THE SAME on every call"),
+        ("../../claimed/stand_ins.py:kept", [*EPOCHS, "--memoised"], 0, "as documented"),
         (PATE_COUNTS, [*VOTES, "--draws=1000000"], 1, "DOES NOT HOLD"),
     ],
 )

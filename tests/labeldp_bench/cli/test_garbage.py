@@ -23,7 +23,6 @@ from labeldp.release import load_release
 from labeldp.release_file import read_rows
 from labeldp.store import Drawn
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.submit import problems_of, read_submission
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.pretraining.weights import read as read_weights
 from labeldp_bench.records.collect import (
@@ -34,6 +33,7 @@ from labeldp_bench.records.collect import (
     read_diagnoses,
 )
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
+from labeldp_bench.records.validation import contradictions
 from labeldp_bench.runs.checkpoint import Checkpoint
 from labeldp_bench.runs.release_io import read_releases, write_releases
 
@@ -102,7 +102,7 @@ def checkpoint(path: Path) -> Checkpoint:
 
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "record": ("record.json", lambda path: read_record(path.parent)),
+    "record": ("record.json", lambda path: contradictions(read_record(path.parent))),
     "records.csv": ("records.csv", read_committed),
     "enhancement.csv": ("enhancement.csv", read_diagnoses),
     "tuned.csv": ("tuned.csv", read_choices),
@@ -116,7 +116,6 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "labels of people.csv": ("people.csv", lambda path: coded(path, "answer")),
     "labels of a Parquet file": ("mine.parquet", lambda path: coded(path, "row")),
     "model": ("mine.skops", load_model),
-    "submission": ("record.json", lambda path: problems_of(read_submission(path))),
     "pre-trained weights": ("weights.safetensors", read_weights),
     "checkpoint": ("checkpoint.pt", lambda path: checkpoint(path).resume()),
 }

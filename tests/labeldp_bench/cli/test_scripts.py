@@ -100,10 +100,8 @@ def refusal(script, arguments, capsys):
 @pytest.mark.parametrize(
     ("script", "argument", "named"),
     [
-        ("benchmarks.streaming", "rows=", "rows must be a value, or several with commas, got ''"),
-        ("benchmarks.many_classes", "classes=,", "classes must be a value, .* got ','"),
-        ("benchmarks.scale", "classes=", "classes must be a value"),
-        ("benchmarks.neighbours", "points=,", "points must be a value"),
+        ("benchmarks.scale", "classes=", "classes must be a value, .* got ''"),
+        ("benchmarks.scale", "classes=,", "classes must be a value, .* got ','"),
         ("scripts.audit_end_to_end", "eps=800", "eps must be a number >= 1e-05 and <= 700"),
         ("scripts.audit_end_to_end", "eps=inf", "eps must be a number >= 1e-05 and <= 700"),
         ("scripts.audit_end_to_end", "eps=a", "eps must be a number >= 1e-05 and <= 700"),

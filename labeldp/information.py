@@ -284,14 +284,16 @@ def recommended(num_classes: int, eps: float) -> str:
 def told_by_all(
     num_classes: int, eps: float, class_shares: tuple[float, ...] | None
 ) -> dict[str, Information]:
-    """Returns what each private mechanism tells that takes these classes; at eps=inf `none`."""
+    """Returns what each mechanism tells that can be drawn here; without privacy `none` alone."""
     if math.isinf(eps):
         return {"none": information(CLASS_MECHANISMS["none"](eps), num_classes, class_shares)}
     told = {}
     for name, kind in CLASS_MECHANISMS.items():
         if kind.private and name != "lp_1st":  # the same as rr
-            with contextlib.suppress(InputError):  # `optimal` above 10 classes
-                told[name] = information(class_mechanism(name, eps, {}), num_classes, class_shares)
+            with contextlib.suppress(InputError):  # `optimal` above 10 classes, or too large an eps
+                mechanism = class_mechanism(name, eps, {})
+                mechanism.check(1, num_classes, torch.Generator())
+                told[name] = information(mechanism, num_classes, class_shares)
     return told
 
 

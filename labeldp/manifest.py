@@ -17,7 +17,7 @@ from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
 from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
 from labeldp.names import CONTROL, as_python, is_flat
-from labeldp.support.validate import InputError, check_eps
+from labeldp.support.validate import InputError, check_number
 
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
@@ -174,7 +174,10 @@ class Manifest:
             older = {"release": "", "counted": (), "row_id": None, "num_rows": None}
             content = older | content  # until Nov 2026
             known = {each.name: content[each.name] for each in fields(cls)}
-            known["eps"] = check_eps(math.inf if known["eps"] == "inf" else known["eps"])
+            if known["eps"] == "inf":
+                known["eps"] = math.inf
+            else:  # of a person with many rows, each of which the mechanism checks, it may be large
+                known["eps"] = check_number("eps", known["eps"], above=0)
             known["classes"] = tuple(known["classes"])
             known["counted"] = tuple(known["counted"])
             known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])

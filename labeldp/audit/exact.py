@@ -9,12 +9,14 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from labeldp.mechanisms import (
+    AdditiveLaplace,
     ClassMechanism,
     CubeMeans,
     ExponentialCubes,
     FullCubeMeans,
     GroupMechanism,
     LabelDPPro,
+    Laplace,
     LaplaceHistogram,
     LocalFull,
     Measurement,
@@ -23,8 +25,17 @@ from labeldp.mechanisms import (
     PateFM,
     RealMechanism,
 )
-from labeldp.mechanisms.moments import gaussian_delta, poisson_delta
-from labeldp.mechanisms.noise import check_sums, step_of
+from labeldp.mechanisms.groups import SMALLEST
+from labeldp.mechanisms.laplace import STEP
+from labeldp.mechanisms.moments import LOST_SHARE, gaussian_delta, lost_delta, poisson_delta
+from labeldp.mechanisms.noise import (
+    EXCLUDED,
+    LAPLACE_REACH,
+    SUMS_REACH,
+    check_sums,
+    one_word_reach,
+    step_of,
+)
 from labeldp.support.validate import InputError, check_integer
 
 CHUNK = 50_000
@@ -37,9 +48,46 @@ def formula_epsilon(
 ) -> tuple[float, str]:
     """Returns the eps that the statements of a mechanism imply, and how that was found, in words.
 
+    Infinity where additive noise ends so near that outputs exclude a label too often.
+
     Raises:
         InputError: no audit of such a mechanism is known.
     """
+    eps, how = _stated_epsilon(measurement, num_classes, prior)
+    if math.isfinite(eps) and (excluded := excluded_share(measurement, eps)) > EXCLUDED:
+        return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label for sure"
+    return eps, how
+
+
+def excluded_share(measurement: Measurement, eps: float) -> float:
+    """Returns how likely an output is, at most, that excludes a label, since noise has an end.
+
+    A replaced label moves what exponentially falling noise is added to by some of its scales. As
+    much of the noise as lies beyond its reach less these gives outputs that the other label cannot
+    give. 0 for mechanisms without such noise; of normal noise see `_epsilon_at`.
+
+    Args:
+        measurement: any.
+        eps: that its statements imply, finite.
+    """
+    shift, reach = 0.0, math.inf
+    if isinstance(measurement, AdditiveLaplace):  # a replaced label moves two entries alike
+        shift, reach = eps / 2, one_word_reach(measurement.scale / STEP)
+    elif isinstance(measurement, LocalFull):
+        shift, reach = eps / 2, SUMS_REACH
+    elif isinstance(measurement, LaplaceHistogram | NoisyClusters | FullCubeMeans):
+        shift, reach = eps / 2, LAPLACE_REACH
+    elif isinstance(measurement, Laplace | CubeMeans):
+        shift, reach = eps, LAPLACE_REACH
+    elif isinstance(measurement, ExponentialCubes):
+        shift, reach = eps, -math.log(SMALLEST)
+    return math.exp(min(0.0, shift - reach))
+
+
+def _stated_epsilon(
+    measurement: Measurement, num_classes: int, prior: Tensor | None
+) -> tuple[float, str]:
+    """Returns the same of statements about all numbers, as if noise had no end."""
     trust = measurement.trust
     if isinstance(measurement, ClassMechanism):
         return exact_epsilon(measurement, num_classes, prior), "exactly, from the likelihood"
@@ -263,7 +311,12 @@ def vote_noise_epsilon(mechanism: PateFM) -> float:
 
 
 def _epsilon_at(delta: float, claimed: float, delta_at: Callable[[float], float]) -> float:
-    """Returns the eps at which `delta_at` falls to `delta`, searched from the claimed one."""
+    """Returns the eps at which `delta_at` falls to `delta`, searched from the claimed one.
+
+    Infinity where the end of normal noise raises delta by more than `LOST_SHARE`.
+    """
+    if lost_delta(claimed) > LOST_SHARE * delta * (1 + 1e-9):
+        return math.inf
 
     def excess(eps: float) -> float:
         return delta_at(eps) / delta - 1

@@ -20,6 +20,7 @@ from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
+    check_reach,
     discrete_laplace,
     group_counts,
     group_sizes,
@@ -132,6 +133,7 @@ class LaplaceHistogram(Measurement):
     trust = "central"
     draws = 3
     distribution = 2
+    most_eps = 40.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", check_eps(self.eps))
@@ -147,12 +149,13 @@ class LaplaceHistogram(Measurement):
         return 2 / self.eps
 
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
-        """Refuses an eps at which the noise would be gone, and a prior."""
+        """Refuses an eps beyond the reach of the noise, and a prior."""
         super().check(count, limit, noise, prior)
         self(made_up_label(limit), limit, noise)
 
     def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
         """Returns the noisy counts; some are negative."""
+        check_reach(self.eps, self.most_eps)
         drawn = discrete_laplace((limit,), self.scale, numpy_stream(noise))
         counts = torch.bincount(labels, minlength=limit)
         return (counts + torch.from_numpy(drawn)).to(torch.float64)
@@ -171,6 +174,7 @@ class CubeMeans(GroupMechanism):
 
     draws = 3
     distribution = 2
+    most_eps = 20.0
     tasks = ("regression",)
 
     def reach(self, bound: float) -> float:
@@ -198,6 +202,7 @@ class CubeMeans(GroupMechanism):
     ) -> Tensor:
         """Returns one mean for each cube, float64 (G,)."""
         reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        check_reach(self.eps, self.most_eps)
         if math.isinf(self.eps):
             sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
             return sums / self.divisors(sizes)
@@ -233,6 +238,7 @@ class FullCubeMeans(CubeMeans):
 
     density: float = 1.0
 
+    most_eps = 40.0
     protects: ClassVar[str] = "labels and features"
 
     def __post_init__(self) -> None:
@@ -252,6 +258,7 @@ class FullCubeMeans(CubeMeans):
     ) -> Tensor:
         """Returns one mean for each cube, float64 (G,)."""
         reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        check_reach(self.eps, self.most_eps)
         sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
         means = sums / self.divisors(sizes)
         if math.isinf(self.eps):
@@ -279,6 +286,10 @@ class FullClippedCubeMeans(FullCubeMeans, ClippedCubeMeans):
     """
 
 
+SMALLEST = 1e-300
+"""In place of an exponential variable of 0, whose Gumbel variable would be infinite."""
+
+
 @dataclass(frozen=True)
 class ExponentialCubes(GroupMechanism):
     """Draws a class for each cube with P(j) proportional to exp(weight n_j), n_j its count there.
@@ -288,6 +299,8 @@ class ExponentialCubes(GroupMechanism):
 
     Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
     """
+
+    most_eps = 650.0
 
     @property
     def weight(self) -> float:
@@ -302,12 +315,13 @@ class ExponentialCubes(GroupMechanism):
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
+        check_reach(self.eps, self.most_eps)
         counts = group_counts(labels, int(limit), groups, num_groups)
         uniform = uniforms(counts.shape, generator)
         if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
             return (counts + uniform / 2).argmax(1)
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
-        gumbel = -(-torch.log1p(-uniform)).clamp_min(1e-300).log()
+        gumbel = -(-torch.log1p(-uniform)).clamp_min(SMALLEST).log()
         return (self.weight * counts + gumbel).argmax(1)
 
 
@@ -352,6 +366,7 @@ class NoisyClusters(GroupMechanism):
 
     draws = 3
     distribution = 2
+    most_eps = 40.0
 
     @property
     def scale(self) -> float:
@@ -362,6 +377,7 @@ class NoisyClusters(GroupMechanism):
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy counts, whole numbers, float64 (G, K); some are negative."""
+        check_reach(self.eps, self.most_eps)
         counts = group_counts(labels, int(limit), groups, num_groups)
         noise = discrete_laplace(counts.shape, self.scale, numpy_stream(generator))
         return (counts + torch.from_numpy(noise)).to(torch.float64)
@@ -383,6 +399,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
 
     draws = 3
     distribution = 2
+    most_eps = 27.0
     tasks = ("classification", "regression")
     trust = "local"
     protects: ClassVar[str] = "labels and features"
@@ -405,6 +422,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
         self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
+        check_reach(self.eps, self.most_eps)
         if not labels.is_floating_point():
             counts, stream = (
                 group_counts(labels, int(limit), groups, num_groups),

@@ -19,6 +19,8 @@ from labeldp.mechanisms.base import (
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
+    SecretGenerator,
+    check_reach,
     discrete_laplace,
     group_sizes,
     group_sums,
@@ -79,7 +81,8 @@ class AdditiveLaplace(ClassMechanism):
     eps-label-DP under label replacement, tight: a replaced label moves the one-hot vector by 2 in
     L1, reached where the one entry is >= 1 and the other <= 0. Noise and outputs are multiples of
     1/1024, which float32 holds exactly down to eps of about 0.01; below, rounding happens after the
-    draw and does not see the label. How far noise reaches: `noise.one_word_laplace`.
+    draw and does not see the label. How far noise reaches: `noise.one_word_laplace`; a finite eps
+    above 30 is refused when labels are released.
 
     Source: Malek Esmaeili et al. (2021), "Antipodes of label differential privacy: PATE and
     ALIBI", arXiv:2106.03408. Its `sigma` is the standard deviation 2 sqrt(2) / eps, not the scale.
@@ -90,6 +93,7 @@ class AdditiveLaplace(ClassMechanism):
 
     draws = 4
     distribution = 2
+    most_eps = 30.0
 
     @property
     def scale(self) -> float:
@@ -101,6 +105,7 @@ class AdditiveLaplace(ClassMechanism):
     ) -> Tensor:
         """Returns float32 reals (N, K); O(N K)."""
         check_labels(labels, num_classes)
+        check_reach(self.eps, self.most_eps)
         stream = numpy_stream(generator)
         released = np.zeros((len(labels), num_classes), np.float32)
         if self.scale == 0:
@@ -205,7 +210,8 @@ class Laplace(RealMechanism):
     eps-label-DP under label replacement, tight: two labels are at most 2 bound apart, and the
     ratio e^eps is reached by the outermost ones wherever the output is beyond both. Labels are
     rounded to a grid of some 2,000 to 4,000 steps (`noise.step_of`), and so is the bound that the
-    scale is made of: eps is that of what is released, rounding included.
+    scale is made of: eps is that of what is released, rounding included. A finite eps above 20 is
+    refused when labels are released: see `noise.check_reach`.
 
     Source: Zhao et al. (2025), theoretical_limits, section V-A (its T is our bound).
 
@@ -215,6 +221,7 @@ class Laplace(RealMechanism):
 
     draws = 3
     distribution = 2
+    most_eps = 20.0
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""
@@ -239,6 +246,7 @@ class Laplace(RealMechanism):
         Multiples of the grid's step; at eps=inf the label as it is.
         """
         reach, scale = self.reach(bound), self.scale(bound)
+        check_reach(self.eps, self.most_eps)
         if scale == 0:
             return values.clamp(-reach, reach)
         step = step_of(reach)
@@ -248,10 +256,11 @@ class Laplace(RealMechanism):
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
-        """Returns sums of releases, float64 (G,), drawn from their exact distribution."""
+        """Returns sums of releases, float64 (G,); from a seed, from their exact distribution."""
         reach, scale = self.reach(bound), self.scale(bound)
-        if scale == 0:
-            return group_sums(values.clamp(-reach, reach), groups, num_groups)
+        if scale == 0 or isinstance(generator, SecretGenerator):  # single ones reach farther
+            return super().release_groups(values, bound, groups, num_groups, generator)
+        check_reach(self.eps, self.most_eps)
         step, sizes = step_of(reach), group_sizes(groups, num_groups)
         noise = laplace_sums(sizes, scale / step, numpy_stream(generator))
         return (group_sums(on_grid(values, reach), groups, num_groups) + noise) * step

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism, Question
-from labeldp.mechanisms.noise import Noise, Prior, SecretGenerator, step_of, uniforms
+from labeldp.mechanisms.noise import (
+    Noise,
+    Prior,
+    SecretGenerator,
+    check_reach,
+    step_of,
+    uniforms,
+)
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
@@ -27,6 +34,28 @@ def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> T
     # Half a step away from 0 and 1, where the variable would be infinite; next to 1 it is rounded.
     uniform = (uniforms(shape, generator) + 2.0**-54).clamp_max(1 - 2.0**-53)
     return stddev * torch.from_numpy(scipy.special.ndtri(uniform.numpy()))
+
+
+LOST_SHARE = 0.01
+"""The largest share of a delta by which the end of normal noise may raise it."""
+
+
+def lost_delta(eps: float) -> float:
+    """Returns by how much delta grows, at most, because normal noise ends where its bits do.
+
+    An output that one neighbour can no longer give had at least e^-eps times its probability under
+    the other, or counts in delta already; all of them together have 2^-53 under the first.
+    """
+    return math.exp(eps) * 2.0**-53
+
+
+def most_eps_at(delta: float) -> float:
+    """Returns the largest finite eps that normal noise allows at a delta; see `lost_delta`.
+
+    >>> round(most_eps_at(1e-5), 1)
+    20.6
+    """
+    return math.log(LOST_SHARE * delta) + 53 * math.log(2)
 
 
 def as_released(noisy: Tensor, stddev: float, generator: Noise) -> Tensor:
@@ -104,6 +133,7 @@ class NoisyMoments(Mechanism[int]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
+        check_reach(self.eps, most_eps_at(self.delta))
 
     @property
     def stddev(self) -> float:
@@ -283,6 +313,7 @@ class LabelDPPro(Mechanism[int]):
         share = check_number("mechanism.share", self.share, low=SMALLEST_SHARE, high=1)
         # Near delta = share, releasing a whole batch without noise keeps the promise.
         check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, high=share / 10)
+        check_reach(self.eps, most_eps_at(self.delta))
 
     @property
     def stddev(self) -> float:

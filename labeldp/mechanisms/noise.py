@@ -113,8 +113,13 @@ Stream: TypeAlias = np.random.Generator | SecretGenerator
 FACES = 256  # of the byte that decides nearly every coin
 LAST_KEY = 2**32 - 1
 AT_ONCE = 2**15
-MOST_SCALES = 65 * math.log(2)
-"""The size of the largest noise that 64 bits give, in scales; see `discrete_laplace`."""
+EXCLUDED = 1e-10
+"""The largest probability that an output of additive noise may have to exclude a label. Noise ends
+where its random bits do, so that a mechanism states the largest eps for which this holds."""
+LAPLACE_REACH = 43.4
+"""Scales up to which `discrete_laplace` draws every number."""
+SUMS_REACH = 53 * math.log(2)
+"""The same for `laplace_sums` of several variables: less probability than 2^-53 lies beyond."""
 SUM_TOLERANCE = 1e-6
 ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they are compared
 
@@ -259,6 +264,24 @@ def check_noise(name: str, eps: float, *probabilities: float) -> None:
         )
 
 
+def check_reach(eps: float, most: float) -> None:
+    """Refuses a finite eps at which additive noise ends so near that outputs exclude a label.
+
+    Args:
+        eps: of the mechanism.
+        most: the largest finite one that its noise allows; see `EXCLUDED`.
+
+    Raises:
+        InputError: eps is larger.
+    """
+    if most < eps < math.inf:
+        raise InputError(
+            f"eps={eps:g} is too large for additive noise here: it must be at most {most:.4g}, or "
+            "inf, as noise ends where its random bits do, and an output beyond its end would "
+            "exclude a label for certain (take a smaller eps, or for classes mechanism=rr)"
+        )
+
+
 def step_of(reach: float) -> float:
     """Returns the step of the grid that real labels up to `reach` are rounded to.
 
@@ -277,8 +300,9 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
 
     A sign and a geometric size; a minus before 0 is drawn again. The size is in two parts, which
     are independent: how many blocks of about one scale, from 64 random bits, and the place in the
-    block, from 53. Numbers up to 44 scales can be drawn, whatever is added to them: floating-point
-    noise has gaps, which show what it was added to (Mironov 2012). Each number's probability is
+    block, from 53. Every number up to `LAPLACE_REACH` scales can be drawn, whatever is added to it:
+    floating-point noise has gaps, which show what it was added to (Mironov 2012). Beyond, with a
+    probability of 1.4e-19, only some can, the last at 45 scales. Each number's probability is
     right to within 2^-53, which is 2^-40 of itself for scales up to 2000 steps; the errors of all
     of them together are about scale / 2^53.
 
@@ -289,14 +313,10 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
         shape: of the result.
         scale: >= 0, in steps; 0 gives zeros.
         stream: where random numbers come from.
-
-    Raises:
-        InputError: see `check_scale`.
     """
     count = math.prod(shape)
     if scale == 0:
         return np.zeros(shape, np.int64)
-    check_scale(scale)
     found = np.empty(count, np.int64)
     for start in range(0, count, AT_ONCE):  # what is drawn at once stays in the cache
         part = found[start : start + AT_ONCE]
@@ -304,17 +324,13 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
     return found.reshape(shape)
 
 
-def check_scale(scale: float) -> None:
-    """Refuses a scale at which no number but 0 can be drawn from 64 bits: the noise would be gone.
+def one_word_reach(scale: float) -> float:
+    """Returns up to how many scales `one_word_laplace` draws every number.
 
-    Raises:
-        InputError: it is so small, but not 0.
+    >>> round(one_word_reach(2048.0), 1)
+    35.4
     """
-    if scale * MOST_SCALES < 1:
-        raise InputError(
-            f"eps is too large here: Laplace noise of scale {scale:.3g} on whole numbers vanishes "
-            "in floating point, so that counts would leave as they are (take a smaller eps, or inf)"
-        )
+    return 62 * math.log(2) - math.log(scale)
 
 
 def one_word_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> NDArray[np.float64]:
@@ -330,11 +346,7 @@ def one_word_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
         shape: of the result.
         scale: > 0, in steps.
         stream: where random numbers come from.
-
-    Raises:
-        InputError: see `check_scale`.
     """
-    check_scale(scale)
     ratio = math.exp(-1 / scale)
     # With P(k < 0) = ratio / (1 + ratio) both sides are geometric, and 0 is on one of them alone.
     below = np.uint64(math.ceil(math.ldexp(ratio / (1 + ratio), 63)))
@@ -433,9 +445,6 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     Such a variable is a difference of two geometric ones, so that n of them are a difference of two
     negative binomial ones; 0 where there are none. Single ones are drawn digit by digit; of secret
     sums the uniforms are inverted, so that their distribution holds to 2^-53.
-
-    Raises:
-        InputError: see `check_scale`.
     """
     sizes = counts.numpy()
     if scale == 0 or not sizes.any():
@@ -443,7 +452,6 @@ def laplace_sums(counts: Tensor, scale: float, stream: Stream) -> Tensor:
     if sizes.max() == 1:
         single = discrete_laplace(counts.shape, scale, stream) * sizes
         return torch.from_numpy(single).to(torch.float64)
-    check_scale(scale)
     share, some = -math.expm1(-1 / scale), np.maximum(sizes, 1)
     if isinstance(stream, SecretGenerator):
         parts = [scipy.stats.nbinom.ppf(stream.random(sizes.shape), some, share) for _ in range(2)]

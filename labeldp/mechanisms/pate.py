@@ -14,8 +14,8 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism, Notes, Question
 from labeldp.mechanisms.groups import check_members
-from labeldp.mechanisms.moments import SMALLEST_DELTA, gaussian_noise
-from labeldp.mechanisms.noise import Noise, Prior
+from labeldp.mechanisms.moments import SMALLEST_DELTA, gaussian_noise, most_eps_at
+from labeldp.mechanisms.noise import Noise, Prior, check_reach
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
@@ -196,6 +196,7 @@ class PateFM(Mechanism[int]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("mechanism.delta", self.delta, low=SMALLEST_DELTA, below=1)
+        check_reach(self.eps, most_eps_at(self.delta))
         check_integer("mechanism.teachers", self.teachers, low=2)
         check_integer("mechanism.queries", self.queries, low=1)
         check_integer("mechanism.answers", self.answers, low=1, high=self.queries)

@@ -195,7 +195,8 @@ class UnbiasedRandomizer(GridMechanism):
         check_integer("mechanism.outputs", self.outputs, low=2, high=512)
         if 20 < self.eps < math.inf:
             raise InputError(
-                f"eps of unbiased_randomizer must be at most 20 or inf, got {self.eps:g}"
+                f"eps of unbiased_randomizer must be at most 20 or inf, got {self.eps:g} (take a "
+                "smaller eps)"
             )
 
     def channel(self, bound: float, prior: Prior = None) -> tuple[Tensor, Tensor]:

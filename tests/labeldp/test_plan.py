@@ -20,6 +20,19 @@ def test_more_eps_tells_more(classes):
     assert all((each.table.effective_labels <= 2000 + 1e-6).all() for each in found)
 
 
+@pytest.mark.parametrize("eps", [35, 80, 700])
+@pytest.mark.parametrize("classes", [2, 5, 20])
+def test_a_large_eps_has_the_mechanisms_that_can_still_be_drawn(classes, eps):
+    names = [f"c{each}" for each in range(classes)]
+    plan = ldp.plan(2000, classes, eps=eps)
+    for name in {*plan.table.mechanism, "auto"}:
+        release = ldp.privatize(names, names, eps, name, ledger=ldp.Ledger())
+        assert name in (release.mechanism, "auto")
+    assert "alibi" not in set(plan.table.mechanism)
+    with pytest.raises(InputError, match=f"eps={eps} is too large .* at most 20"):
+        ldp.privatize([0.5], bounds=(0, 1), eps=eps)
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [

@@ -13,6 +13,8 @@ import pytest
 import labeldp as ldp
 from labeldp.cli.__main__ import main
 from labeldp.io import tables
+from labeldp.manifest import Manifest
+from labeldp.named_mechanisms import CLASS_MECHANISMS, REAL_MECHANISMS
 from labeldp.support.validate import InputError
 
 CLASSES = ["no", "yes", "refused", "other"]
@@ -173,3 +175,38 @@ def test_a_forged_file_is_one_line(fault, command, tmp_path, monkeypatch, capsys
 def test_what_earlier_releases_cost_is_believed(tmp_path):
     forged(tmp_path / "r.parquet", spent=3.5, counted=["a" * 32])
     assert ldp.load_release(tmp_path / "r.parquet").eps_spent == 3.5
+
+
+@pytest.mark.parametrize("name", [*CLASS_MECHANISMS, *REAL_MECHANISMS])
+@pytest.mark.parametrize("eps", [20.0, 30.0, 80.0, 700.0, 740.0, 745.0, 746.0])
+def test_what_is_saved_at_a_large_eps_can_be_loaded(name, eps, tmp_path):
+    of = {"bounds": (0, 1)} if name in REAL_MECHANISMS else {"classes": [0, 1, 2]}
+    labels, ledger, path = [0, 1] * 20, ldp.Ledger(tmp_path / "ledger"), tmp_path / "r.parquet"
+    try:
+        ldp.privatize(labels, eps=eps, mechanism=name, ledger=ledger, **of).save(path)
+    except InputError as error:
+        assert "eps" in str(error) and "\n" not in str(error)
+        assert not ledger.entries()
+    else:
+        assert ldp.load_release(path).manifest.eps == eps
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_answers_of_persons_with_many_rows_can_be_loaded(drawn, tmp_path):
+    # Their eps add up to more than one mechanism may have, and the file was refused.
+    design, labels = ldp.designs.warner(p=0.999), ["no", "yes"] * 100
+    persons, ledger = ["one"] * 200, ldp.Ledger(tmp_path / "ledger")
+    if drawn:
+        release = ldp.privatize(labels, design=design, persons=persons, ledger=ledger)
+    else:
+        release = ldp.Release.from_answers(labels, design, persons=persons)
+    release.save(tmp_path / "r.parquet")
+    loaded = ldp.load_release(tmp_path / "r.parquet")
+    assert loaded.manifest == release.manifest and loaded.manifest.eps == 200 * design.eps > 700
+
+
+@pytest.mark.parametrize("eps", ["2000", "-1", "true", "NaN", '"1"', "null"])
+def test_a_manifest_with_an_eps_that_no_mechanism_has_is_refused(eps):
+    text = ldp.privatize(["a", "b"], ["a", "b"], 1.0, seed=0).manifest.to_json()
+    with pytest.raises(InputError, match="eps must be"):
+        Manifest.from_json(text.replace('"eps": 1.0', f'"eps": {eps}', 1))

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 import torch
@@ -15,15 +16,31 @@ from labeldp.audit.exact import exact_epsilon
 from labeldp.cli.__main__ import main as labeldp
 from labeldp.mechanisms import (
     AdditiveLaplace,
+    ClippedLaplace,
+    CubeMeans,
+    ExponentialCubes,
+    FullClippedCubeMeans,
+    LabelDPPro,
+    Laplace,
+    LaplaceHistogram,
+    LocalFull,
+    NoisyClusters,
+    NoisyMoments,
     NoPrivacy,
     OptimalMechanism,
+    PateFM,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     Rappor,
     SubsetSelection,
     TopKSubset,
+    groups,
+    laplace,
+    moments,
+    pate,
 )
 from labeldp.mechanisms.base import LabelMechanism
+from labeldp.mechanisms.moments import most_eps_at
 from labeldp.mechanisms.response import by_falling_prior, places
 from labeldp.support import seeding
 from labeldp.support.progress import ProgressLines
@@ -175,6 +192,42 @@ def test_no_privacy_is_seen_as_such():
     """If this fails, the baseline looks private."""
     assert exact_epsilon(NoPrivacy(), 3) == math.inf
     assert sampled_epsilon(NoPrivacy(), 3) > 8
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        AdditiveLaplace,
+        Laplace,
+        partial(ClippedLaplace, clip=2.0),
+        LaplaceHistogram,
+        NoisyClusters,
+        CubeMeans,
+        partial(FullClippedCubeMeans, clip=0.5),
+        LocalFull,
+        ExponentialCubes,
+        NoisyMoments,
+        LabelDPPro,
+        PateFM,
+    ],
+)
+def test_an_eps_beyond_the_reach_of_the_noise_does_not_hold(kind, monkeypatch):
+    """If this fails, noise of too few random bits passes: at eps=80 alibi was said to be tight."""
+    for module in (groups, laplace, moments, pate):
+        monkeypatch.setattr(module, "check_reach", lambda *_: None)
+    most = getattr(kind(1.0), "most_eps", None) or most_eps_at(1e-5)
+    assert sampling.audit(kind(0.999 * most), 3, draws=0).formula_holds
+    found = sampling.audit(kind(min(1.2 * most, 695.0)), 3, draws=0)
+    assert found.exact == math.inf and "DOES NOT HOLD" in found.lines()[-1]
+
+
+def test_alibi_at_eps_80_is_refused_and_does_not_hold(monkeypatch, capsys):
+    assert labeldp(["audit", "alibi", "--eps=80", "--draws=20000"]) == 2
+    assert "at most 30" in capsys.readouterr().err
+    monkeypatch.setattr(laplace, "check_reach", lambda *_: None)
+    assert labeldp(["audit", "alibi", "--eps=80", "--draws=20000"]) == 1
+    printed = capsys.readouterr().out
+    assert "exclude a label" in printed and "the claim DOES NOT HOLD" in printed
 
 
 def test_same_seed_same_bound():

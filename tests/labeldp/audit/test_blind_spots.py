@@ -149,8 +149,8 @@ def test_the_look_at_the_noise_sees_it_and_accuses_nobody(case):
 @pytest.mark.parametrize("eps", [0.05, 8.0, 30.0])
 @pytest.mark.parametrize("kind", [NoisyClusters, CubeMeans, FullCubeMeans])
 def test_no_corner_accuses_an_honest_mechanism_at_other_eps(kind, eps):
-    # At eps=30 no noise is drawn in 2,000 tries: one that is, by chance, is no fault.
-    (channel,) = channels_of(kind(eps), 10, None)
+    # At eps=30 no count had noise in 2,000 tries: one that has it, by chance, is no fault.
+    (channel,) = channels_of(kind(min(eps, kind.most_eps)), 10, None)
     assert all(channel.noise(1000, seeding.generator(s, "audit")) is None for s in range(5))
 
 

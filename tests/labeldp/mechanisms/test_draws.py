@@ -1,6 +1,7 @@
 """Coins, random sets, discrete Laplace noise: their laws, and rare cases by made-up streams."""
 
 import math
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -9,10 +10,20 @@ import torch
 from scipy.stats import binomtest, chi2_contingency, chisquare, dlaplace, ks_2samp
 
 from labeldp.mechanisms import (
+    AdditiveLaplace,
     BlockRR,
+    ClippedLaplace,
+    CubeMeans,
+    ExponentialCubes,
+    FullCubeMeans,
+    GroupSums,
+    LabelDPPro,
+    Laplace,
     LaplaceHistogram,
     LocalFull,
     NoisyClusters,
+    NoisyMoments,
+    PateFM,
     Rappor,
     SubsetSelection,
 )
@@ -235,18 +246,82 @@ def test_eps_at_which_rounding_takes_the_noise_away_is_refused(mechanism, num_cl
     assert len(released) == num_classes
 
 
-@pytest.mark.parametrize("mechanism", [NoisyClusters, LocalFull])
+@pytest.mark.parametrize("scale", [51.2, 2048.0, 1e5])
+def test_one_word_leads_to_every_number_up_to_its_reach_and_not_to_every_one_beyond(scale):
+    """Enumeration of the words around the middle, from the largest number down to dense ones."""
+    ratio = math.exp(-1 / scale)
+    middle = math.ceil(math.ldexp(ratio / (1 + ratio), 63))
+    for side in (1, -1):
+        words = [middle + side * place - (side < 0) for place in range(round(8 * scale))]
+        scripted = Scripted([word << 1 for word in words])
+        drawn = set((side * draws.one_word_laplace((len(words),), scale, scripted)).tolist())
+        reach = math.floor(draws.one_word_reach(scale) * scale)
+        dense = range(round(reach - scale), reach)
+        assert drawn.issuperset(dense) and not drawn.issuperset(range(reach, round(44 * scale)))
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.9, 3.0, 2047.0, 2048.0])
+def test_laplace_noise_has_every_number_up_to_its_reach(scale):
+    """Enumeration of the words that lead to the largest blocks, and of the ends of a block."""
+    block = 2 ** max(0, math.floor(math.log2(scale)))
+    words, drawn = 4096, set()
+    for place in [0.0, 1 - 2.0**-53] if block > 1 else [None]:
+        uniforms = [] if place is None else [place] * words
+        signs = [0] * (words // 8)
+        sizes = draws.discrete_laplace((words,), scale, Scripted([*range(words), *signs], uniforms))
+        assert place is None or set((sizes % block).tolist()) == {0 if place == 0 else block - 1}
+        drawn |= set((sizes // block).tolist())
+    last = math.floor(draws.LAPLACE_REACH * scale / block)
+    assert drawn.issuperset(range(min(drawn), last + 1)) and min(drawn) < last
+
+
+LABELS, VALUES = torch.arange(6) % 3, torch.linspace(-1, 1, 6, dtype=torch.float64)
+ADDITIVE = {
+    "alibi": (AdditiveLaplace, 30, lambda each, noise: each.release(LABELS, 3, noise)),
+    "laplace": (Laplace, 20, lambda each, noise: each.release(VALUES, 1.0, noise)),
+    "laplace sums": (
+        Laplace, 20, lambda each, noise: each.release_groups(VALUES, 1.0, LABELS, 3, noise)
+    ),
+    "clipped_laplace": (
+        partial(ClippedLaplace, clip=0.5), 20,
+        lambda each, noise: each.release(VALUES, math.inf, noise),
+    ),
+    "histogram": (LaplaceHistogram, 40, lambda each, noise: each(LABELS, 3, noise)),
+} | {
+    kind.__name__: (
+        kind, most, lambda each, noise: each.release_groups(LABELS, 3, LABELS, 3, noise)
+    )
+    for kind, most in ((NoisyClusters, 40), (LocalFull, 27), (ExponentialCubes, 650))
+} | {
+    kind.__name__: (
+        kind, most, lambda each, noise: each.release_groups(VALUES, 1.0, LABELS, 3, noise)
+    )
+    for kind, most in ((CubeMeans, 20), (FullCubeMeans, 40))
+} | {  # at delta = 1e-5
+    kind.__name__: (kind, 20.62, lambda each, noise: each)
+    for kind in (NoisyMoments, LabelDPPro, PateFM)
+}  # fmt: skip
+"""{mechanism: (how it is made, the largest finite eps, how it releases)}."""
+
+
 @pytest.mark.parametrize("secret", [False, True])
-def test_eps_at_which_counts_would_leave_as_they_are_is_refused(mechanism, secret):
-    # At eps=100 all of a thousand noisy counts were the true ones.
-    labels = torch.arange(6) % 3
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_eps_beyond_the_reach_of_additive_noise_is_refused(name, secret):
+    # At eps=80 of alibi 2.5 % of outputs excluded the other label, and those of laplace at 40 too.
+    kind, most, release = ADDITIVE[name]
     noise = SecretGenerator() if secret else torch.Generator().manual_seed(0)
+    for eps in (1.01 * most, 680.0):
+        with pytest.raises(InputError, match=rf"eps={eps:g} is .* at most {most:g}, .*smaller eps"):
+            release(kind(eps), noise)
+    release(kind(0.99 * most), noise)
+    release(kind(math.inf), noise)
 
-    def released(eps):
-        return mechanism(eps).release_groups(labels, 3, labels, 3, noise)
 
-    with pytest.raises(InputError, match="eps is too large here: Laplace noise"):
-        released(91.0)
-    assert torch.equal(released(90.0), released(math.inf))  # rare, as it should be
-    with pytest.raises(InputError, match="too large"):
-        LabelStore(labels, 3).open(91.0, 0).release(LaplaceHistogram(91.0), torch.arange(6))
+def test_eps_beyond_the_reach_is_refused_before_a_label_is_read():
+    store = LabelStore(LABELS, 3).open(80.0, None)
+    for measurement in (
+        AdditiveLaplace(80.0), LaplaceHistogram(80.0), GroupSums(NoisyClusters(80.0), LABELS, 3)
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="eps=80 is too large"):
+            store.release(measurement)
+    assert store.eps_spent == 0 and not store.state_dict()

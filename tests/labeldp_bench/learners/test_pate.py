@@ -1,6 +1,7 @@
 """PATE and FixMatch: who sees which label, what a step learns from, what is refused."""
 
 import functools
+import math
 
 import pytest
 import torch
@@ -70,8 +71,8 @@ def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing(
 
 def test_the_student_learns_from_winners_alone():
     images, labels = training.images_and_labels(300)
-    mechanism = PateFM(200.0, teachers=6, queries=60, answers=40)
-    store = LabelStore(labels, 3).open(200.0, seed=0)
+    mechanism = PateFM(math.inf, teachers=6, queries=60, answers=40)
+    store = LabelStore(labels, 3).open(math.inf, seed=0)
     where = session()
     model = network(epochs=20, optimizer=BRISK)
     student = learner().fit(images, store, mechanism, model, where)
@@ -79,7 +80,7 @@ def test_the_student_learns_from_winners_alone():
     assert float(agrees) > 0.8
     assert 10 < where.notes["answers"] <= 40
     # A run that goes on gets the same winners without any label.
-    again = LabelStore(torch.zeros_like(labels), 3).open(200.0, seed=0)
+    again = LabelStore(torch.zeros_like(labels), 3).open(math.inf, seed=0)
     again.load_state_dict(store.state_dict())
     repeated = learner().fit(images, again, mechanism, model, session())
     assert torch.equal(repeated.scores(images), student.scores(images))
@@ -182,10 +183,10 @@ def test_other_teachers_have_other_noise():
 
 def test_settings_of_votes_name_all_that_they_depend_on():
     images, labels = training.images_and_labels(60)
-    mechanism = PateFM(50.0, teachers=3, queries=10, answers=10)
+    mechanism = PateFM(20.0, teachers=3, queries=10, answers=10)
 
     def settings(teachers, pixels=images, seed=0, model=None):
-        store = LabelStore(labels, 3).open(50.0, seed=0)
+        store = LabelStore(labels, 3).open(20.0, seed=0)
         where = session(seed=seed)
         learner(teachers).fit(pixels, store, mechanism, model or network(epochs=1), where)
         return next(iter(store.state_dict()))
